@@ -1,0 +1,1 @@
+"""Maximal biclique enumeration: the specification and the engines."""

@@ -1,0 +1,82 @@
+"""The specification of maximal biclique enumeration, in plain Python sets; every engine must equal it.
+
+A biclique is a set of left vertices and a set of right vertices, both non-empty, with every edge between them. It is
+maximal when no vertex of either side can join. So the left side of a maximal biclique is exactly what its right
+members have in common, and the other way round: a pair closed under "common neighbours".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import BicliqueQuery, Execution
+from mbe_stage.results import BicliqueBlock, Detail
+
+__all__ = ["device", "maximal_bicliques", "run", "unavailable_reason"]
+
+
+def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Every maximal biclique as ``(left members, right members)``, both ascending.
+
+    Every left side is an intersection of neighbourhoods of right vertices: start from the neighbourhoods and intersect
+    until nothing new appears.
+
+    Examples
+    --------
+    >>> sorted(maximal_bicliques(BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])))
+    [((0,), (0, 1)), ((0, 1), (1,))]
+    """
+    neighbourhoods = [frozenset(graph.neighbours_of_right(v).tolist()) for v in range(graph.n_right)]
+    left_sides: set[frozenset[int]] = set()
+    for neighbourhood in neighbourhoods:
+        left_sides |= {neighbourhood & known for known in left_sides}
+        left_sides.add(neighbourhood)
+    left_sides.discard(frozenset())
+    return {
+        (tuple(sorted(left)), tuple(v for v, neighbourhood in enumerate(neighbourhoods) if left <= neighbourhood))
+        for left in left_sides
+    }
+
+
+def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery) -> bool:
+    """Whether a maximal biclique satisfies the query."""
+    return (
+        query.accepts(len(left), len(right))
+        and set(query.containing_left) <= set(left)
+        and set(query.containing_right) <= set(right)
+    )
+
+
+def unavailable_reason() -> str | None:
+    """None: plain Python runs everywhere."""
+    return None
+
+
+def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine
+    """What the engine runs on, for the run's facts."""
+    return "cpu, plain Python"
+
+
+def run(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> Iterator[BicliqueBlock]:
+    """The specification as an engine: for small graphs, tests and doubts."""
+    found = sorted(pair for pair in maximal_bicliques(graph) if matches(*pair, query))
+    rows_per_block = max(1, execution.block_bytes // (8 * max(1, graph.n_left + graph.n_right)))
+    for start in range(0, len(found), rows_per_block):
+        rows = found[start : start + rows_per_block]
+        yield _block(rows, detail, work_done=(start + len(rows)) / len(found))
+
+
+def _block(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:
+    sizes = [np.array([len(row[side]) for row in rows], dtype=np.int32) for side in (0, 1)]
+    members = [np.array([v for row in rows for v in row[side]], dtype=np.int32) for side in (0, 1)]
+    return BicliqueBlock(
+        n_bicliques=len(rows),
+        left_sizes=sizes[0] if detail >= Detail.SIZES else None,
+        right_sizes=sizes[1] if detail >= Detail.SIZES else None,
+        left_members=members[0] if detail >= Detail.MEMBERS else None,
+        right_members=members[1] if detail >= Detail.MEMBERS else None,
+        work_done=work_done,
+    )

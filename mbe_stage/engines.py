@@ -1,0 +1,100 @@
+"""The engine seam: which engines exist for each problem, and which one runs.
+
+An engine is a module. Nothing is imported before an engine is asked for, so importing the package never touches a GPU
+library. Every engine module has
+
+- ``unavailable_reason() -> str | None``: None, or why it cannot run here and what would change that;
+- ``device(execution) -> str``: what it runs on, for the run's facts;
+- ``run(graph, query, execution, detail) -> Iterator[block]``: the work; closing the iterator stops it.
+
+A new engine or problem is a new row of `_MODULES`; callers stay as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
+
+from mbe_stage.errors import EngineUnavailable, InvalidArgument
+from mbe_stage.options import Execution
+
+__all__ = ["AUTO", "Engine", "choose_engine", "engine_names", "get_engine"]
+
+log = logging.getLogger(__name__)
+
+AUTO = "auto"
+
+_MODULES: dict[tuple[str, str], str] = {
+    ("bicliques", "cpu"): "mbe_stage.bicliques.engine_cpu",
+    ("bicliques", "reference"): "mbe_stage.bicliques.reference",
+}
+_AUTO_PREFERENCE = ("cuda", "cpu")
+
+
+class Engine(Protocol):
+    """What every engine module offers; block and detail types belong to the problem."""
+
+    def unavailable_reason(self) -> str | None: ...
+
+    def device(self, execution: Execution) -> str: ...
+
+    def run(self, graph: Any, query: Any, execution: Execution, detail: Any) -> Iterator[Any]: ...
+
+
+def engine_names(problem: str) -> tuple[str, ...]:
+    """The engines that exist for a problem, in the order `auto` prefers them."""
+    return tuple(name for known, name in _MODULES if known == problem)
+
+
+def get_engine(problem: str, name: str) -> Engine:
+    """The engine of that name, checked to run here.
+
+    Raises
+    ------
+    InvalidArgument
+        No such problem or engine.
+    EngineUnavailable
+        It cannot run on this machine; the message says why and what to do.
+    """
+    engine = _load(problem, name)
+    reason = engine.unavailable_reason()
+    if reason:
+        raise EngineUnavailable(f"engine {name!r} cannot run here: {reason}")
+    return engine
+
+
+def choose_engine(problem: str, name: str = AUTO) -> tuple[str, Engine]:
+    """The engine's name and module; ``auto`` takes the first that runs here and logs why.
+
+    Raises
+    ------
+    InvalidArgument, EngineUnavailable
+        As `get_engine`.
+    """
+    if name != AUTO:
+        return name, get_engine(problem, name)
+    passed_over = []
+    for candidate in _AUTO_PREFERENCE:
+        if (problem, candidate) not in _MODULES:
+            continue
+        engine = _load(problem, candidate)
+        reason = engine.unavailable_reason()
+        if reason is None:
+            log.info("engine auto: %s%s", candidate, "".join(f"; {text}" for text in passed_over))
+            return candidate, engine
+        passed_over.append(f"not {candidate}: {reason}")
+    raise EngineUnavailable(f"no engine for {problem!r} runs here: {'; '.join(passed_over) or 'none is registered'}")
+
+
+def _load(problem: str, name: str) -> Engine:
+    module = _MODULES.get((problem, name))
+    if module is None and name in _AUTO_PREFERENCE:
+        raise EngineUnavailable(
+            f"engine {name!r} for problem {problem!r} is not part of this version: use engine 'auto' or 'cpu'"
+        )
+    if module is None:
+        known = ", ".join((AUTO, *engine_names(problem)))
+        raise InvalidArgument(f"engine is {name!r} for problem {problem!r}: expected one of {known}")
+    return cast(Engine, importlib.import_module(module))

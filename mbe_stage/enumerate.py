@@ -1,0 +1,196 @@
+"""`enumerate_bicliques`: arrays in, every maximal biclique into a sink."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.engines import AUTO, choose_engine
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import BicliqueQuery, Execution
+from mbe_stage.results import BicliqueTable, Sink, TableSink
+
+__all__ = ["Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a running enumeration stands.
+
+    Attributes
+    ----------
+    n_bicliques : int
+        Found so far.
+    work_done : float
+        Share of the work, 0 to 1 (an estimate).
+    seconds : float
+        Since the enumeration began.
+    """
+
+    n_bicliques: int
+    work_done: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What an enumeration did.
+
+    Attributes
+    ----------
+    n_bicliques : int
+        Handed to the sink.
+    truncated : str or None
+        Why the enumeration stopped early; None when the result is complete.
+    engine, device : str
+        What ran.
+    seconds : float
+        Wall time, the sink's share included.
+    sink_seconds : float
+        Wall time the sink took of it.
+    """
+
+    n_bicliques: int
+    truncated: str | None
+    engine: str
+    device: str
+    seconds: float
+    sink_seconds: float
+
+
+def enumerate_into(
+    sink: Sink,
+    graph: BipartiteCSR,
+    query: BicliqueQuery | None = None,
+    execution: Execution | None = None,
+    engine: str = AUTO,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> RunFacts:
+    """Enumerate the maximal bicliques of `graph` that satisfy `query` into `sink`, block by block.
+
+    Parameters
+    ----------
+    sink : Sink
+        Takes the blocks; its `detail` decides how much the engine has to produce.
+    graph : BipartiteCSR
+    query : BicliqueQuery, optional
+        Every maximal biclique by default.
+    execution : Execution, optional
+        Threads, budgets, limits.
+    engine : str
+        ``auto``, ``cpu``, ``cuda`` or ``reference``.
+    on_progress : callable, optional
+        Called after every block, from the calling thread.
+
+    Returns
+    -------
+    RunFacts
+
+    Raises
+    ------
+    InvalidArgument
+        An unknown engine, or a `containing` id outside the graph.
+    EngineUnavailable
+        The engine cannot run here.
+    MemoryBudgetExceeded
+        The graph cannot be enumerated within the budget.
+    """
+    query = query or BicliqueQuery()
+    execution = execution or Execution()
+    _check_containing(graph, query)
+    name, chosen = choose_engine("bicliques", engine)
+    start = time.perf_counter()
+    n_bicliques, sink_seconds, truncated = 0, 0.0, None
+    with closing(chosen.run(graph, query, execution, sink.detail)) as blocks:  # type: ignore[type-var]
+        for block in blocks:
+            limit = execution.max_bicliques
+            if limit is not None and n_bicliques + block.n_bicliques > limit:
+                block = block.first(limit - n_bicliques)
+                truncated = f"stopped at max_bicliques = {limit}"
+            before = time.perf_counter()
+            sink.accept(block)
+            now = time.perf_counter()
+            sink_seconds += now - before
+            n_bicliques += block.n_bicliques
+            if on_progress is not None:
+                on_progress(Progress(n_bicliques, block.work_done, now - start))
+            if truncated is None and execution.time_limit_seconds is not None and block.work_done < 1.0:
+                if now - start > execution.time_limit_seconds:
+                    truncated = f"stopped at time_limit_seconds = {execution.time_limit_seconds:g}"
+            if truncated is not None:
+                break
+    if truncated is not None:
+        log.warning("%s: %d bicliques, the result is incomplete", truncated, n_bicliques)
+    return RunFacts(
+        n_bicliques=n_bicliques,
+        truncated=truncated,
+        engine=name,
+        device=chosen.device(execution),
+        seconds=time.perf_counter() - start,
+        sink_seconds=sink_seconds,
+    )
+
+
+def enumerate_bicliques(
+    graph: BipartiteCSR | tuple[np.ndarray, np.ndarray],
+    *,
+    min_left: int = 1,
+    min_right: int = 1,
+    max_left: int | None = None,
+    max_right: int | None = None,
+    min_edges: int = 1,
+    containing_left: tuple[int, ...] = (),
+    containing_right: tuple[int, ...] = (),
+    engine: str = AUTO,
+    threads: int = 0,
+) -> BicliqueTable:
+    """Every maximal biclique of a bipartite graph, in memory.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR, or a pair of integer arrays
+        Dense ids; a pair is ``(left_ids, right_ids)``, one edge a position.
+    min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right
+        As in `BicliqueQuery`.
+    engine : str
+        ``auto``, ``cpu``, ``cuda`` or ``reference``.
+    threads : int
+        0 is every core.
+
+    Returns
+    -------
+    BicliqueTable
+        For results larger than memory use `enumerate_into` with a sink of your own.
+
+    Examples
+    --------
+    >>> table = enumerate_bicliques(([0, 0, 1], [0, 1, 1]))
+    >>> sorted(table.as_set())
+    [((0,), (0, 1)), ((0, 1), (1,))]
+    """
+    if not isinstance(graph, BipartiteCSR):
+        graph = BipartiteCSR.from_edges(*graph)
+    sink = TableSink()
+    query = BicliqueQuery(
+        min_left, min_right, max_left, max_right, min_edges, tuple(containing_left), tuple(containing_right)
+    )
+    enumerate_into(sink, graph, query, Execution(threads=threads), engine)
+    return sink.table()
+
+
+def _check_containing(graph: BipartiteCSR, query: BicliqueQuery) -> None:
+    for side, wanted, n in (
+        ("left", query.containing_left, graph.n_left),
+        ("right", query.containing_right, graph.n_right),
+    ):
+        for vertex in wanted:
+            if not 0 <= vertex < n:
+                raise InvalidArgument(f"containing_{side} holds {vertex}: the {side} ids run from 0 to {n - 1}")

@@ -1,0 +1,27 @@
+"""What the stage refuses, and how it says so.
+
+::
+
+    StageError
+    ├── InvalidArgument (also ValueError)   an argument is wrong; the message names it and the remedy
+    ├── EngineUnavailable                   the chosen engine cannot run here; the message says why and what would
+    └── MemoryBudgetExceeded                the graph cannot be enumerated within the stated budget
+"""
+
+__all__ = ["EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
+
+
+class StageError(Exception):
+    """Base of every error that the stage raises on purpose."""
+
+
+class InvalidArgument(StageError, ValueError):
+    """An argument is wrong: the message names it, what was received, what was expected and the remedy."""
+
+
+class EngineUnavailable(StageError):
+    """The engine that was asked for cannot run on this machine."""
+
+
+class MemoryBudgetExceeded(StageError):
+    """The working memory that the graph needs is above the budget; the message says which budget would do."""

@@ -1,0 +1,160 @@
+"""The bipartite graph as two sorted adjacency arrays: what every engine receives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.errors import InvalidArgument
+
+__all__ = ["BipartiteCSR"]
+
+_MAX_VERTICES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BipartiteCSR:
+    """A simple bipartite graph in CSR form, in both directions.
+
+    Attributes
+    ----------
+    n_left, n_right : int
+        Number of vertices of each side; ids are dense, ``0 .. n - 1``, and the two sides are separate id spaces.
+    left_offsets : (n_left + 1,) int64
+        The neighbours of left vertex ``u`` are ``left_members[left_offsets[u]:left_offsets[u + 1]]``.
+    left_members : (n_edges,) int32
+        Right ids, ascending and distinct within each left vertex.
+    right_offsets, right_members
+        The same edges seen from the right side.
+    """
+
+    n_left: int
+    n_right: int
+    left_offsets: np.ndarray
+    left_members: np.ndarray
+    right_offsets: np.ndarray
+    right_members: np.ndarray
+
+    @classmethod
+    def from_edges(
+        cls, left_ids: np.ndarray, right_ids: np.ndarray, n_left: int | None = None, n_right: int | None = None
+    ) -> BipartiteCSR:
+        """Build the graph from pairs of dense ids; duplicate pairs are merged.
+
+        Parameters
+        ----------
+        left_ids, right_ids : (n_pairs,) integers
+            One edge a position.
+        n_left, n_right : int, optional
+            Number of vertices; by default the largest id plus one.
+
+        Raises
+        ------
+        InvalidArgument
+            Lengths differ, ids are not integers, negative, or not below the number of vertices.
+
+        Examples
+        --------
+        >>> graph = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])
+        >>> graph.n_edges, graph.left_degrees.tolist()
+        (3, [2, 1])
+        """
+        left = _as_ids(left_ids, "left_ids")
+        right = _as_ids(right_ids, "right_ids")
+        if left.shape != right.shape:
+            raise InvalidArgument(
+                f"left_ids has {left.size} entries and right_ids {right.size}: give one left and one right id per edge"
+            )
+        n_left = _vertex_count(left, n_left, "left")
+        n_right = _vertex_count(right, n_right, "right")
+        codes = np.unique(left * max(n_right, 1) + right)
+        left, right = np.divmod(codes, max(n_right, 1))
+        left_offsets = _offsets(left, n_left)
+        right_offsets = _offsets(right, n_right)
+        by_right = np.argsort(right, kind="stable")
+        return cls(
+            n_left=n_left,
+            n_right=n_right,
+            left_offsets=left_offsets,
+            left_members=right.astype(np.int32),
+            right_offsets=right_offsets,
+            right_members=left[by_right].astype(np.int32),
+        )
+
+    @property
+    def n_edges(self) -> int:
+        """Number of distinct edges."""
+        return int(self.left_members.size)
+
+    @property
+    def left_degrees(self) -> np.ndarray:
+        """Degrees of the left vertices, ``(n_left,) int64``."""
+        return np.diff(self.left_offsets)
+
+    @property
+    def right_degrees(self) -> np.ndarray:
+        """Degrees of the right vertices, ``(n_right,) int64``."""
+        return np.diff(self.right_offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the four arrays."""
+        return (
+            self.left_offsets.nbytes + self.left_members.nbytes + self.right_offsets.nbytes + self.right_members.nbytes
+        )
+
+    def neighbours_of_left(self, vertex: int) -> np.ndarray:
+        """Right neighbours of a left vertex, ascending (a view)."""
+        return self.left_members[self.left_offsets[vertex] : self.left_offsets[vertex + 1]]
+
+    def neighbours_of_right(self, vertex: int) -> np.ndarray:
+        """Left neighbours of a right vertex, ascending (a view)."""
+        return self.right_members[self.right_offsets[vertex] : self.right_offsets[vertex + 1]]
+
+    def swapped(self) -> BipartiteCSR:
+        """The same graph with the sides exchanged; no array is copied."""
+        return BipartiteCSR(
+            n_left=self.n_right,
+            n_right=self.n_left,
+            left_offsets=self.right_offsets,
+            left_members=self.right_members,
+            right_offsets=self.left_offsets,
+            right_members=self.left_members,
+        )
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """All edges as ``(left_ids, right_ids)``, int32, ordered by left id and then right id."""
+        return np.repeat(np.arange(self.n_left, dtype=np.int32), self.left_degrees), self.left_members
+
+
+def _as_ids(values: np.ndarray, name: str) -> np.ndarray:
+    ids = np.asarray(values)
+    if ids.ndim != 1:
+        raise InvalidArgument(f"{name} has {ids.ndim} dimensions: expected one id per edge, a flat array")
+    if ids.size == 0:
+        return ids.astype(np.int64)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InvalidArgument(
+            f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.build_graph makes them from any keys)"
+        )
+    if int(ids.min()) < 0:
+        raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")
+    if int(ids.max()) >= _MAX_VERTICES:
+        raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {_MAX_VERTICES}; renumber them")
+    return ids.astype(np.int64)
+
+
+def _vertex_count(ids: np.ndarray, n: int | None, side: str) -> int:
+    needed = int(ids.max()) + 1 if ids.size else 0
+    if n is None:
+        return needed
+    if n < needed:
+        raise InvalidArgument(f"n_{side} is {n}, but the {side} ids reach {needed - 1}: expected at least {needed}")
+    return int(n)
+
+
+def _offsets(ids: np.ndarray, n: int) -> np.ndarray:
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(ids, minlength=n), out=offsets[1:])
+    return offsets

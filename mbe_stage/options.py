@@ -1,0 +1,114 @@
+"""What to enumerate (`BicliqueQuery`) and with what means (`Execution`)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from mbe_stage.errors import InvalidArgument
+
+__all__ = ["BicliqueQuery", "Execution"]
+
+
+@dataclass(frozen=True, slots=True)
+class BicliqueQuery:
+    """Which maximal bicliques are wanted: those of the whole graph that satisfy every condition.
+
+    Attributes
+    ----------
+    min_left, min_right : int
+        Fewest vertices on a side, at least 1.
+    max_left, max_right : int or None
+        Most vertices on a side; None is no limit.
+    min_edges : int
+        Fewest edges, ``n_left * n_right``.
+    containing_left, containing_right : tuple of int
+        Dense ids that must all be members.
+
+    Raises
+    ------
+    InvalidArgument
+        A bound below 1, or a maximum below its minimum.
+    """
+
+    min_left: int = 1
+    min_right: int = 1
+    max_left: int | None = None
+    max_right: int | None = None
+    min_edges: int = 1
+    containing_left: tuple[int, ...] = ()
+    containing_right: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("min_left", "min_right", "min_edges"):
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name} is {getattr(self, name)}: expected 1 or more")
+        for side in ("left", "right"):
+            most, fewest = getattr(self, f"max_{side}"), getattr(self, f"min_{side}")
+            if most is not None and most < fewest:
+                raise InvalidArgument(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
+
+    def swapped(self) -> BicliqueQuery:
+        """The same query for the graph with its sides exchanged."""
+        return BicliqueQuery(
+            min_left=self.min_right,
+            min_right=self.min_left,
+            max_left=self.max_right,
+            max_right=self.max_left,
+            min_edges=self.min_edges,
+            containing_left=self.containing_right,
+            containing_right=self.containing_left,
+        )
+
+    def accepts(self, n_left: int, n_right: int) -> bool:
+        """Whether a biclique of this size satisfies the size conditions."""
+        return (
+            n_left >= self.min_left
+            and n_right >= self.min_right
+            and (self.max_left is None or n_left <= self.max_left)
+            and (self.max_right is None or n_right <= self.max_right)
+            and n_left * n_right >= self.min_edges
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """With what means an engine works; never changes which bicliques come out.
+
+    Attributes
+    ----------
+    threads : int
+        Worker threads of a CPU engine; 0 means every core this process may use.
+    memory_budget_bytes : int
+        Bytes the engine may take for working memory and output blocks, beside the graph itself.
+    block_bytes : int
+        Size of one output block; a single biclique that is larger comes in a block of its own.
+    max_bicliques : int or None
+        Stop, truncated, after this many.
+    time_limit_seconds : float or None
+        Stop, truncated, after this long.
+    """
+
+    threads: int = 0
+    memory_budget_bytes: int = 1 << 30
+    block_bytes: int = 16 << 20
+    max_bicliques: int | None = None
+    time_limit_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            raise InvalidArgument(f"threads is {self.threads}: expected 0 (every core) or a positive number")
+        for name in ("memory_budget_bytes", "block_bytes"):
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name} is {getattr(self, name)}: expected a positive number of bytes")
+        if self.max_bicliques is not None and self.max_bicliques < 1:
+            raise InvalidArgument(f"max_bicliques is {self.max_bicliques}: expected 1 or more, or None for no limit")
+        if self.time_limit_seconds is not None and self.time_limit_seconds <= 0:
+            raise InvalidArgument(f"time_limit_seconds is {self.time_limit_seconds}: expected more than 0, or None")
+
+    @property
+    def worker_count(self) -> int:
+        """Threads to start: as asked, or the cores this process may run on."""
+        if self.threads:
+            return self.threads
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

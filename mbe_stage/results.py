@@ -1,0 +1,191 @@
+"""Blocks of bicliques, as engines yield them, and the sinks that take them in."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+__all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "HistogramSink", "Sink", "TableSink"]
+
+
+class Detail(enum.IntEnum):
+    """How much an engine has to say about each biclique; the less, the faster."""
+
+    COUNT = 0
+    SIZES = 1
+    MEMBERS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BicliqueBlock:
+    """Some bicliques, as an engine hands them over.
+
+    Attributes
+    ----------
+    n_bicliques : int
+        How many. Zero is allowed: such a block only reports progress.
+    left_sizes, right_sizes : (n_bicliques,) int32 or None
+        Members per side; None at `Detail.COUNT`.
+    left_members, right_members : int32 or None
+        Dense ids, biclique after biclique, ascending within each; None below `Detail.MEMBERS`.
+    work_done : float
+        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    """
+
+    n_bicliques: int
+    left_sizes: np.ndarray | None = None
+    right_sizes: np.ndarray | None = None
+    left_members: np.ndarray | None = None
+    right_members: np.ndarray | None = None
+    work_done: float = 0.0
+
+    @property
+    def left_offsets(self) -> np.ndarray:
+        """``(n_bicliques + 1,) int32``: where each biclique's left members begin."""
+        return _offsets(self.left_sizes)
+
+    @property
+    def right_offsets(self) -> np.ndarray:
+        """``(n_bicliques + 1,) int32``: where each biclique's right members begin."""
+        return _offsets(self.right_sizes)
+
+    def first(self, n: int) -> BicliqueBlock:
+        """The first `n` bicliques of this block, as views."""
+        if n >= self.n_bicliques:
+            return self
+        left_sizes = None if self.left_sizes is None else self.left_sizes[:n]
+        right_sizes = None if self.right_sizes is None else self.right_sizes[:n]
+        return BicliqueBlock(
+            n_bicliques=n,
+            left_sizes=left_sizes,
+            right_sizes=right_sizes,
+            left_members=None if self.left_members is None else self.left_members[: int(np.sum(left_sizes))],
+            right_members=None if self.right_members is None else self.right_members[: int(np.sum(right_sizes))],
+            work_done=self.work_done,
+        )
+
+
+def _offsets(sizes: np.ndarray | None) -> np.ndarray:
+    if sizes is None:
+        raise TypeError("this block only counts its bicliques: ask the engine for Detail.SIZES or Detail.MEMBERS")
+    offsets = np.zeros(sizes.size + 1, dtype=np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+class Sink(Protocol):
+    """Takes in blocks, one at a time, in the order they are found, from one thread."""
+
+    @property
+    def detail(self) -> Detail:
+        """How much the sink needs to know of each biclique."""
+
+    def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in; its arrays may be kept."""
+
+
+class CountSink:
+    """Counts, and stores nothing."""
+
+    detail = Detail.COUNT
+
+    def __init__(self) -> None:
+        self.n_bicliques = 0
+
+    def accept(self, block: BicliqueBlock) -> None:
+        self.n_bicliques += block.n_bicliques
+
+
+class HistogramSink:
+    """Counts the bicliques of each size.
+
+    Attributes
+    ----------
+    counts : Counter
+        ``(n_left, n_right) -> number of bicliques``.
+    """
+
+    detail = Detail.SIZES
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[int, int]] = Counter()
+
+    def accept(self, block: BicliqueBlock) -> None:
+        if block.n_bicliques == 0:
+            return
+        assert block.left_sizes is not None
+        assert block.right_sizes is not None
+        codes = block.left_sizes.astype(np.int64) << 32 | block.right_sizes
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BicliqueTable:
+    """Bicliques in memory, as two ragged arrays.
+
+    Attributes
+    ----------
+    left_offsets, right_offsets : (n_bicliques + 1,) int64
+    left_members, right_members : int32
+        Dense ids, ascending within each biclique.
+    """
+
+    left_offsets: np.ndarray
+    left_members: np.ndarray
+    right_offsets: np.ndarray
+    right_members: np.ndarray
+
+    def __len__(self) -> int:
+        return self.left_offsets.size - 1
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right members of one biclique (views)."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"biclique {index} of {len(self)}")
+        index %= len(self)
+        return (
+            self.left_members[self.left_offsets[index] : self.left_offsets[index + 1]],
+            self.right_members[self.right_offsets[index] : self.right_offsets[index + 1]],
+        )
+
+    def as_set(self) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """All bicliques as hashable pairs of member tuples: for tests and small results."""
+        return {(tuple(left.tolist()), tuple(right.tolist())) for left, right in (self[i] for i in range(len(self)))}
+
+
+class TableSink:
+    """Keeps every biclique in memory; `table` joins the blocks."""
+
+    detail = Detail.MEMBERS
+
+    def __init__(self) -> None:
+        self._blocks: list[BicliqueBlock] = []
+
+    def accept(self, block: BicliqueBlock) -> None:
+        if block.n_bicliques:
+            self._blocks.append(block)
+
+    def table(self) -> BicliqueTable:
+        """Everything that was taken in so far."""
+        return BicliqueTable(
+            left_offsets=_joined_offsets([block.left_sizes for block in self._blocks]),
+            left_members=_joined([block.left_members for block in self._blocks]),
+            right_offsets=_joined_offsets([block.right_sizes for block in self._blocks]),
+            right_members=_joined([block.right_members for block in self._blocks]),
+        )
+
+
+def _joined(parts: list) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.int32), *parts])
+
+
+def _joined_offsets(sizes: list) -> np.ndarray:
+    joined = _joined(sizes)
+    offsets = np.zeros(joined.size + 1, dtype=np.int64)
+    np.cumsum(joined, out=offsets[1:])
+    return offsets

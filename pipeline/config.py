@@ -1,0 +1,217 @@
+"""The configuration of a run: YAML into frozen models, unknown keys refused with the nearest known name.
+
+`configs/default.yaml` shows every key with its default and the reason; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from mbe_stage.options import Execution
+from pipeline.errors import ConfigError
+
+__all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config", "parse_bytes"]
+
+Key = int | str
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InputConfig(_Section):
+    """Where the edges come from and how to read them."""
+
+    path: str | None = None
+    format: Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi"] = "auto"
+    left: Key = 0
+    right: Key = 1
+    weight: Key | None = None
+    timestamp: Key | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    key_type: Literal["auto", "integer", "string"] = "auto"
+    nulls: Literal["error", "drop"] = "error"
+    min_weight: float | None = None
+    time_from: int | float | str | None = None
+    time_until: int | float | str | None = None
+
+    @model_validator(mode="after")
+    def _filters_have_columns(self) -> InputConfig:
+        if self.min_weight is not None and self.weight is None:
+            raise ValueError("min_weight needs the weight column: set input.weight to its name or position")
+        if (self.time_from is not None or self.time_until is not None) and self.timestamp is None:
+            raise ValueError("time_from and time_until need the timestamp column: set input.timestamp")
+        return self
+
+
+class QueryConfig(_Section):
+    """Which maximal bicliques are wanted; `containing_*` holds the user's own keys."""
+
+    min_left: int = Field(1, ge=1)
+    min_right: int = Field(1, ge=1)
+    max_left: int | None = Field(None, ge=1)
+    max_right: int | None = Field(None, ge=1)
+    min_edges: int = Field(1, ge=1)
+    containing_left: tuple[Key, ...] = ()
+    containing_right: tuple[Key, ...] = ()
+
+    @model_validator(mode="after")
+    def _maxima_above_minima(self) -> QueryConfig:
+        for side in ("left", "right"):
+            most, fewest = getattr(self, f"max_{side}"), getattr(self, f"min_{side}")
+            if most is not None and most < fewest:
+                raise ValueError(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
+        return self
+
+
+class ExecutionConfig(_Section):
+    """With what means: never changes which bicliques come out, only how and whether all of them."""
+
+    engine: Literal["auto", "cpu", "cuda", "reference"] = "auto"
+    threads: int = Field(0, ge=0)
+    memory_budget: int = Field(1 << 30, ge=1 << 20)
+    block_bytes: int = Field(16 << 20, ge=1 << 10)
+    max_bicliques: int | None = Field(None, ge=1)
+    time_limit_seconds: float | None = Field(None, gt=0)
+
+    @field_validator("memory_budget", "block_bytes", mode="before")
+    @classmethod
+    def _bytes(cls, value: Any) -> Any:
+        return parse_bytes(value) if isinstance(value, str) else value
+
+    def to_execution(self) -> Execution:
+        """The part of it that engines need."""
+        return Execution(
+            threads=self.threads,
+            memory_budget_bytes=self.memory_budget,
+            block_bytes=self.block_bytes,
+            max_bicliques=self.max_bicliques,
+            time_limit_seconds=self.time_limit_seconds,
+        )
+
+
+class OutputConfig(_Section):
+    """What is published, and where."""
+
+    directory: str = "out"
+    members: bool = False
+    sort: bool = False
+    report: bool = True
+    compression: Literal["zstd", "snappy", "lz4", "none"] = "zstd"
+    keep_runs: int | None = Field(None, ge=1)
+    top: int = Field(20, ge=1, le=1000)
+
+
+class Config(_Section):
+    """A whole run."""
+
+    input: InputConfig = InputConfig()
+    query: QueryConfig = QueryConfig()
+    execution: ExecutionConfig = ExecutionConfig()
+    output: OutputConfig = OutputConfig()
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any], source: str = "configuration") -> Config:
+        """Check nested plain values.
+
+        Raises
+        ------
+        ConfigError
+            An unknown key (with the nearest known name) or a value of the wrong kind.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise ConfigError(_explain(error, source)) from None
+
+
+def load_config(path: str | Path, overrides: Iterable[str] = ()) -> Config:
+    """Read a YAML configuration; each override is ``section.key=value`` with a YAML value.
+
+    A relative `input.path` or `output.directory` in the file is relative to the working directory, as on the command
+    line.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read or parsed, or holds an unknown key or a wrong value.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see configs/default.yaml") from None
+    try:
+        values = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")
+    for override in overrides:
+        _apply(values, override)
+    return Config.from_mapping(values, str(path))
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes from a number with an optional unit: ``"512MiB"``, ``"2 GB"``, ``"65536"``.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5GiB")
+    1610612736
+    """
+    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+    stripped = text.strip().lower()
+    number = stripped.rstrip("kmgib ")
+    unit = stripped[len(number) :].strip()
+    try:
+        return int(float(number) * units[unit])
+    except (KeyError, ValueError, OverflowError):
+        raise ValueError(f"{text!r} is no number of bytes: expected for example 512MiB, 2GB or 65536") from None
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    name, equals, text = override.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not equals or not dot or not key:
+        raise ConfigError(f"--set {override!r}: expected section.key=value, for example --set query.min_left=3")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override!r}: the value is not YAML") from None
+    branch = values.setdefault(section, {})
+    if branch is None:
+        branch = values[section] = {}
+    if not isinstance(branch, dict):
+        raise ConfigError(f"--set {override!r}: {section!r} is no section; expected one of {_names(Config)}")
+    branch[key] = value
+
+
+def _names(model: type[BaseModel]) -> str:
+    return ", ".join(model.model_fields)
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"]]
+    model: type[BaseModel] = Config
+    for part in location[:-1]:
+        field = model.model_fields.get(part)
+        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+            break
+        model = field.annotation
+    where = f"{source}: {'.'.join(location)}" if location else source
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(location[-1], list(model.model_fields), n=1)
+        remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {_names(model)}"
+        return f"{where}: unknown key; {remedy}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(first["input"], dict | BaseModel) else f" is {first['input']!r}"
+    return f"{where}{given}: {message}"

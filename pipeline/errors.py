@@ -1,0 +1,85 @@
+"""What the pipeline refuses, how it says so, and the exit code of each.
+
+::
+
+    StageError (mbe_stage)
+    └── PipelineError                 exit code
+        ├── InputError                2     a file, line, column or value cannot be used
+        ├── ConfigError               2     a configuration key or value is wrong
+        ├── PublishError              3     the output cannot be written (disk full, no permission, not a run directory)
+        └── VerificationError         1     a published run does not hold what it should
+
+`InvalidArgument` of the stage also ends in 2, `EngineUnavailable` and `MemoryBudgetExceeded` in 4, Ctrl-C in 130.
+"""
+
+from __future__ import annotations
+
+from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
+
+__all__ = [
+    "EXIT_CODES",
+    "ConfigError",
+    "InputError",
+    "PipelineError",
+    "PublishError",
+    "VerificationError",
+    "exit_code",
+]
+
+INTERRUPTED = 130
+
+
+class PipelineError(StageError):
+    """Base of the pipeline's own errors."""
+
+
+class InputError(PipelineError):
+    """Input that cannot be used.
+
+    The message is one line: where (file, and line or column), what was found, what was expected, and the remedy.
+
+    Examples
+    --------
+    >>> print(InputError.at("edges.csv", found="no column 'user'", expected="left, right", remedy="name it: --left"))
+    edges.csv: no column 'user'; expected left, right; name it: --left
+    """
+
+    @classmethod
+    def at(
+        cls, source: object, *, found: str, expected: str, remedy: str, line: int | None = None, column: str | None = None
+    ) -> InputError:
+        """Put the five parts of the message in their order."""
+        where = str(source)
+        if line is not None:
+            where += f", line {line}"
+        if column is not None:
+            where += f", column {column!r}"
+        return cls(f"{where}: {found}; expected {expected}; {remedy}")
+
+
+class ConfigError(PipelineError):
+    """A configuration file, key or value that cannot be used."""
+
+
+class PublishError(PipelineError):
+    """The output cannot be written or read as a run directory; nothing that was published is touched."""
+
+
+class VerificationError(PipelineError):
+    """A published run does not hold what it should; the message names the first offender."""
+
+
+EXIT_CODES: dict[type[StageError], int] = {
+    VerificationError: 1,
+    InputError: 2,
+    ConfigError: 2,
+    InvalidArgument: 2,
+    PublishError: 3,
+    EngineUnavailable: 4,
+    MemoryBudgetExceeded: 4,
+}
+
+
+def exit_code(error: StageError) -> int:
+    """The exit code that reports this error."""
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
