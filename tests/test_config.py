@@ -68,7 +68,7 @@ def test_mistakes_are_named(tmp_path: Path, text: str, parts: list[str]) -> None
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read"):
         load_config(tmp_path / "nowhere.yaml")
 
 

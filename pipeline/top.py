@@ -1,0 +1,230 @@
+"""The most interesting rows of a published run, read with bounded memory: the largest bicliques, by size or vertex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.errors import InputError, PublishError
+
+__all__ = ["Biclique", "SideName", "find_vertex", "largest_bicliques", "vertex_keys"]
+
+SideName = Literal["left", "right"]
+
+_MEASURES = {"edges": "n_edges", "left": "n_left", "right": "n_right"}
+# Rows of the three narrow columns that are held at once: 2 MB.
+_ROWS = 1 << 16
+# Rows with member lists that are held at once.
+_MEMBER_ROWS = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class Biclique:
+    """One published biclique, with its vertices as the user wrote them.
+
+    Attributes
+    ----------
+    key : int
+        `biclique_key`.
+    left, right : tuple of int or str
+        The members' own keys, in the order of the side's keys.
+    n_edges : int
+    """
+
+    key: int
+    left: tuple[int | str, ...]
+    right: tuple[int | str, ...]
+    n_edges: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a row lies: part, row group, and row within the row group."""
+
+    part: Path
+    group: int
+    row: int
+
+
+def largest_bicliques(
+    run_path: str | Path,
+    limit: int,
+    by: Literal["edges", "left", "right"] = "edges",
+    *,
+    side: SideName | None = None,
+    vertex: int | None = None,
+) -> list[Biclique]:
+    """The largest bicliques of a run, or the largest of those that hold one vertex.
+
+    Streams over the Parquet files: memory depends on `limit` and on the size of a row group, not on the run.
+
+    Parameters
+    ----------
+    run_path : path
+        A run directory.
+    limit : int
+        How many at most.
+    by : {"edges", "left", "right"}
+        What makes a biclique large; of equals, the smaller key comes first.
+    side, vertex : optional
+        Only bicliques with this dense id among that side's members; `find_vertex` turns a key into an id.
+
+    Returns
+    -------
+    list of Biclique
+        Largest first.
+
+    Raises
+    ------
+    PublishError
+        The directory holds no table of bicliques.
+    """
+    run_path = Path(run_path)
+    if limit < 1:
+        return []
+    best = _Best(limit)
+    for part in _parts(run_path):
+        file = pq.ParquetFile(part)
+        for group in range(file.metadata.num_row_groups):
+            start = 0
+            for batch in _batches(file, group, _MEASURES[by], side):
+                rows = _rows_with(batch, side, vertex)
+                best.add(batch, rows, _MEASURES[by], part, group, start)
+                start += batch.num_rows
+    return _decode(run_path, best)
+
+
+def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
+    """The side and dense id of a vertex, given its key as text.
+
+    Raises
+    ------
+    InputError
+        No such vertex, or one on each side and `side` is not given.
+    """
+    run_path = Path(run_path)
+    sides: tuple[SideName, ...] = (side,) if side else ("left", "right")
+    found = [(name, row) for name in sides if (row := _row_of(vertex_keys(run_path, name), key)) is not None]
+    if not found:
+        raise InputError.at(
+            run_path,
+            found=f"no vertex {key!r} on {'the ' + side if side else 'either'} side",
+            expected="a key as the input writes it",
+            remedy=f"see the column 'key' of {' and '.join(f'{name}_vertices.parquet' for name in sides)}",
+        )
+    if len(found) > 1:
+        raise InputError.at(
+            run_path,
+            found=f"vertex {key!r} on both sides",
+            expected="one side",
+            remedy="say which: --side left or --side right",
+        )
+    return found[0]
+
+
+def vertex_keys(run_path: str | Path, side: SideName) -> pa.ChunkedArray:
+    """The user's own keys of one side; position is the dense id."""
+    path = Path(run_path) / f"{side}_vertices.parquet"
+    if not path.is_file():
+        raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
+    return pq.read_table(path, columns=["key"])["key"]
+
+
+class _Best:
+    """The `limit` best rows so far; ties go to the smaller key."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._measures = np.empty(0, np.int64)
+        self._keys = np.empty(0, np.int64)
+        self._places: list[_Place] = []
+
+    def add(self, batch: pa.RecordBatch, rows: np.ndarray, measure: str, part: Path, group: int, start: int) -> None:
+        """Take in those rows of a batch."""
+        measures = batch.column(measure).to_numpy().astype(np.int64)[rows]
+        if len(self._places) == self._limit:
+            # Rows below the worst that is kept cannot get in: most batches end here.
+            rows, measures = rows[kept := measures >= self._measures[-1]], measures[kept]
+        if rows.size == 0:
+            return
+        keys = batch.column("biclique_key").to_numpy()[rows]
+        chosen = np.lexsort((keys, -measures))[: self._limit]
+        places = self._places + [_Place(part, group, start + int(row)) for row in rows[chosen]]
+        measures = np.concatenate([self._measures, measures[chosen]])
+        keys = np.concatenate([self._keys, keys[chosen]])
+        order = np.lexsort((keys, -measures))[: self._limit]
+        self._measures, self._keys = measures[order], keys[order]
+        self._places = [places[i] for i in order]
+
+    def places(self) -> list[_Place]:
+        """Where the best rows lie, best first."""
+        return self._places
+
+
+def _parts(run_path: Path) -> list[Path]:
+    parts = sorted((run_path / "bicliques").glob("*.parquet"))
+    if not parts:
+        raise PublishError(
+            f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
+        )
+    return parts
+
+
+def _batches(file: pq.ParquetFile, group: int, measure: str, side: SideName | None) -> Iterator[pa.RecordBatch]:
+    columns = ["biclique_key", measure] + ([side] if side else [])
+    return file.iter_batches(_MEMBER_ROWS if side else _ROWS, row_groups=[group], columns=columns)
+
+
+def _rows_with(batch: pa.RecordBatch, side: SideName | None, vertex: int | None) -> np.ndarray:
+    if side is None or vertex is None:
+        return np.arange(batch.num_rows)
+    members = batch.column(side)
+    hits = np.flatnonzero(members.flatten().to_numpy() == vertex)
+    offsets = members.offsets.to_numpy() - members.offsets[0].as_py()
+    return np.unique(np.searchsorted(offsets, hits, side="right") - 1)
+
+
+def _decode(run_path: Path, best: _Best) -> list[Biclique]:
+    """Read the chosen rows, row group by row group, and replace ids by keys."""
+    keys = {side: vertex_keys(run_path, side) for side in ("left", "right")}
+    places = best.places()
+    rows: dict[_Place, Biclique] = {}
+    for part, group in sorted({(place.part, place.group) for place in places}):
+        wanted = sorted(place.row for place in places if (place.part, place.group) == (part, group))
+        for row, values in _read_rows(pq.ParquetFile(part), group, wanted):
+            rows[_Place(part, group, row)] = Biclique(
+                key=values["biclique_key"],
+                left=tuple(keys["left"].take(pa.array(values["left"], pa.int64())).to_pylist()),
+                right=tuple(keys["right"].take(pa.array(values["right"], pa.int64())).to_pylist()),
+                n_edges=values["n_edges"],
+            )
+    return [rows[place] for place in places]
+
+
+def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[tuple[int, dict]]:
+    columns = ["biclique_key", "left", "right", "n_edges"]
+    start = 0
+    for batch in file.iter_batches(_MEMBER_ROWS, row_groups=[group], columns=columns):
+        here = [row for row in wanted if start <= row < start + batch.num_rows]
+        chosen = batch.take(pa.array([row - start for row in here], pa.int64()))
+        yield from zip(here, chosen.to_pylist(), strict=True)
+        start += batch.num_rows
+
+
+def _row_of(keys: pa.ChunkedArray, key: str) -> int | None:
+    if pa.types.is_integer(keys.type):
+        try:
+            value = pa.scalar(int(key), keys.type)
+        except (ValueError, OverflowError, pa.ArrowInvalid):
+            return None
+    else:
+        value = pa.scalar(key, keys.type)
+    row = pc.index(keys, value).as_py()
+    return None if row < 0 else row
