@@ -132,9 +132,10 @@ class Config(_Section):
             raise ConfigError(_explain(error, source)) from None
 
 
-def load_config(path: str | Path, overrides: Iterable[str] = ()) -> Config:
+def load_config(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
     """Read a YAML configuration; each override is ``section.key=value`` with a YAML value.
 
+    Without a path every key has its default before the overrides.
     A relative `input.path` or `output.directory` in the file is relative to the working directory, as on the command
     line.
 
@@ -143,20 +144,10 @@ def load_config(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     ConfigError
         The file cannot be read or parsed, or holds an unknown key or a wrong value.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see configs/default.yaml") from None
-    try:
-        values = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")
+    values = {} if path is None else _read(Path(path))
     for override in overrides:
         _apply(values, override)
-    return Config.from_mapping(values, str(path))
+    return Config.from_mapping(values, "configuration" if path is None else str(path))
 
 
 def parse_bytes(text: str) -> int:
@@ -175,6 +166,20 @@ def parse_bytes(text: str) -> int:
         return int(float(number) * units[unit])
     except (KeyError, ValueError, OverflowError):
         raise ValueError(f"{text!r} is no number of bytes: expected for example 512MiB, 2GB or 65536") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see configs/default.yaml") from None
+    try:
+        values = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")
+    return values
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

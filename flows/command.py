@@ -1,0 +1,104 @@
+"""`python -m flows.enumerate`: run the flow once, or serve it on a schedule."""
+
+from __future__ import annotations
+
+import zoneinfo
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.flows import EntrypointType
+from prefect.schedules import Cron, Schedule
+from pydantic import ValidationError
+
+from flows.enumerate import configure, enumerate_bicliques_flow
+from flows.server import DEFAULT_PORT, scheduling_api
+from mbe_stage.errors import StageError
+from pipeline.errors import ConfigError, exit_code
+
+__all__ = ["app", "cron_schedule", "main"]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def main() -> None:
+    """Entry of `python -m flows.enumerate`."""
+    app()
+
+
+@app.command()
+def enumerate_command(
+    config: Annotated[Path | None, typer.Argument(help="YAML configuration; without it every default holds.")] = None,
+    input_path: Annotated[str | None, typer.Option("--input", help="The edges, instead of input.path.")] = None,
+    output: Annotated[str | None, typer.Option("--out", help="Where runs are published.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="section.key=value", help="Override one key; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run even if nothing changed since the latest run.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Stay, and run on the schedule of --cron.")] = False,
+    cron: Annotated[str | None, typer.Option("--cron", help='With --serve: when to run, e.g. "0 6 * * *".')] = None,
+    timezone: Annotated[str, typer.Option("--timezone", help="With --serve: the zone of --cron.")] = "UTC",
+    name: Annotated[str, typer.Option("--name", help="With --serve: the deployment's name.")] = "scheduled",
+    port: Annotated[
+        int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
+    ] = DEFAULT_PORT,
+) -> None:
+    """Enumerate the maximal bicliques of a graph as a Prefect flow, once or on a schedule."""
+    parameters: dict[str, Any] = {
+        "config_path": None if config is None else str(config.absolute()),
+        "input_path": None if input_path is None else str(Path(input_path).absolute()),
+        "output_directory": None if output is None else str(Path(output).absolute()),
+        "overrides": list(overrides or ()),
+    }
+    try:
+        # A mistake must show now, not when the schedule first fires.
+        configure(**parameters)
+        parameters["force"] = force
+        if serve:
+            _serve(name, cron_schedule(cron, timezone), port, parameters)
+        else:
+            _run_once(parameters)
+    except StageError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(exit_code(error)) from None
+
+
+def cron_schedule(cron: str | None, timezone: str) -> Schedule:
+    """The schedule of `--cron` and `--timezone`, checked.
+
+    Raises
+    ------
+    ConfigError
+        No expression, not five fields, or an unknown time zone.
+    """
+    if cron is None:
+        raise ConfigError('--serve: no schedule given; expected five cron fields; for example --cron "0 6 * * *"')
+    if timezone not in zoneinfo.available_timezones():
+        raise ConfigError(f"--timezone {timezone!r}: unknown; expected a name such as UTC or Europe/Berlin")
+    try:
+        CronSchedule(cron=cron, timezone=timezone)
+    except ValidationError:
+        raise ConfigError(
+            f'--cron {cron!r}: no cron expression; expected five fields; for example "0 6 * * *" is daily at 6'
+        ) from None
+    return Cron(cron, timezone=timezone)
+
+
+def _run_once(parameters: dict[str, Any]) -> None:
+    state = enumerate_bicliques_flow(**parameters, return_state=True)
+    result = state.result()
+    typer.echo(f"{state.message}\n{result['run']}")
+
+
+def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
+    with scheduling_api(port) as url:
+        typer.echo(f"Prefect server: {url}; runs are started by this process; Ctrl-C ends both")
+        enumerate_bicliques_flow.serve(
+            name=name,
+            schedule=schedule,
+            parameters=parameters,
+            # One at a time: a run that outlasts the interval delays the next one instead of competing with it.
+            limit=1,
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
