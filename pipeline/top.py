@@ -60,6 +60,8 @@ def largest_bicliques(
     *,
     side: SideName | None = None,
     vertex: int | None = None,
+    min_left: int = 1,
+    min_right: int = 1,
 ) -> list[Biclique]:
     """The largest bicliques of a run, or the largest of those that hold one vertex.
 
@@ -75,6 +77,8 @@ def largest_bicliques(
         What makes a biclique large; of equals, the smaller key comes first.
     side, vertex : optional
         Only bicliques with this dense id among that side's members; `find_vertex` turns a key into an id.
+    min_left, min_right : int
+        Only bicliques with at least that many vertices on a side: the largest of all are often stars.
 
     Returns
     -------
@@ -96,6 +100,7 @@ def largest_bicliques(
             start = 0
             for batch in _batches(file, group, _MEASURES[by], side):
                 rows = _rows_with(batch, side, vertex)
+                rows = rows[_large_enough(batch, min_left, min_right)[rows]]
                 best.add(batch, rows, _MEASURES[by], part, group, start)
                 start += batch.num_rows
     return _decode(run_path, best)
@@ -178,7 +183,7 @@ def _parts(run_path: Path) -> list[Path]:
 
 
 def _batches(file: pq.ParquetFile, group: int, measure: str, side: SideName | None) -> Iterator[pa.RecordBatch]:
-    columns = ["biclique_key", measure] + ([side] if side else [])
+    columns = list(dict.fromkeys(["biclique_key", measure, "n_left", "n_right"])) + ([side] if side else [])
     return file.iter_batches(_MEMBER_ROWS if side else _ROWS, row_groups=[group], columns=columns)
 
 
@@ -189,6 +194,10 @@ def _rows_with(batch: pa.RecordBatch, side: SideName | None, vertex: int | None)
     hits = np.flatnonzero(members.flatten().to_numpy() == vertex)
     offsets = members.offsets.to_numpy() - members.offsets[0].as_py()
     return np.unique(np.searchsorted(offsets, hits, side="right") - 1)
+
+
+def _large_enough(batch: pa.RecordBatch, min_left: int, min_right: int) -> np.ndarray:
+    return (batch.column("n_left").to_numpy() >= min_left) & (batch.column("n_right").to_numpy() >= min_right)
 
 
 def _decode(run_path: Path, best: _Best) -> list[Biclique]:
