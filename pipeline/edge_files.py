@@ -1,0 +1,53 @@
+"""Clean edges kept on disk between the steps of a flow, which passes paths, never frames."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.edges import EdgeData, InputFacts
+from pipeline.publish import as_publish_errors
+
+__all__ = ["load_edges", "save_edges"]
+
+
+def save_edges(edges: EdgeData, directory: str | Path) -> Path:
+    """Keep clean edges in a directory, made when needed; `load_edges` gives them back.
+
+    Returns
+    -------
+    Path
+        The directory.
+    """
+    directory = Path(directory)
+    with as_publish_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, ids in (("left", edges.left_ids), ("right", edges.right_ids)):
+            np.save(directory / f"{name}_ids.npy", ids)
+        for name, keys in (("left", edges.left_keys), ("right", edges.right_keys)):
+            table = pa.table({"key": keys})
+            with pa.ipc.new_file(directory / f"{name}_keys.arrow", table.schema) as writer:
+                writer.write_table(table)
+        (directory / "facts.json").write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
+    return directory
+
+
+def load_edges(directory: str | Path) -> EdgeData:
+    """The edges that `save_edges` kept."""
+    directory = Path(directory)
+    return EdgeData(
+        left_ids=np.load(directory / "left_ids.npy"),
+        right_ids=np.load(directory / "right_ids.npy"),
+        left_keys=_load_keys(directory / "left_keys.arrow"),
+        right_keys=_load_keys(directory / "right_keys.arrow"),
+        facts=InputFacts(**json.loads((directory / "facts.json").read_text(encoding="utf-8"))),
+    )
+
+
+def _load_keys(path: Path) -> pa.Array:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        return reader.read_all().column("key").combine_chunks()

@@ -1,0 +1,190 @@
+"""`manifest.json`: what a run was asked, what it read, found and wrote, with a checksum per file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import resource
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline.config import Config
+from pipeline.edges import InputFacts
+from pipeline.errors import PublishError
+from pipeline.publish import MANIFEST_NAME
+from pipeline.schemas import SCHEMA_VERSION
+
+__all__ = [
+    "Counts",
+    "FileEntry",
+    "Manifest",
+    "config_fingerprint",
+    "file_entries",
+    "file_entry",
+    "peak_memory_bytes",
+    "read_manifest",
+    "software_versions",
+    "write_manifest",
+]
+
+_PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileEntry(_Frozen):
+    """One published file; `path` is relative to the run directory, `rows` is None for what is no table."""
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int | None = None
+
+
+class Counts(_Frozen):
+    """How many of what; `max_*` are the largest single biclique's figures, each by itself.
+
+    Attributes
+    ----------
+    bicliques : int
+    left_members, right_members : int
+        Summed over all bicliques.
+    sizes : int
+        Distinct sizes ``(n_left, n_right)``.
+    max_left, max_right, max_edges : int
+    """
+
+    bicliques: int
+    left_members: int
+    right_members: int
+    sizes: int
+    max_left: int
+    max_right: int
+    max_edges: int
+
+
+class Manifest(_Frozen):
+    """The contents of `manifest.json`.
+
+    Attributes
+    ----------
+    seconds : dict
+        Wall time of each step, and ``total``, their sum. ``write`` is the time that the enumeration waited for the
+        files; the rest of the writing ran beside it.
+    peak_memory_bytes : int
+        Largest resident set of the process up to the manifest.
+    truncated : str or None
+        Why the result is incomplete; None when it is complete.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    created_at: str
+    config: Config
+    config_fingerprint: str
+    input: InputFacts
+    content_fingerprint: str
+    versions: dict[str, str]
+    engine: str
+    device: str
+    counts: Counts
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    truncated: str | None
+    files: tuple[FileEntry, ...]
+
+
+def config_fingerprint(config: Config) -> str:
+    """Names what a configuration asks for: equal for two configurations that publish the same from the same edges.
+
+    In it: the whole query, `max_bicliques` and `time_limit_seconds`, the type of the keys, and of the output whether
+    it is sorted, has `members/` and a report, and how long the report's tables are. Not in it: where the edges come
+    from and how they are filtered (the input fingerprint names the very edges), the output directory, `keep_runs`,
+    compression, engine, threads and memory: none of them changes what a reader finds.
+    """
+    asked = {
+        "schema_version": SCHEMA_VERSION,
+        "key_type": config.input.key_type,
+        "query": config.query.model_dump(mode="json"),
+        "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
+        "output": config.output.model_dump(mode="json", include={"members", "sort", "report", "top"}),
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def software_versions() -> dict[str, str]:
+    """What made the run: Python, this package and those that the result or its bytes could depend on."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
+
+
+def peak_memory_bytes() -> int:
+    """Largest resident set of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # macOS counts in bytes, everyone else in KiB.
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        # Run from a source tree that was never installed: there is no version to state.
+        return "not installed"
+
+
+def file_entry(run_path: Path, path: Path) -> FileEntry:
+    """Size, checksum and rows of one file of a run."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else None
+    return FileEntry(path=path.relative_to(run_path).as_posix(), bytes=path.stat().st_size, sha256=digest, rows=rows)
+
+
+def file_entries(run_path: Path) -> tuple[FileEntry, ...]:
+    """Entries of every file of a run but its manifest, by path."""
+    paths = sorted(path for path in run_path.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
+    # Hashing releases the GIL and runs at memory speed: a few threads are enough to wait for the disk only.
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return tuple(pool.map(lambda path: file_entry(run_path, path), paths))
+
+
+def write_manifest(run_path: Path, manifest: Manifest) -> None:
+    """Write `manifest.json`, the last file of a run."""
+    (run_path / MANIFEST_NAME).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def read_manifest(run_dir: str | Path) -> Manifest:
+    """Read the manifest of a run directory.
+
+    Raises
+    ------
+    PublishError
+        There is none, or it is of another schema version, or damaged.
+    """
+    path = Path(run_dir) / MANIFEST_NAME
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PublishError(f"{path}: cannot be read ({error.strerror}); expected a published run directory") from None
+    except ValueError:
+        raise PublishError(f"{path}: is not JSON; expected a manifest; the run is damaged: publish it again") from None
+    found = values.get("schema_version") if isinstance(values, dict) else None
+    if found != SCHEMA_VERSION:
+        raise PublishError(
+            f"{path}: schema version {found!r}; expected {SCHEMA_VERSION}; "
+            "read it with the version of mbe-stage that wrote it, or publish the run again"
+        )
+    try:
+        return Manifest.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PublishError(f"{path}: {where}: {first['msg']}; the run is damaged: publish it again") from None

@@ -1,0 +1,99 @@
+"""Parquet data sets in parts: row groups and files of bounded size, and how each column is encoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["PartWriter", "write_table"]
+
+ROW_GROUP_BYTES = 64 << 20
+FILE_BYTES = 512 << 20
+
+
+class PartWriter:
+    """Writes record batches to ``part-00000.parquet`` and so on in a directory.
+
+    Parameters
+    ----------
+    directory : Path
+        Made here; must not exist.
+    schema : pa.Schema
+    compression : str
+        ``zstd``, ``snappy``, ``lz4`` or ``none``.
+    row_group_bytes : int
+        Batches are kept until they hold this many bytes in memory, and then written as one row group.
+    file_bytes : int
+        A part that has reached this size on disk is closed.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        schema: pa.Schema,
+        compression: str,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+        file_bytes: int = FILE_BYTES,
+    ) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self._schema = schema
+        self._compression = compression
+        self._row_group_bytes = row_group_bytes
+        self._file_bytes = file_bytes
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._n_parts = 0
+        self._path = directory
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take in some rows."""
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_bytes >= self._row_group_bytes:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is pending; a data set without rows gets one empty part, so that it can be read."""
+        if self._pending or self._n_parts == 0:
+            self._flush()
+        self._close_part()
+
+    def abort(self) -> None:
+        """Let go of the open file; what it holds is of no use."""
+        self._pending.clear()
+        self._close_part()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._pending, self._schema)
+        self._pending, self._pending_bytes = [], 0
+        if self._writer is None:
+            self._path = self._directory / f"part-{self._n_parts:05d}.parquet"
+            self._writer = pq.ParquetWriter(self._path, self._schema, **_options(self._schema, self._compression))
+            self._n_parts += 1
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        if self._path.stat().st_size >= self._file_bytes:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+
+def write_table(table: pa.Table, path: Path, compression: str) -> None:
+    """Write a small table as one file."""
+    pq.write_table(table, path, **_options(table.schema, compression))
+
+
+def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    return {
+        "compression": compression,
+        "compression_level": 1 if compression == "zstd" else None,
+        "use_dictionary": ["side"] if "side" in schema.names else False,
+    }

@@ -1,0 +1,300 @@
+"""Atomic publication: a run is written beside the published ones, synced, renamed, and only then pointed at.
+
+::
+
+    OUT/latest                    relative symbolic link to the run that was published last
+    OUT/runs/<run_id>/            published runs, complete and never changed again
+    OUT/.staging/.lock            held for moments: while a run begins, and while one is moved into place
+    OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
+    OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
+
+A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress and removes
+them. Of several runs at once, the last to *publish* is `latest`, whichever began first. A process killed between the
+two renames leaves a complete run that `RunStore.runs` lists while `latest` still names the one before.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from pipeline.errors import PublishError
+
+__all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve_run"]
+
+log = logging.getLogger(__name__)
+
+MANIFEST_NAME = "manifest.json"
+_LATEST, _LOCK, _RUNS, _STAGING = "latest", ".lock", "runs", ".staging"
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space, or choose another output directory",
+    errno.EDQUOT: "your disk quota is used up: free some space, or choose another output directory",
+    errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), or choose another output directory",
+    errno.EROFS: "the file system is read-only: choose another output directory",
+    errno.EACCES: "give this user write permission, or choose another output directory",
+    errno.EPERM: "give this user write permission, or choose another output directory",
+    errno.ENOTDIR: "a file is in the way: choose another output directory",
+    errno.EEXIST: "a file is in the way: choose another output directory",
+    errno.EISDIR: "a directory is in the way: remove it, or choose another output directory",
+    errno.ENOLCK: "the file system has no locks: choose a directory on a local disk",
+    errno.EOPNOTSUPP: "the file system has no locks or symbolic links: choose a directory on a local disk",
+}
+
+
+@contextmanager
+def as_publish_errors(path: Path) -> Iterator[None]:
+    """Turn whatever the operating system refuses while `path` is written into a `PublishError` with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or path
+        reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
+        remedy = _REMEDIES.get(error.errno or 0, "check the disk, or choose another output directory")
+        raise PublishError(f"{place}: cannot be written ({reason}); nothing was published; {remedy}") from error
+
+
+class RunStore:
+    """An output directory: published runs, the latest of them, and room for the next.
+
+    Parameters
+    ----------
+    directory : path
+        Made by the first `begin`.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def check_writable(self) -> None:
+        """Refuse early, before any work, a directory that `begin` would refuse; nothing is created.
+
+        Raises
+        ------
+        PublishError
+            A file is in the way, or this user may not write there.
+        """
+        nearest = next(path for path in (self.directory, *self.directory.absolute().parents) if os.path.lexists(path))
+        with as_publish_errors(self.directory):
+            if not nearest.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
+            if not os.access(nearest, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(nearest))
+        latest = self.directory / _LATEST
+        if latest.exists() and not latest.is_symlink():
+            raise PublishError(
+                f"{latest}: is no symbolic link; expected the pointer to the latest run; "
+                "move it away, or choose another output directory"
+            )
+
+    def begin(self) -> Staging:
+        """Room for a new run, held by a lock; leftovers of dead writers are removed.
+
+        Raises
+        ------
+        PublishError
+            The directory cannot be written.
+        """
+        self.check_writable()
+        staging = self.directory / _STAGING
+        with as_publish_errors(self.directory):
+            staging.mkdir(parents=True, exist_ok=True)
+            with _locked(staging / _LOCK):
+                _remove_leftovers(staging)
+                return Staging(self)
+
+    def latest(self) -> Path | None:
+        """The run published last, or None."""
+        pointer = self.directory / _LATEST
+        if not pointer.is_symlink():
+            return None
+        run = self.directory / os.readlink(pointer)
+        return run if (run / MANIFEST_NAME).is_file() else None
+
+    def runs(self) -> list[Path]:
+        """Every published run, by the time it began."""
+        return sorted(path.parent for path in (self.directory / _RUNS).glob(f"*/{MANIFEST_NAME}"))
+
+
+class Staging:
+    """Room for one run until it is published; leaving the context without `publish` removes it.
+
+    Attributes
+    ----------
+    run_id : str
+        The time the run began (UTC) and a random suffix; sorts by time.
+    path : Path
+        The run directory as it grows; nothing of it can be seen among the published runs.
+    scratch : Path
+        For temporary files of this run; removed with it.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        self._room = store.directory / _STAGING / self.run_id
+        self.path = self._room / self.run_id
+        self.scratch = self._room / "scratch"
+        self._room.mkdir()
+        self._lock: int | None = _lock(self._room / _LOCK)
+        self.path.mkdir()
+        self.scratch.mkdir()
+
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def publish(self, keep_runs: int | None = None) -> Path:
+        """Make the run durable, move it among the published ones and point `latest` at it.
+
+        Parameters
+        ----------
+        keep_runs : int, optional
+            Afterwards remove the oldest runs beyond this many; never the latest.
+
+        Returns
+        -------
+        Path
+            The published run directory.
+
+        Raises
+        ------
+        PublishError
+            The run has no manifest or cannot be written; nothing is published.
+        """
+        if not (self.path / MANIFEST_NAME).is_file():
+            raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
+        directory = self.store.directory
+        with as_publish_errors(directory):
+            _sync_tree(self.path)
+            with _locked(directory / _STAGING / _LOCK):
+                run = self._move_into_place()
+                if keep_runs is not None:
+                    _remove_oldest(self.store, keep_runs)
+        self.discard()
+        return run
+
+    def discard(self) -> None:
+        """Remove what is left here and let go of the lock; does nothing the second time."""
+        if self._lock is None:
+            return
+        # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
+        with as_publish_errors(self._room), _locked(self._room.parent / _LOCK):
+            shutil.rmtree(self._room)
+        os.close(self._lock)
+        self._lock = None
+
+    def _move_into_place(self) -> Path:
+        directory = self.store.directory
+        runs, pointer = directory / _RUNS, self._room / _LATEST
+        runs.mkdir(exist_ok=True)
+        run = runs / self.run_id
+        pointer.symlink_to(Path(_RUNS) / self.run_id)
+        os.rename(self.path, run)
+        try:
+            _sync(runs)
+            os.replace(pointer, directory / _LATEST)
+            _sync(directory)
+        except BaseException:
+            if self.store.latest() != run:
+                os.rename(run, self.path)
+            raise
+        return run
+
+
+def resolve_run(path: str | Path) -> Path:
+    """The run directory meant by `path`: itself, or the latest run of an output directory.
+
+    Raises
+    ------
+    PublishError
+        It is neither; the message says what is there.
+    """
+    path = Path(path)
+    if (path / MANIFEST_NAME).is_file():
+        return path.resolve() if path.is_symlink() else path
+    if not path.exists():
+        raise PublishError(f"{path}: does not exist; expected a run directory or an output directory")
+    if not path.is_dir():
+        raise PublishError(f"{path}: is a file; expected a run directory or an output directory")
+    store = RunStore(path)
+    latest = store.latest()
+    if latest is not None:
+        return latest
+    runs = store.runs()
+    if runs:
+        raise PublishError(f"{path}: its pointer 'latest' leads to no run; name a run yourself, for example {runs[-1]}")
+    raise PublishError(f"{path}: holds no {MANIFEST_NAME} and no published run; publish one first: mbe enumerate")
+
+
+def _remove_leftovers(staging: Path) -> None:
+    """Remove the rooms of dead writers; the store's lock is held, so none is just being made."""
+    for room in sorted(path for path in staging.iterdir() if path.name != _LOCK):
+        lock = room / _LOCK
+        if lock.exists():
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            finally:
+                os.close(descriptor)
+        log.info("removing what an unfinished run left: %s", room)
+        shutil.rmtree(room)
+
+
+def _remove_oldest(store: RunStore, keep_runs: int) -> None:
+    latest = store.latest()
+    others = [run for run in store.runs() if run != latest]
+    for run in others[: max(0, len(others) + 1 - keep_runs)]:
+        # Renamed first: a reader sees the whole run or none, and a removal cut short is a leftover like any other.
+        doomed = store.directory / _STAGING / f"{run.name}-expired"
+        os.rename(run, doomed)
+        shutil.rmtree(doomed)
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = _lock(path)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sync_tree(directory: Path) -> None:
+    for root, _, names in os.walk(directory):
+        for name in names:
+            _sync(Path(root, name))
+        _sync(Path(root))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

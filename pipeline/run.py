@@ -1,0 +1,128 @@
+"""The whole job in one call: edges in, a published run out; and the count alone, which stores nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mbe_stage.enumerate import Progress, enumerate_into
+from mbe_stage.results import CountSink
+from pipeline.config import Config
+from pipeline.edges import InputFacts
+from pipeline.manifest import Manifest, peak_memory_bytes
+from pipeline.publish import RunStore
+from pipeline.query import to_query
+from pipeline.steps import enumerate_to, finish
+
+__all__ = ["CountResult", "RunResult", "count", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A published run.
+
+    Attributes
+    ----------
+    run_dir : Path
+        ``OUT/runs/<run_id>``.
+    manifest : Manifest
+    """
+
+    run_dir: Path
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CountResult:
+    """How many there are, and nothing stored.
+
+    Attributes
+    ----------
+    n_bicliques : int
+    truncated : str or None
+        Why the count is incomplete; None when it is complete.
+    engine, device : str
+    seconds : dict
+        Steps ``read``, ``graph``, ``enumerate`` and their ``total``.
+    peak_memory_bytes : int
+    input : InputFacts
+    """
+
+    n_bicliques: int
+    truncated: str | None
+    engine: str
+    device: str
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    input: InputFacts
+
+
+def run(
+    config: Config, source: object | None = None, *, on_progress: Callable[[Progress], None] | None = None
+) -> RunResult:
+    """Read the edges, enumerate, and publish the tables, the report and the manifest.
+
+    Parameters
+    ----------
+    config : Config
+    source : object, optional
+        Edges in memory (pyarrow, pandas, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
+    on_progress : callable, optional
+        Called after every block with a `mbe_stage.Progress`.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    InputError, ConfigError
+        The input or the query cannot be used.
+    EngineUnavailable, MemoryBudgetExceeded
+        The engine cannot do it.
+    PublishError
+        The output cannot be written. In every case nothing is published, and earlier runs stay as they are.
+    """
+    from pipeline.ingest import ingest
+
+    store = RunStore(config.output.directory)
+    store.check_writable()
+    start = time.perf_counter()
+    edges = ingest(config.input, source)
+    seconds = {"read": time.perf_counter() - start}
+    with store.begin() as staging:
+        facts = enumerate_to(edges, config, staging.path, on_progress)
+        manifest = finish(staging.path, edges.facts, config, facts, seconds)
+        run_dir = staging.publish(config.output.keep_runs)
+    return RunResult(run_dir, manifest)
+
+
+def count(
+    config: Config, source: object | None = None, *, on_progress: Callable[[Progress], None] | None = None
+) -> CountResult:
+    """Count the maximal bicliques; nothing is stored.
+
+    Parameters and errors are those of `run`; `config.output` is not looked at.
+    """
+    from pipeline.ingest import ingest
+
+    start = time.perf_counter()
+    edges = ingest(config.input, source)
+    read = time.perf_counter()
+    query, graph = to_query(config.query, edges), edges.graph()
+    built = time.perf_counter()
+    facts = enumerate_into(
+        CountSink(), graph, query, config.execution.to_execution(), config.execution.engine, on_progress
+    )
+    end = time.perf_counter()
+    return CountResult(
+        n_bicliques=facts.n_bicliques,
+        truncated=facts.truncated,
+        engine=facts.engine,
+        device=facts.device,
+        seconds={"read": read - start, "graph": built - read, "enumerate": end - built, "total": end - start},
+        peak_memory_bytes=peak_memory_bytes(),
+        input=edges.facts,
+    )

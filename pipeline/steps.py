@@ -1,0 +1,243 @@
+"""The pipeline as plain functions, each from paths and small values to paths and small values.
+
+`pipeline.run` strings them together in one process; a flow runs them as tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from mbe_stage.enumerate import Progress, enumerate_into
+from mbe_stage.graph import BipartiteCSR
+from pipeline.config import Config
+from pipeline.edge_files import load_edges, save_edges
+from pipeline.edges import EdgeData, InputFacts
+from pipeline.errors import PublishError
+from pipeline.manifest import (
+    Counts,
+    Manifest,
+    config_fingerprint,
+    file_entries,
+    file_entry,
+    peak_memory_bytes,
+    read_manifest,
+    software_versions,
+    write_manifest,
+)
+from pipeline.parquet_parts import write_table
+from pipeline.parquet_sink import ParquetSink, Summary
+from pipeline.publish import RunStore, as_publish_errors
+from pipeline.query import to_query
+from pipeline.tables import histogram_table, vertex_table
+
+__all__ = ["EnumerationFacts", "enumerate_to", "find_unchanged", "finish", "load_edges", "save_edges"]
+
+log = logging.getLogger(__name__)
+
+
+class EnumerationFacts(BaseModel):
+    """What `enumerate_to` did; small, and as JSON with `model_dump_json`.
+
+    Attributes
+    ----------
+    counts : Counts
+    content_fingerprint : str
+        Equal for two runs exactly when they hold the same bicliques.
+    truncated : str or None
+    engine, device : str
+    seconds : dict
+        Steps ``graph``, ``enumerate``, ``write`` and ``tables``.
+    peak_memory_bytes : int
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    counts: Counts
+    content_fingerprint: str
+    truncated: str | None
+    engine: str
+    device: str
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+
+
+def enumerate_to(
+    edges: EdgeData, config: Config, run_path: Path, on_progress: Callable[[Progress], None] | None = None
+) -> EnumerationFacts:
+    """Enumerate, and write every table of the run into its staging path.
+
+    Parameters
+    ----------
+    edges : EdgeData
+    config : Config
+    run_path : Path
+        `Staging.path`: an empty directory.
+    on_progress : callable, optional
+        Called after every block.
+
+    Raises
+    ------
+    InputError
+        A `containing` key is not in the graph.
+    EngineUnavailable, MemoryBudgetExceeded
+        As `mbe_stage.enumerate_into`.
+    PublishError
+        The tables cannot be written.
+    """
+    from pipeline.ids import key_hashes
+
+    clock = _Clock()
+    query = to_query(config.query, edges)
+    graph = edges.graph()
+    hashes = key_hashes(edges.left_keys, "left"), key_hashes(edges.right_keys, "right")
+    clock.lap("graph")
+    output = config.output
+    sink = ParquetSink(run_path, *hashes, compression=output.compression, members=output.members, sort=output.sort)
+    with sink:
+        facts = enumerate_into(
+            sink, graph, query, config.execution.to_execution(), config.execution.engine, on_progress
+        )
+    clock.lap("enumerate")
+    # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
+    waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds
+    clock.seconds["enumerate"] -= waited
+    clock.seconds["write"] = waited
+    counts = _write_tables(run_path, edges, graph, sink.summary, output.compression)
+    clock.lap("tables")
+    return EnumerationFacts(
+        counts=counts,
+        content_fingerprint=str(sink.summary.fingerprint),
+        truncated=facts.truncated,
+        engine=facts.engine,
+        device=facts.device,
+        seconds=clock.seconds,
+        peak_memory_bytes=peak_memory_bytes(),
+    )
+
+
+def finish(
+    run_path: Path,
+    input_facts: InputFacts,
+    config: Config,
+    facts: EnumerationFacts,
+    seconds: Mapping[str, float] | None = None,
+) -> Manifest:
+    """Write the report, the checksums and, last, the manifest; afterwards the run can be published.
+
+    Parameters
+    ----------
+    run_path : Path
+        Where `enumerate_to` wrote; its name is the run id.
+    input_facts : InputFacts
+    config : Config
+    facts : EnumerationFacts
+    seconds : mapping, optional
+        Of earlier steps, such as ``read``.
+
+    Raises
+    ------
+    PublishError
+        The files cannot be written.
+    """
+    clock = _Clock()
+    with as_publish_errors(run_path):
+        files = file_entries(run_path)
+        clock.lap("checksums")
+        manifest = Manifest(
+            run_id=run_path.name,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            config=config,
+            config_fingerprint=config_fingerprint(config),
+            input=input_facts,
+            content_fingerprint=facts.content_fingerprint,
+            versions=software_versions(),
+            engine=facts.engine,
+            device=facts.device,
+            counts=facts.counts,
+            seconds=_with_total({**(seconds or {}), **facts.seconds, **clock.seconds}),
+            peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
+            truncated=facts.truncated,
+            files=files,
+        )
+        if config.output.report:
+            manifest = _with_report(run_path, manifest, config.output.top)
+        write_manifest(run_path, manifest)
+    return manifest
+
+
+def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> Path | None:
+    """The latest run, if a new one would publish the same: the same edges, and a configuration that asks the same.
+
+    A run that a time limit cut short does not count: another attempt may get further.
+    """
+    latest = store.latest()
+    if latest is None:
+        return None
+    try:
+        manifest = read_manifest(latest)
+    except PublishError as error:
+        log.warning("the latest run cannot be compared with: %s", error)
+        return None
+    if manifest.truncated is not None and manifest.config.execution.time_limit_seconds is not None:
+        return None
+    same_input = manifest.input.fingerprint == input_facts.fingerprint
+    return latest if same_input and manifest.config_fingerprint == config_fingerprint(config) else None
+
+
+def _write_tables(run_path: Path, edges: EdgeData, graph: BipartiteCSR, summary: Summary, compression: str) -> Counts:
+    histogram = histogram_table(summary.sizes)
+    left = vertex_table(edges.left_keys, graph.left_degrees, summary.left)
+    right = vertex_table(edges.right_keys, graph.right_degrees, summary.right)
+    with as_publish_errors(run_path):
+        write_table(histogram, run_path / "size_histogram.parquet", compression)
+        write_table(left, run_path / "left_vertices.parquet", compression)
+        write_table(right, run_path / "right_vertices.parquet", compression)
+    n_left, n_right, _ = summary.sizes.sorted_rows()
+    return Counts(
+        bicliques=summary.fingerprint.n_items,
+        left_members=summary.left_members,
+        right_members=summary.right_members,
+        sizes=histogram.num_rows,
+        max_left=int(n_left.max(initial=0)),
+        max_right=int(n_right.max(initial=0)),
+        max_edges=int(summary.left.largest_edges.max(initial=0)),
+    )
+
+
+def _with_report(run_path: Path, manifest: Manifest, top: int) -> Manifest:
+    from pipeline.report import write_report
+
+    clock = _Clock()
+    report = write_report(run_path, manifest, top)
+    clock.lap("report")
+    return manifest.model_copy(
+        update={
+            "files": (*manifest.files, file_entry(run_path, report)),
+            "seconds": _with_total({**manifest.seconds, **clock.seconds}),
+            "peak_memory_bytes": max(manifest.peak_memory_bytes, peak_memory_bytes()),
+        }
+    )
+
+
+def _with_total(seconds: Mapping[str, float]) -> dict[str, float]:
+    steps = {step: round(value, 6) for step, value in seconds.items() if step != "total"}
+    return {**steps, "total": round(sum(steps.values()), 6)}
+
+
+class _Clock:
+    """Wall time step by step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        now = time.perf_counter()
+        self.seconds[step] = now - self._last
+        self._last = now

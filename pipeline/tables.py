@@ -1,0 +1,76 @@
+"""Arrays to the published tables: blocks to record batches, sums to vertex tables and the size histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.participation import Participation, SizeCounts, long_form
+from mbe_stage.results import BicliqueBlock
+from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
+
+__all__ = ["biclique_batch", "histogram_table", "members_batch", "vertex_table"]
+
+_SIDES = pa.array(["left", "right"], pa.string())
+
+
+def biclique_batch(block: BicliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
+    """A block as rows of `bicliques/`; the members are not copied.
+
+    Parameters
+    ----------
+    block : BicliqueBlock
+        At `Detail.MEMBERS`.
+    keys : (n_bicliques,) int64
+    """
+    assert block.left_sizes is not None
+    assert block.right_sizes is not None
+    columns = [
+        pa.array(keys),
+        pa.ListArray.from_arrays(block.left_offsets, block.left_members, type=BICLIQUES.field("left").type),
+        pa.ListArray.from_arrays(block.right_offsets, block.right_members, type=BICLIQUES.field("right").type),
+        pa.array(block.left_sizes),
+        pa.array(block.right_sizes),
+        pa.array(block.left_sizes.astype(np.int64) * block.right_sizes),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=BICLIQUES)
+
+
+def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `bicliques/` in long form, one row per member, in the same order."""
+    keys, sides, members = long_form(
+        bicliques["biclique_key"].to_numpy(),
+        bicliques["n_left"].to_numpy(),
+        bicliques["left"].flatten().to_numpy(),
+        bicliques["n_right"].to_numpy(),
+        bicliques["right"].flatten().to_numpy(),
+    )
+    columns = [pa.array(keys), pa.DictionaryArray.from_arrays(pa.array(sides), _SIDES), pa.array(members)]
+    return pa.RecordBatch.from_arrays(columns, schema=MEMBERS)
+
+
+def histogram_table(sizes: SizeCounts) -> pa.Table:
+    """`size_histogram`, ascending by size."""
+    return pa.table([pa.array(column) for column in sizes.sorted_rows()], schema=SIZE_HISTOGRAM)
+
+
+def vertex_table(keys: pa.Array, degrees: np.ndarray, participation: Participation) -> pa.Table:
+    """`left_vertices` or `right_vertices`, by dense id.
+
+    Parameters
+    ----------
+    keys : pa.Array
+        The user's keys; position is the dense id.
+    degrees : (n,) int64
+    participation : Participation
+    """
+    in_none = participation.n_bicliques == 0
+    columns = [
+        pa.array(np.arange(len(keys), dtype=np.int32)),
+        keys,
+        pa.array(np.asarray(degrees, np.int64)),
+        pa.array(participation.n_bicliques),
+        pa.array(participation.largest_keys, mask=in_none),
+        pa.array(participation.largest_edges),
+    ]
+    return pa.table(columns, schema=vertices(keys.type))
