@@ -1,0 +1,97 @@
+"""Numbers, durations and the user's own keys as text for people, escaped for HTML."""
+
+from __future__ import annotations
+
+import html
+import math
+
+__all__ = ["bytes_text", "compact", "count", "escape", "key", "percent", "plural", "seconds_text"]
+
+_LONGEST_KEY = 80
+_LONGEST_TOOLTIP = 500
+# A control character inside a key would vanish, or break the page; its picture says that it is there.
+_CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
+
+
+def escape(value: object) -> str:
+    """Text that is safe inside an HTML element and inside a quoted attribute."""
+    return html.escape(str(value).translate(_CONTROL_PICTURES), quote=True)
+
+
+def key(value: object) -> str:
+    """A user's own key as HTML: escaped, isolated from the direction of the text around it, cut when very long.
+
+    Examples
+    --------
+    >>> key("<b>")
+    '<bdi>&lt;b&gt;</bdi>'
+    """
+    whole = str(value)
+    if not whole:
+        return '<bdi class="empty">(empty)</bdi>'
+    if len(whole) <= _LONGEST_KEY:
+        return f"<bdi>{escape(whole)}</bdi>"
+    tooltip = whole if len(whole) <= _LONGEST_TOOLTIP else whole[:_LONGEST_TOOLTIP] + "…"
+    shown = f"{whole[: _LONGEST_KEY - 20]}…{whole[-16:]}"
+    return f'<bdi title="{escape(tooltip)}">{escape(shown)}</bdi>'
+
+
+def count(value: int) -> str:
+    """An exact number with separators: ``1,826,587``."""
+    return f"{value:,}"
+
+
+def compact(value: int) -> str:
+    """A number in at most five characters, for chart labels.
+
+    Examples
+    --------
+    >>> [compact(n) for n in (7, 999, 1500, 54_458_949, 10**6)]
+    ['7', '999', '1.5k', '54M', '1M']
+    """
+    for unit, suffix in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if value >= unit:
+            scaled = math.floor(value * 10 / unit) / 10
+            return f"{scaled:.0f}{suffix}" if scaled >= 10 or scaled == int(scaled) else f"{scaled:.1f}{suffix}"
+    return str(value)
+
+
+def plural(number: int, singular: str, several: str | None = None) -> str:
+    """A number and its noun: ``1 edge``, ``89 edges``."""
+    return f"{number:,} {singular if number == 1 else several or singular + 's'}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share that never claims 0 % or 100 % when it is not."""
+    if whole == 0:
+        return "0 %"
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "under 0.1 %"
+    if 99.9 < share < 100:
+        return "over 99.9 %"
+    return f"{share:.0f} %" if share >= 10 or share == 0 else f"{share:.1f} %"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration: ``0.8 ms``, ``41 ms``, ``3.24 s``, ``2 min 05 s``, ``1 h 12 min``."""
+    if seconds < 0.01:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def bytes_text(size: int) -> str:
+    """A number of bytes in binary units: ``212 MiB``."""
+    scaled = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if scaled < 1024:
+            return f"{scaled:.0f} {unit}" if scaled >= 10 or unit == "B" else f"{scaled:.1f} {unit}"
+        scaled /= 1024
+    return f"{scaled:.1f} TiB"
