@@ -1,0 +1,1 @@
+"""The search tree of the CPU engine, compiled by Numba: see `tree` for the whole picture."""

@@ -1,0 +1,60 @@
+"""The walk over the search tree, in slices.
+
+A task is a frame with a range of children. A slice works on a worker's stack until the task is done, the slice's share
+of work is used up, the output is full or an arena is short; the state stays where it is, the host makes room and calls
+again. A child is visited as a whole or not at all: what is short is found out before anything counts.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.sparse_node import visit_sparse_child
+from mbe_stage.bicliques.cpu.word_node import walk_word_nodes
+
+__all__ = ["run_slice"]
+
+
+@njit(cache=True, nogil=True)
+def run_slice(graph, worker, output, work_limit):
+    """Go on with a worker's task.
+
+    Parameters
+    ----------
+    graph : Graph
+    worker : Worker
+    output : Output or None
+        None only counts, and checks no size conditions.
+    work_limit : int
+        Elementary steps after which to stop.
+
+    Returns
+    -------
+    int
+        ``DONE``, ``SLICE_OVER``, ``OUTPUT_FULL``, or which arena is short (``control[NEEDED]`` entries would do).
+    """
+    frames, control = worker.frames, worker.control
+    control[at.WORK] = 0
+    while control[at.DEPTH] >= 0:
+        depth = control[at.DEPTH]
+        if control[at.WORK] >= work_limit:
+            return at.SLICE_OVER
+        if depth + 2 > frames.shape[0]:
+            control[at.NEEDED] = 2 * frames.shape[0]
+            return at.FRAMES_SHORT
+        if frames[depth, at.CURSOR] >= frames[depth, at.END]:
+            control[at.DEPTH] = depth - 1
+            continue
+        n_out, left_used, right_used = control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED]
+        count = control[at.COUNT]
+        if frames[depth, at.KIND] == at.WORD:
+            status = walk_word_nodes(worker, output, work_limit)
+        else:
+            status = visit_sparse_child(graph, worker, output)
+            if status != at.OK:
+                control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
+                control[at.COUNT] = count
+        if status != at.OK:
+            return status
+    return at.DONE

@@ -1,0 +1,239 @@
+"""Make the graph smaller without losing or adding a single wanted biclique.
+
+Three steps, each exact:
+
+- `containing`: every member of a biclique that holds the left vertices A and the right vertices B is a common neighbour
+  of them, so only N(B) x N(A) matters, and there every maximal biclique holds A and B by itself;
+- the (p, q)-core: a left member needs `min_right` neighbours and a right member `min_left`, repeatedly;
+- twins: vertices with the same neighbours are members of the same bicliques; one stands for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import BicliqueQuery
+
+__all__ = ["Groups", "ReducedGraph", "reduce_graph"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Vertices of the whole graph behind each vertex of the reduced one.
+
+    Attributes
+    ----------
+    offsets : (n_groups + 1,) int64
+    members : int32
+        Vertex ids of the whole graph, ascending within each group.
+    """
+
+    offsets: np.ndarray
+    members: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Vertices of each group, ``(n_groups,) int32``."""
+        return np.diff(self.offsets).astype(np.int32)
+
+    def reordered(self, order: np.ndarray) -> Groups:
+        """Groups in a new order: position ``i`` holds the former group ``order[i]``."""
+        sizes = np.diff(self.offsets)[order]
+        offsets = np.zeros(order.size + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        starts = np.repeat(self.offsets[order] - offsets[:-1], sizes)
+        return Groups(offsets, self.members[starts + np.arange(self.members.size)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReducedGraph:
+    """A graph without twins, and the vertices that its vertices stand for."""
+
+    graph: BipartiteCSR
+    left_groups: Groups
+    right_groups: Groups
+
+    def swapped(self) -> ReducedGraph:
+        """The same with its sides exchanged."""
+        return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
+
+
+def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
+    """Leave out what cannot be in a wanted biclique, and let one vertex stand for its twins.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : BicliqueQuery
+        Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups' weights.
+
+    Returns
+    -------
+    ReducedGraph
+        The maximal bicliques of `graph` that satisfy the query are exactly those of the reduced graph, with groups in
+        place of vertices, that satisfy its size conditions.
+    """
+    left_alive = np.ones(graph.n_left, dtype=np.bool_)
+    right_alive = np.ones(graph.n_right, dtype=np.bool_)
+    for vertex in query.containing_left:
+        right_alive &= _indicator(graph.neighbours_of_left(vertex), graph.n_right)
+    for vertex in query.containing_right:
+        left_alive &= _indicator(graph.neighbours_of_right(vertex), graph.n_left)
+    if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
+        left_alive[:] = False
+    _peel_to_core(
+        graph.left_offsets,
+        graph.left_members,
+        graph.right_offsets,
+        graph.right_members,
+        left_alive,
+        right_alive,
+        query.min_left,
+        query.min_right,
+    )
+    left_ids, right_ids = graph.edges()
+    kept = left_alive[left_ids] & right_alive[right_ids]
+    left_vertices, right_vertices = np.flatnonzero(left_alive), np.flatnonzero(right_alive)
+    core = BipartiteCSR.from_edges(
+        _ranks(left_alive)[left_ids[kept]],
+        _ranks(right_alive)[right_ids[kept]],
+        left_vertices.size,
+        right_vertices.size,
+    )
+    left_group = _twin_groups(core.left_offsets, core.left_members)
+    right_group = _twin_groups(core.right_offsets, core.right_members)
+    left_groups, left_first = _gather(left_group, left_vertices)
+    right_groups, right_first = _gather(right_group, right_vertices)
+    left_ids, right_ids = core.edges()
+    kept = left_first[left_ids] & right_first[right_ids]
+    collapsed = BipartiteCSR.from_edges(
+        left_group[left_ids[kept]],
+        right_group[right_ids[kept]],
+        left_groups.offsets.size - 1,
+        right_groups.offsets.size - 1,
+    )
+    return ReducedGraph(collapsed, left_groups, right_groups)
+
+
+def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
+    inside = np.zeros(n, dtype=np.bool_)
+    inside[ids] = True
+    return inside
+
+
+def _ranks(alive: np.ndarray) -> np.ndarray:
+    return np.cumsum(alive) - 1
+
+
+def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray]:
+    """Member lists of the groups, and which vertices come first in theirs."""
+    n_groups = int(group.max()) + 1 if group.size else 0
+    offsets = np.zeros(n_groups + 1, dtype=np.int64)
+    np.cumsum(np.bincount(group, minlength=n_groups), out=offsets[1:])
+    order = np.argsort(group, kind="stable")
+    first = np.zeros(group.size, dtype=np.bool_)
+    first[order[offsets[:-1]]] = True
+    return Groups(offsets, vertices[order].astype(np.int32)), first
+
+
+def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Group number of each vertex; vertices share one exactly when their neighbours are the same."""
+    n = offsets.size - 1
+    hashes = _row_hashes(offsets, members)
+    order = np.argsort(hashes, kind="stable")
+    is_new = _differs_from_previous(order, hashes, offsets, members)
+    group_of_sorted = np.cumsum(is_new) - 1
+    group = np.empty(n, dtype=np.int64)
+    group[order] = group_of_sorted
+    # Number the groups by their first vertex, so that reduced ids keep the order of the whole graph's ids.
+    first_vertex = np.full(int(group.max()) + 1 if n else 0, n, dtype=np.int64)
+    np.minimum.at(first_vertex, group, np.arange(n))
+    rank = np.empty_like(first_vertex)
+    rank[np.argsort(first_vertex)] = np.arange(first_vertex.size)
+    return rank[group]
+
+
+@njit(cache=True, nogil=True)
+def _row_hashes(offsets, members):
+    hashes = np.zeros(offsets.size - 1, np.uint64)
+    for row in range(hashes.size):
+        total = np.uint64(0)
+        for k in range(offsets[row], offsets[row + 1]):
+            value = np.uint64(members[k]) + np.uint64(0x9E3779B97F4A7C15)
+            value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            total += value ^ (value >> np.uint64(31))
+        hashes[row] = total
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def _differs_from_previous(order, hashes, offsets, members):
+    """Equal hashes alone are no proof: rows are compared. A collision only leaves twins apart, which costs time."""
+    differs = np.ones(order.size, np.bool_)
+    for k in range(1, order.size):
+        row, previous = order[k], order[k - 1]
+        if hashes[row] != hashes[previous]:
+            continue
+        degree = offsets[row + 1] - offsets[row]
+        if degree != offsets[previous + 1] - offsets[previous]:
+            continue
+        same = True
+        for j in range(degree):
+            if members[offsets[row] + j] != members[offsets[previous] + j]:
+                same = False
+                break
+        differs[k] = not same
+    return differs
+
+
+@njit(cache=True, nogil=True)
+def _peel_to_core(
+    left_offsets, left_members, right_offsets, right_members, left_alive, right_alive, min_left, min_right
+):
+    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`."""
+    n_left, n_right = left_alive.size, right_alive.size
+    left_degree = np.zeros(n_left, np.int64)
+    right_degree = np.zeros(n_right, np.int64)
+    for u in range(n_left):
+        if left_alive[u]:
+            for k in range(left_offsets[u], left_offsets[u + 1]):
+                if right_alive[left_members[k]]:
+                    left_degree[u] += 1
+                    right_degree[left_members[k]] += 1
+    queue = np.empty(n_left + n_right, np.int64)
+    n_queued = 0
+    for u in range(n_left):
+        if left_alive[u] and left_degree[u] < min_right:
+            left_alive[u] = False
+            queue[n_queued] = u
+            n_queued += 1
+    for v in range(n_right):
+        if right_alive[v] and right_degree[v] < min_left:
+            right_alive[v] = False
+            queue[n_queued] = n_left + v
+            n_queued += 1
+    done = 0
+    while done < n_queued:
+        vertex = queue[done]
+        done += 1
+        if vertex < n_left:
+            for k in range(left_offsets[vertex], left_offsets[vertex + 1]):
+                v = left_members[k]
+                right_degree[v] -= 1
+                if right_alive[v] and right_degree[v] < min_left:
+                    right_alive[v] = False
+                    queue[n_queued] = n_left + v
+                    n_queued += 1
+        else:
+            for k in range(right_offsets[vertex - n_left], right_offsets[vertex - n_left + 1]):
+                u = right_members[k]
+                left_degree[u] -= 1
+                if left_alive[u] and left_degree[u] < min_right:
+                    left_alive[u] = False
+                    queue[n_queued] = u
+                    n_queued += 1
