@@ -1,0 +1,252 @@
+"""What the input graph says about a pair of sides: is every edge there, and can no vertex join?
+
+Deliberately plain: sorted neighbour lists and binary search, no bitmaps, no search tree, no ordering of vertices.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, uint64
+
+__all__ = ["COMPLETE_AND_MAXIMAL", "LEFT_CAN_JOIN", "MISSING_EDGE", "RIGHT_CAN_JOIN", "Adjacency", "closures", "judge"]
+
+COMPLETE_AND_MAXIMAL, MISSING_EDGE, LEFT_CAN_JOIN, RIGHT_CAN_JOIN = range(4)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjacency:
+    """Neighbours of both sides, ascending: those of left `u` are ``left[left_offsets[u]:left_offsets[u + 1]]``."""
+
+    left_offsets: np.ndarray
+    left: np.ndarray
+    right_offsets: np.ndarray
+    right: np.ndarray
+
+    @classmethod
+    def of(cls, left_ids: np.ndarray, right_ids: np.ndarray, n_left: int, n_right: int) -> Adjacency:
+        """Sort distinct edges by either end."""
+        by_left = np.lexsort((right_ids, left_ids))
+        by_right = np.lexsort((left_ids, right_ids))
+        return cls(
+            left_offsets=_offsets(left_ids, n_left),
+            left=right_ids[by_left],
+            right_offsets=_offsets(right_ids, n_right),
+            right=left_ids[by_right],
+        )
+
+    def degrees(self) -> tuple[np.ndarray, np.ndarray]:
+        """Degrees of (left, right)."""
+        return np.diff(self.left_offsets), np.diff(self.right_offsets)
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The four arrays, for compiled code."""
+        return self.left_offsets, self.left, self.right_offsets, self.right
+
+
+def judge(
+    adjacency: Adjacency,
+    rows: np.ndarray,
+    left_offsets: np.ndarray,
+    left_members: np.ndarray,
+    right_offsets: np.ndarray,
+    right_members: np.ndarray,
+    threads: int,
+) -> np.ndarray:
+    """Verdicts on the bicliques at `rows`, ``(n_rows, 3) int64``.
+
+    First column: one of the four constants. Then the witness: the ends of the missing edge (left, right), or the vertex
+    that can join and -1.
+    """
+    verdicts = np.empty((rows.size, 3), np.int64)
+    graph = adjacency.arrays()
+
+    def work(part: slice) -> None:
+        _judge(rows[part], left_offsets, left_members, right_offsets, right_members, *graph, verdicts[part])
+
+    _in_parts(work, rows.size, threads)
+    return verdicts
+
+
+def closures(
+    adjacency: Adjacency,
+    side: str,
+    seeds: np.ndarray,
+    hashes: tuple[np.ndarray, np.ndarray],
+    containing: tuple[np.ndarray, np.ndarray],
+    threads: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The maximal bicliques that pairs of vertices of one side generate, without listing their members.
+
+    Parameters
+    ----------
+    seeds : (n, 2) integers
+        Vertices of `side` with a common neighbour; twice the same stands for one vertex.
+    hashes, containing
+        Vertex hashes, and the ids that a biclique must hold, of (left, right).
+
+    Returns
+    -------
+    sizes : (n, 2) int64
+        Members on the left and right.
+    sums : (n, 2) uint64
+        Sums of their hashes.
+    holds_all : (n,) bool
+        Whether every id of `containing` is a member.
+    """
+    own = 0 if side == "left" else 1
+    graph = adjacency.arrays()
+    graph = graph if own == 0 else (*graph[2:], *graph[:2])
+    sizes = np.zeros((len(seeds), 2), np.int64)
+    sums = np.zeros((len(seeds), 2), np.uint64)
+    holds_all = np.zeros(len(seeds), np.bool_)
+
+    def work(part: slice) -> None:
+        _closures(
+            seeds[part],
+            *graph,
+            hashes[own],
+            hashes[1 - own],
+            containing[own],
+            containing[1 - own],
+            sizes[part],
+            sums[part],
+            holds_all[part],
+        )
+
+    _in_parts(work, len(seeds), threads)
+    if own == 1:
+        sizes, sums = sizes[:, ::-1], sums[:, ::-1]
+    return sizes, sums, holds_all
+
+
+def _in_parts(work, n: int, threads: int) -> None:
+    """Run compiled code that releases the lock on slices of ``range(n)``; small slices, because rows differ much."""
+    step = max(1, min(1024, -(-n // threads)))
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)]):
+            pass
+
+
+def _offsets(ids: np.ndarray, n: int) -> np.ndarray:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(ids, minlength=n))])
+
+
+@njit(cache=True, nogil=True)
+def _is_in(values, start, stop, wanted):
+    while start < stop:
+        middle = (start + stop) // 2
+        if values[middle] < wanted:
+            start = middle + 1
+        elif values[middle] > wanted:
+            stop = middle
+        else:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _rarest(members, offsets):
+    """The member with the fewest neighbours."""
+    best = members[0]
+    for vertex in members:
+        if offsets[vertex + 1] - offsets[vertex] < offsets[best + 1] - offsets[best]:
+            best = vertex
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _sees_all(vertex, wanted, offsets, neighbours):
+    """Whether every vertex of `wanted` is a neighbour."""
+    start, stop = offsets[vertex], offsets[vertex + 1]
+    if stop - start < wanted.size:
+        return False
+    for other in wanted:  # noqa: SIM110 - numba compiles no generator expressions
+        if not _is_in(neighbours, start, stop, other):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neighbours):
+    """A vertex outside `own` that sees all of `other`, or -1: it would be a neighbour of the rarest of `other`."""
+    rarest = _rarest(other, other_offsets)
+    for i in range(other_offsets[rarest], other_offsets[rarest + 1]):
+        vertex = other_neighbours[i]
+        if not _is_in(own, 0, own.size, vertex) and _sees_all(vertex, other, own_offsets, own_neighbours):
+            return vertex
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _judge(rows, l_starts, l_members, r_starts, r_members, l_offsets, l_edges, r_offsets, r_edges, verdicts):
+    for i in range(rows.size):
+        row = rows[i]
+        left = l_members[l_starts[row] : l_starts[row + 1]]
+        right = r_members[r_starts[row] : r_starts[row + 1]]
+        verdicts[i, 0], verdicts[i, 1], verdicts[i, 2] = 0, -1, -1
+        for u in left:
+            for v in right:
+                if not _is_in(l_edges, l_offsets[u], l_offsets[u + 1], v):
+                    verdicts[i, 0], verdicts[i, 1], verdicts[i, 2] = 1, u, v
+                    break
+            if verdicts[i, 0]:
+                break
+        if verdicts[i, 0]:
+            continue
+        joiner = _can_join(left, right, l_offsets, l_edges, r_offsets, r_edges)
+        if joiner >= 0:
+            verdicts[i, 0], verdicts[i, 1] = 2, joiner
+            continue
+        joiner = _can_join(right, left, r_offsets, r_edges, l_offsets, l_edges)
+        if joiner >= 0:
+            verdicts[i, 0], verdicts[i, 1] = 3, joiner
+
+
+@njit(cache=True, nogil=True)
+def _common(members, offsets, neighbours, other_offsets, other_neighbours):
+    """Common neighbours of `members`, ascending."""
+    rarest = _rarest(members, offsets)
+    found = np.empty(offsets[rarest + 1] - offsets[rarest], np.int32)
+    n = 0
+    for i in range(offsets[rarest], offsets[rarest + 1]):
+        if _sees_all(neighbours[i], members, other_offsets, other_neighbours):
+            found[n] = neighbours[i]
+            n += 1
+    return found[:n]
+
+
+@njit(cache=True, nogil=True)
+def _closures(
+    seeds,
+    own_offsets,
+    own_edges,
+    other_offsets,
+    other_edges,
+    own_hashes,
+    other_hashes,
+    own_wanted,
+    other_wanted,
+    sizes,
+    sums,
+    holds_all,
+):
+    for i in range(len(seeds)):
+        n = 1 if seeds[i, 0] == seeds[i, 1] else 2
+        other = _common(seeds[i, :n].astype(np.int32), own_offsets, own_edges, other_offsets, other_edges)
+        own = _common(other, other_offsets, other_edges, own_offsets, own_edges)
+        sizes[i, 0], sizes[i, 1] = own.size, other.size
+        own_sum = other_sum = uint64(0)
+        for vertex in own:
+            own_sum += own_hashes[vertex]
+        for vertex in other:
+            other_sum += other_hashes[vertex]
+        sums[i, 0], sums[i, 1] = own_sum, other_sum
+        complete = True
+        for vertex in own_wanted:
+            complete = complete and _is_in(own, 0, own.size, vertex)
+        for vertex in other_wanted:
+            complete = complete and _is_in(other, 0, other.size, vertex)
+        holds_all[i] = complete

@@ -1,0 +1,103 @@
+"""Keys and fingerprints in NumPy, written from their definition and not from the code that made them.
+
+All arithmetic is unsigned 64-bit and wraps. ``mix`` is the finaliser of splitmix64.
+
+- text hash: FNV-1a, 64 bit, over the UTF-8 bytes of a key; an integer counts as its decimal digits;
+- vertex hash: ``mix(text hash + salt)``, the salt is 2**64 / golden ratio for left, and 0xD1B54A32D192ED03 for right;
+- biclique key: ``mix(sum of left vertex hashes + mix(sum of right vertex hashes))``, read as a signed number;
+- edge key: the key of the one edge as a biclique;
+- fingerprint: ``n-`` and, in hexadecimal, the sum of ``mix(key)`` and the sum of ``mix(mix(key) + 1)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["KeySums", "biclique_keys", "edge_keys", "mix", "text_hashes", "vertex_hashes"]
+
+_SALTS = {"left": np.uint64(0x9E3779B97F4A7C15), "right": np.uint64(0xD1B54A32D192ED03)}
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+# Keys hashed at once: their text is copied, so this bounds memory.
+_CHUNK = 1 << 18
+
+
+def mix(values: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64, element by element; ``uint64 -> uint64``."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def text_hashes(keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """FNV-1a of every key's text, ``(n,) uint64``."""
+    pieces = [np.empty(0, np.uint64)]
+    for start in range(0, len(keys), _CHUNK):
+        text = keys.slice(start, _CHUNK).cast(pa.large_string())
+        chunks = text.chunks if isinstance(text, pa.ChunkedArray) else [text]
+        pieces += [_fnv1a(chunk) for chunk in chunks]
+    return np.concatenate(pieces)
+
+
+def vertex_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
+    """Hash of every vertex of one side, ``(n,) uint64``."""
+    return mix(text_hashes(keys) + _SALTS[side])
+
+
+def biclique_keys(left_sums: np.ndarray, right_sums: np.ndarray) -> np.ndarray:
+    """Keys from the wrapping sums of the members' hashes; ``(n,) uint64`` each, ``-> (n,) int64``."""
+    return mix(left_sums + mix(right_sums)).view(np.int64)
+
+
+def edge_keys(
+    left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
+) -> np.ndarray:
+    """Keys of edges, ``(n,) int64``."""
+    return biclique_keys(left_hashes[left_ids], right_hashes[right_ids])
+
+
+class KeySums:
+    """A fingerprint under construction.
+
+    Examples
+    --------
+    >>> sums = KeySums()
+    >>> sums.add(np.array([], np.int64))
+    >>> str(sums)
+    '0-00000000000000000000000000000000'
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._first = np.zeros(1, np.uint64)
+        self._second = np.zeros(1, np.uint64)
+
+    def add(self, keys: np.ndarray) -> None:
+        """Take in some int64 keys."""
+        mixed = mix(keys.view(np.uint64))
+        self.n += keys.size
+        self._first += mixed.sum(dtype=np.uint64)
+        self._second += mix(mixed + np.uint64(1)).sum(dtype=np.uint64)
+
+    def __str__(self) -> str:
+        return f"{self.n}-{int(self._first[0]):016x}{int(self._second[0]):016x}"
+
+
+def _fnv1a(text: pa.LargeStringArray) -> np.ndarray:
+    """All strings at once, byte position by byte position, longest first so that the active ones are a prefix."""
+    if len(text) == 0:
+        return np.empty(0, np.uint64)
+    _, offset_buffer, data_buffer = text.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    lengths = np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    starts, descending = offsets[:-1][order], -lengths[order]
+    hashes = np.full(len(text), _FNV_OFFSET)
+    for position in range(int(lengths.max())):
+        n = int(np.searchsorted(descending, -position, side="left"))
+        hashes[:n] = (hashes[:n] ^ data[starts[:n] + position]) * _FNV_PRIME
+    result = np.empty_like(hashes)
+    result[order] = hashes
+    return result

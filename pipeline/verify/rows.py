@@ -1,0 +1,218 @@
+"""The table of bicliques, batch by batch: each row by itself, and what all rows add up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numba import njit
+
+from pipeline.errors import VerificationError
+from pipeline.verify.recipe import biclique_keys
+
+__all__ = ["Batch", "Participation", "RowRules", "Tally", "batches", "check_rows"]
+
+# Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
+_MEMBERS_PER_BATCH = 1 << 22
+_ROWS_PER_BATCH = 1 << 18
+_SIDES = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows; `offsets` and `members` hold those of (left, right), `start` counts rows over the whole table."""
+
+    start: int
+    keys: np.ndarray
+    offsets: tuple[np.ndarray, np.ndarray]
+    members: tuple[np.ndarray, np.ndarray]
+    n_left: np.ndarray
+    n_right: np.ndarray
+    n_edges: np.ndarray
+
+    def name(self, row: int) -> str:
+        """How a message names a row."""
+        return f"bicliques row {self.start + row} (biclique_key {self.keys[row]})"
+
+    def sizes(self, side: int) -> np.ndarray:
+        """Members per row of a side, counted in the lists."""
+        return np.diff(self.offsets[side])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRules:
+    """What every row must obey; `hashes` and `containing` are of (left, right)."""
+
+    hashes: tuple[np.ndarray, np.ndarray]
+    containing: tuple[np.ndarray, np.ndarray]
+    minima: tuple[int, int]
+    maxima: tuple[int | None, int | None]
+    min_edges: int
+
+    def accepts(self, sizes: np.ndarray) -> np.ndarray:
+        """Whether bicliques of these sizes, ``(n, 2)``, are asked for."""
+        accepted = sizes[:, 0] * sizes[:, 1] >= self.min_edges
+        for side in (0, 1):
+            accepted &= sizes[:, side] >= self.minima[side]
+            if self.maxima[side] is not None:
+                accepted &= sizes[:, side] <= self.maxima[side]
+        return accepted
+
+
+class Participation:
+    """In how many bicliques each vertex of a side is, and the largest: most edges, then smallest key."""
+
+    def __init__(self, n_vertices: int) -> None:
+        self.n_bicliques = np.zeros(n_vertices, np.int64)
+        self.edges = np.zeros(n_vertices, np.int64)
+        self.key = np.zeros(n_vertices, np.int64)
+
+    def add(self, batch: Batch, side: int) -> None:
+        """Take in the members of a batch."""
+        _take_part(
+            batch.offsets[side], batch.members[side], batch.keys, batch.n_edges, self.n_bicliques, self.edges, self.key
+        )
+
+
+class Tally:
+    """What all rows add up to."""
+
+    def __init__(self, n_rows: int, n_vertices: tuple[int, int]) -> None:
+        self.keys = np.empty(n_rows, np.int64)
+        self.n_rows = 0
+        self.n_members = [0, 0]
+        self.histogram: Counter[tuple[int, int]] = Counter()
+        self.participation = tuple(Participation(n) for n in n_vertices)
+
+    def add(self, batch: Batch) -> None:
+        """Take in a batch whose rows were checked."""
+        self.keys[self.n_rows : self.n_rows + batch.keys.size] = batch.keys
+        self.n_rows += batch.keys.size
+        sizes, counts = np.unique(np.column_stack([batch.n_left, batch.n_right]), axis=0, return_counts=True)
+        for (n_left, n_right), count in zip(sizes.tolist(), counts.tolist(), strict=True):
+            self.histogram[n_left, n_right] += count
+        for side in (0, 1):
+            self.n_members[side] += batch.members[side].size
+            self.participation[side].add(batch, side)
+
+
+def batches(parts: list[Path]) -> Iterator[Batch]:
+    """All rows of the table, in batches of bounded memory."""
+    start = 0
+    for part in parts:
+        file = pq.ParquetFile(part)
+        for group in range(file.metadata.num_row_groups):
+            for record in file.iter_batches(_rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
+                yield _batch(part, record, start)
+                start += record.num_rows
+
+
+def check_rows(batch: Batch, rules: RowRules) -> None:
+    """Everything about rows that needs no other row and no graph.
+
+    Raises
+    ------
+    VerificationError
+        Names the first offending row.
+    """
+    for side in (0, 1):
+        _check_members(batch, side, rules.hashes[side].size)
+    sizes = np.column_stack([batch.sizes(0), batch.sizes(1)])
+    for column, found, expected in (
+        ("n_left", batch.n_left, sizes[:, 0]),
+        ("n_right", batch.n_right, sizes[:, 1]),
+        ("n_edges", batch.n_edges, sizes[:, 0] * sizes[:, 1]),
+    ):
+        if (row := _first(found != expected)) is not None:
+            raise VerificationError(f"{batch.name(row)}: {column} is {found[row]}; its lists say {expected[row]}")
+    sums = [np.add.reduceat(rules.hashes[side][batch.members[side]], batch.offsets[side][:-1]) for side in (0, 1)]
+    keys = biclique_keys(*sums)
+    if (row := _first(batch.keys != keys)) is not None:
+        raise VerificationError(f"{batch.name(row)}: the key of its members is {keys[row]}")
+    if (row := _first(~rules.accepts(sizes))) is not None:
+        n_left, n_right = sizes[row]
+        raise VerificationError(f"{batch.name(row)}: {n_left} x {n_right} is not what the run's query asks for")
+    for side in (0, 1):
+        _check_containing(batch, side, rules.containing[side])
+
+
+def _rows_per_batch(group: pq.RowGroupMetaData) -> int:
+    values = [group.column(i).num_values for i in range(group.num_columns)]
+    return max(1, min(_ROWS_PER_BATCH, _MEMBERS_PER_BATCH * group.num_rows // max(1, *values)))
+
+
+def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
+    for name, column in zip(record.schema.names, record.columns, strict=True):
+        nulls = column.null_count or (name in _SIDES and column.flatten().null_count)
+        if nulls:
+            raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
+    left, right = (record.column(side) for side in _SIDES)
+    return Batch(
+        start=start,
+        keys=record.column("biclique_key").to_numpy(),
+        offsets=(_list_offsets(left), _list_offsets(right)),
+        members=(left.flatten().to_numpy(), right.flatten().to_numpy()),
+        n_left=record.column("n_left").to_numpy(),
+        n_right=record.column("n_right").to_numpy(),
+        n_edges=record.column("n_edges").to_numpy(),
+    )
+
+
+def _list_offsets(lists: pa.ListArray) -> np.ndarray:
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    return offsets - offsets[0]
+
+
+def _check_members(batch: Batch, side: int, n_vertices: int) -> None:
+    name, members, offsets = _SIDES[side], batch.members[side], batch.offsets[side]
+    if (row := _first(batch.sizes(side) == 0)) is not None:
+        raise VerificationError(f"{batch.name(row)}: has no {name} members")
+    if (place := _first((members < 0) | (members >= n_vertices))) is not None:
+        raise VerificationError(
+            f"{batch.name(_row_of(offsets, place))}: {name} member {members[place]} is none of the "
+            f"{n_vertices} {name} vertices"
+        )
+    descends = np.diff(members) <= 0
+    # From one row's last member to the next row's first anything goes.
+    descends[offsets[1:-1] - 1] = False
+    if (place := _first(descends)) is not None:
+        raise VerificationError(
+            f"{batch.name(_row_of(offsets, place))}: {name} members are not ascending and distinct: "
+            f"{members[place + 1]} follows {members[place]}"
+        )
+
+
+def _check_containing(batch: Batch, side: int, wanted: np.ndarray) -> None:
+    for vertex in wanted:
+        holds = np.zeros(batch.keys.size, np.bool_)
+        holds[_row_of(batch.offsets[side], np.flatnonzero(batch.members[side] == vertex))] = True
+        if (row := _first(~holds)) is not None:
+            raise VerificationError(
+                f"{batch.name(row)}: lacks {_SIDES[side]} vertex {vertex}, which the run's query asks for"
+            )
+
+
+def _row_of(offsets: np.ndarray, place):
+    return np.searchsorted(offsets, place, side="right") - 1
+
+
+def _first(offends: np.ndarray) -> int | None:
+    return int(np.argmax(offends)) if offends.any() else None
+
+
+@njit(cache=True, nogil=True)
+def _take_part(offsets, members, keys, n_edges, n_bicliques, best_edges, best_key):
+    for row in range(keys.size):
+        for i in range(offsets[row], offsets[row + 1]):
+            vertex = members[i]
+            first = n_bicliques[vertex] == 0
+            n_bicliques[vertex] += 1
+            larger = n_edges[row] > best_edges[vertex]
+            if first or larger or (n_edges[row] == best_edges[vertex] and keys[row] < best_key[vertex]):
+                best_edges[vertex] = n_edges[row]
+                best_key[vertex] = keys[row]
