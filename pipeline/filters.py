@@ -1,0 +1,212 @@
+"""Which rows a run takes: minimum weight, and a window of time.
+
+Each row is judged by itself, before duplicate edges are merged. The window is half open: from <= timestamp < until.
+Times are numbers, compared as they stand, or moments (timestamps, dates, ISO-8601 text); a moment without a zone is
+UTC. A bound in ISO-8601 against numbers reads them as seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.config import InputConfig
+from pipeline.ids import Refusal, as_plain, first_true
+from pipeline.io.raw import shortened
+
+__all__ = ["as_numbers", "as_times", "heavy_enough", "in_window"]
+
+# Seconds in the year 5138: larger numbers are milliseconds or finer.
+_LATEST_SECONDS = 10**11
+_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_ZONED = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_MICROSECONDS = pa.timestamp("us")
+
+
+def as_numbers(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
+    """A column as float64 or int64; NaN and empty text become nulls.
+
+    Raises
+    ------
+    InputError
+        The column is of another kind, or holds text that is no number.
+    """
+    values = as_plain(column)
+    kind = values.type
+    if pa.types.is_large_string(kind):
+        return _numbers_of_text(values, refuse)
+    if pa.types.is_null(kind) or pa.types.is_decimal(kind):
+        return values.cast(pa.float64())
+    if pa.types.is_floating(kind):
+        values = values.cast(pa.float64())
+        return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
+    if pa.types.is_integer(kind):
+        return values
+    raise refuse(
+        None, found=f"values of type {kind}", expected="numbers", remedy="choose another column, or convert this one"
+    )
+
+
+def as_times(column: pa.ChunkedArray, refuse: Refusal) -> pa.Array:
+    """A column as int64 or float64 numbers, or as timestamps in microseconds UTC; NaN and empty text become nulls.
+
+    Raises
+    ------
+    InputError
+        The column is of another kind, or holds text that is neither a number nor ISO-8601.
+    """
+    values = as_plain(column)
+    kind = values.type
+    if pa.types.is_large_string(kind):
+        filled = pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, kind), values)
+        if first_true(pc.invert(pc.match_substring_regex(filled, _NUMBER))) is None:
+            return _numbers_of_text(filled, refuse)
+        return _moments_of_text(filled, refuse)
+    if pa.types.is_timestamp(kind):
+        return _microseconds(values, refuse)
+    if pa.types.is_date(kind):
+        return _microseconds(values.cast(pa.timestamp("s") if pa.types.is_date32(kind) else pa.timestamp("ms")), refuse)
+    return as_numbers(column, refuse)
+
+
+def heavy_enough(weights: pa.Array, minimum: float) -> np.ndarray:
+    """Which rows weigh at least the minimum."""
+    return np.asarray(weights.to_numpy(zero_copy_only=False) >= minimum)
+
+
+def in_window(times: pa.Array, config: InputConfig, refuse: Refusal) -> np.ndarray:
+    """Which rows lie in the window of the configuration.
+
+    Parameters
+    ----------
+    times : pa.Array
+        From `as_times`, without nulls.
+
+    Raises
+    ------
+    InputError
+        A bound is no ISO-8601 moment, or a number where the column holds moments.
+    """
+    inside = np.ones(len(times), bool)
+    moments = pa.types.is_timestamp(times.type)
+    values = (times.cast(pa.int64()) if moments else times).to_numpy(zero_copy_only=False)
+    if config.time_from is not None:
+        inside &= values >= _bound(config.time_from, "time_from", values, moments, refuse)
+    if config.time_until is not None:
+        inside &= values < _bound(config.time_until, "time_until", values, moments, refuse)
+    return inside
+
+
+def _bound(given: int | float | str, name: str, values: np.ndarray, moments: bool, refuse: Refusal) -> int | float:
+    """The bound on the scale of the column: its numbers, or microseconds since 1970."""
+    number = _number(given)
+    if number is not None and not moments:
+        return number
+    if number is not None:
+        raise refuse(
+            None,
+            found=f"moments, while input.{name} is the number {given}",
+            expected="a moment as the bound",
+            remedy=f"write input.{name} as ISO-8601, for example 2024-01-31T12:00:00",
+        )
+    try:
+        moment = datetime.fromisoformat(str(given).strip())
+    except ValueError:
+        raise refuse(
+            None,
+            found=f"input.{name} is {given!r}",
+            expected="a number or an ISO-8601 moment",
+            remedy=f"write input.{name} for example as 2024-01-31T12:00:00",
+        ) from None
+    zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    delta = zoned - datetime(1970, 1, 1, tzinfo=UTC)
+    microseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    if moments:
+        return microseconds
+    largest = np.abs(values).max(initial=0)
+    if largest >= _LATEST_SECONDS:
+        raise refuse(
+            None,
+            found=f"numbers up to {largest}, which are no seconds since 1970, while input.{name} is {given!r}",
+            expected="seconds where a bound is ISO-8601",
+            remedy=f"write input.{name} as a number in the column's own unit",
+        )
+    return microseconds / 1_000_000
+
+
+def _number(given: int | float | str) -> int | float | None:
+    if isinstance(given, int | float):
+        return given
+    try:
+        return int(given)
+    except ValueError:
+        pass
+    try:
+        return float(given)
+    except ValueError:
+        return None
+
+
+def _numbers_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
+    values = pc.utf8_trim_whitespace(values)
+    values = pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
+    row = first_true(pc.invert(pc.match_substring_regex(values, _NUMBER)))
+    if row is not None and values[row].as_py().lower() not in ("nan", "inf", "-inf"):
+        raise refuse(
+            row,
+            found=shortened(values[row].as_py()),
+            expected="a number",
+            remedy="correct it, or choose another column",
+        )
+    numbers = pc.replace_substring_regex(values, r"^\+", "")
+    try:
+        # Integers stay exact: epochs in nanoseconds are beyond what a float tells apart.
+        return numbers.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return as_numbers(pa.chunked_array([numbers.cast(pa.float64())]), refuse)
+
+
+def _moments_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
+    """ISO-8601 text as microseconds; where only some name a zone, the others are UTC."""
+    zoned = pc.and_(pc.match_substring_regex(values, _ZONED), pc.match_substring(values, ":"))
+    none = pa.scalar(None, values.type)
+    try:
+        with_zone = pc.if_else(zoned, values, none).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        without = pc.if_else(zoned, none, values).cast(_MICROSECONDS).cast(pa.int64())
+    except pa.ArrowInvalid:
+        row = next(i for i, value in enumerate(values) if value.is_valid and not _is_moment(value, zoned[i].as_py()))
+        raise refuse(
+            row,
+            found=shortened(values[row].as_py()),
+            expected="a number, or a moment in ISO-8601",
+            remedy="write it as 2024-01-31T12:00:00, or choose another column",
+        ) from None
+    return pc.coalesce(with_zone, without).cast(_MICROSECONDS)
+
+
+def _is_moment(value: pa.Scalar, zoned: bool) -> bool:
+    try:
+        value.cast(pa.timestamp("us", "UTC" if zoned else None))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _microseconds(values: pa.Array, refuse: Refusal) -> pa.Array:
+    if values.type.unit == "ns":
+        # Rounded down, also before 1970, so that no row changes its side of a bound.
+        present = values.cast(pa.int64())
+        numbers = present.fill_null(0).to_numpy() // 1000
+        return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False)).cast(_MICROSECONDS)
+    try:
+        return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).cast(_MICROSECONDS)
+    except pa.ArrowInvalid as error:
+        raise refuse(
+            None,
+            found=f"moments beyond what microseconds can hold ({error})",
+            expected="years up to 290000",
+            remedy="correct them",
+        ) from None

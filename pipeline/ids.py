@@ -1,0 +1,269 @@
+"""The user's own keys, and the dense ids that stand for them: an id is the rank of its key on its side.
+
+Keys are integers within int64 or strings; integers rank by value, strings by their UTF-8 bytes. An empty string is no
+key but a null, in every format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mbe_stage.keys import hash_integers, hash_text, vertex_hashes
+from pipeline.errors import InputError
+from pipeline.io.raw import shortened
+
+__all__ = ["KeyType", "Refusal", "as_keys", "as_plain", "first_true", "key_hashes", "number_keys"]
+
+KeyType = Literal["auto", "integer", "string"]
+
+_LARGEST_INTEGER = 2**63 - 1
+_MOST_VERTICES = 2**31 - 1
+# Above it not every integer is a float, so a float does not tell which integer it was.
+_EXACT_FLOATS = 2.0**53
+# Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_INTEGER = r"^-?[0-9]+$"
+_AS_STRING = "set input.key_type to string"
+
+
+class Refusal(Protocol):
+    """Makes the error about one row of a column, or, for row None, about the whole column."""
+
+    def __call__(self, row: int | None, *, found: str, expected: str, remedy: str) -> InputError: ...
+
+
+def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
+    """The vertex hash of each key.
+
+    Parameters
+    ----------
+    keys : pa.Array or pa.ChunkedArray
+        Integers within int64 or strings (also dictionary-encoded, sliced or chunked), none of them null.
+    side : {"left", "right"}
+
+    Returns
+    -------
+    (n,) uint64
+        Depends on the key's text and the side only: 5 and "5" have the same.
+
+    Examples
+    --------
+    >>> bool(key_hashes(pa.array([5]), "left")[0] == key_hashes(pa.array(["5"]), "left")[0])
+    True
+    """
+    if isinstance(keys, pa.ChunkedArray):
+        parts = [key_hashes(chunk, side) for chunk in keys.chunks]
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
+    if len(keys) == 0:
+        return np.zeros(0, np.uint64)
+    if pa.types.is_integer(keys.type):
+        return vertex_hashes(hash_integers(keys.cast(pa.int64()).to_numpy()), side)
+    keys = keys.cast(pa.large_string())
+    _, offsets, data = keys.buffers()
+    # A slice shares its parent's buffers and begins at `offset`; offsets stay relative to all of the bytes.
+    ends = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    characters = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return vertex_hashes(hash_text(ends, characters), side)
+
+
+def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.Array:
+    """A column of any type as int64 or large_string, its nulls, NaNs and empty strings as nulls.
+
+    Raises
+    ------
+    InputError
+        Values that cannot be keys: fractions, booleans, times, lists, integers beyond int64.
+    """
+    values = as_plain(column)
+    kind = values.type
+    if pa.types.is_null(kind):
+        return values.cast(pa.large_string())
+    if _is_text(kind):
+        return _texts(values, refuse)
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return values.cast(pa.large_string()) if key_type == "string" else _integers(values, refuse)
+    if pa.types.is_floating(kind):
+        values = _whole_floats(values, refuse)
+        return values.cast(pa.large_string()) if key_type == "string" else values
+    raise refuse(
+        None,
+        found=f"values of type {kind}",
+        expected="integers or text as keys",
+        remedy="choose another column (input.left, input.right), or convert this one to text",
+    )
+
+
+def number_keys(
+    values: pa.Array, key_type: KeyType, origin: Literal["typed", "inferred", "integers"], refuse: Refusal
+) -> tuple[np.ndarray, pa.Array]:
+    """Number the keys densely.
+
+    Parameters
+    ----------
+    values : pa.Array
+        int64 or large_string, without nulls.
+    origin
+        As `RawEdges.keys`: whether text may, or must, be integers where `key_type` is ``auto``.
+
+    Returns
+    -------
+    ids : (n,) int32
+    keys : pa.Array
+        int64 or string, ascending and distinct; ``keys[ids[i]]`` is ``values[i]``.
+
+    Raises
+    ------
+    InputError
+        Text that should be an integer is none or is beyond int64, is not UTF-8, or there are too many keys.
+    """
+    encoded = values.dictionary_encode()
+    codes, distinct = encoded.indices.to_numpy(), encoded.dictionary
+    if len(distinct) >= _MOST_VERTICES:
+        raise refuse(
+            None,
+            found=f"{len(distinct)} distinct keys",
+            expected=f"fewer than {_MOST_VERTICES}",
+            remedy="split the graph, or filter it by weight or time",
+        )
+
+    def refuse_key(code: int, *, found: str, expected: str, remedy: str) -> InputError:
+        row = int(np.flatnonzero(codes == code)[0])
+        return refuse(row, found=found, expected=expected, remedy=remedy)
+
+    if not pa.types.is_integer(distinct.type):
+        _check_utf8(distinct, refuse_key)
+        distinct = _maybe_integers(distinct, key_type, origin, refuse_key)
+    if pa.types.is_integer(distinct.type):
+        # Different texts may be one integer ("007" and "7" with key_type: integer).
+        ordered, rank = np.unique(distinct.to_numpy(), return_inverse=True)
+        return rank.astype(np.int32)[codes], pa.array(ordered)
+    order = pc.sort_indices(distinct).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[codes], _narrowest(distinct.take(order))
+
+
+def first_true(mask: pa.Array) -> int | None:
+    """Position of the first true value, nulls counted as false; None where there is none."""
+    position = pc.index(mask, pa.scalar(True)).as_py()
+    return None if position < 0 else position
+
+
+def as_plain(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array of its values' own type: dictionaries decoded, text as large_string."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column, kind = column.cast(kind.storage_type), kind.storage_type
+    if pa.types.is_dictionary(kind):
+        column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], kind.value_type)
+        kind = kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
+        column = column.cast(pa.large_string())
+    elif pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
+        column = column.cast(pa.large_binary())
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+
+
+def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:
+    if pa.types.is_large_binary(values.type):
+        try:
+            values = values.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise refuse(
+                None,
+                found="bytes that are not UTF-8 text",
+                expected="integers or text as keys",
+                remedy="convert the column to text, for example hexadecimal",
+            ) from None
+    empty = pc.equal(pc.binary_length(values), 0)
+    if first_true(empty) is None:
+        return values
+    return pc.if_else(empty, pa.scalar(None, pa.large_string()), values)
+
+
+def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        # Rare, and never fast enough to matter: look at the values one by one.
+        row = next(i for i, value in enumerate(values.to_pylist()) if value is not None and abs(value) >= 2**63)
+        raise refuse(row, **_beyond(values[row].as_py())) from None
+
+
+def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:
+    values = values.cast(pa.float64())
+    nan = pc.is_nan(values)
+    if first_true(nan) is not None:
+        values = pc.if_else(nan, pa.scalar(None, pa.float64()), values)
+    odd = pc.or_(pc.not_equal(pc.trunc(values), values), pc.greater(pc.abs(values), _EXACT_FLOATS))
+    row = first_true(odd)
+    if row is not None:
+        raise refuse(
+            row,
+            found=f"the number {values[row].as_py()!r}",
+            expected="integers or text as keys (floats only where they are whole and at most 2**53)",
+            remedy="choose another column, or convert this one to text",
+        )
+    return values.cast(pa.int64())
+
+
+def _check_utf8(distinct: pa.Array, refuse_key: Callable[..., InputError]) -> None:
+    try:
+        distinct.validate(full=True)
+    except pa.ArrowInvalid:
+        for code, value in enumerate(distinct.cast(pa.large_binary()).to_pylist()):
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                raise refuse_key(
+                    code,
+                    found=f"bytes that are not UTF-8: {shortened(value)}",
+                    expected="UTF-8 text",
+                    remedy="write the data again as UTF-8",
+                ) from None
+        raise
+
+
+def _maybe_integers(texts: pa.Array, key_type: KeyType, origin: str, refuse_key: Callable[..., InputError]) -> pa.Array:
+    """The texts as integers where the configuration or the format says so, or where all of them look like it."""
+    must = key_type == "integer" or (key_type == "auto" and origin == "integers")
+    if not must and (key_type == "string" or origin == "typed"):
+        return texts
+    matches = pc.match_substring_regex(texts, _INTEGER if must else _CANONICAL_INTEGER)
+    odd = first_true(pc.invert(matches))
+    if odd is not None and not must:
+        return texts
+    if odd is not None:
+        raise refuse_key(
+            odd, found=f"the key {shortened(texts[odd].as_py())}", expected="an integer", remedy=_AS_STRING
+        )
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        code = next(i for i, text in enumerate(texts.to_pylist()) if not -(2**63) <= int(text) < 2**63)
+        raise refuse_key(code, **_beyond(texts[code].as_py())) from None
+
+
+def _beyond(value: object) -> dict[str, str]:
+    return {
+        "found": f"the id {shortened(value)}, beyond int64",
+        "expected": f"integers up to {_LARGEST_INTEGER}",
+        "remedy": _AS_STRING,
+    }
+
+
+def _narrowest(keys: pa.Array) -> pa.Array:
+    """Plain strings where they fit: every reader knows those."""
+    return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys

@@ -1,0 +1,183 @@
+"""Bytes of a file: opened, decompressed by what they are rather than by their name, taken out of an archive."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import lzma
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.errors import InputError
+
+__all__ = ["SUFFIXES", "check_path", "open_bytes", "open_konect", "read_all"]
+
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_TAR_MAGIC = slice(257, 262)
+
+
+def check_path(path: Path) -> None:
+    """See that the path leads to a file or directory.
+
+    Raises
+    ------
+    InputError
+        Nothing is there (the nearest name is suggested), it may not be looked at, or it is no regular file.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError.at(
+            path, found="a pipe, socket or device", expected="a file or directory", remedy="save the data to a file"
+        )
+
+
+def open_bytes(path: Path) -> io.BufferedReader:
+    """The decompressed content of a file; several members or frames one after the other count as one.
+
+    Raises
+    ------
+    InputError
+        It cannot be opened. While reading: the compressed data is truncated or damaged.
+    """
+    try:
+        # Closed by the stream that is returned.
+        plain = path.open("rb")
+        head = plain.read(8)
+        plain.seek(0)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    kind = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+    if kind is None:
+        return plain
+    # pyarrow reads all but xz, several members or frames included, and notices when one is cut short.
+    inner = _xz_stream(plain) if kind == "xz" else _arrow_stream(plain, kind)
+    return io.BufferedReader(_Checked(inner, (plain,), lambda error: _damaged(path, f"{kind} data", error)), 1 << 20)
+
+
+def open_konect(path: Path) -> io.BufferedReader:
+    """As `open_bytes`; of a tar archive (compressed or not) the content of its `out.*` member.
+
+    Raises
+    ------
+    InputError
+        As `open_bytes`, or the archive has no such member.
+    """
+    stream = open_bytes(path)
+    if not is_tar(stream):
+        return stream
+
+    def explain(error: Exception) -> InputError:
+        return _damaged(path, "tar archive", error)
+
+    seen = []
+    try:
+        # Streaming mode: the archive is read once, forwards, however it is compressed.
+        archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - closed with the stream that is returned
+        for member in archive:
+            if member.isfile() and Path(member.name).name.startswith("out."):
+                content = archive.extractfile(member)
+                return io.BufferedReader(_Checked(content, (archive, stream), explain), 1 << 20)
+            seen.append(member.name)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise explain(error) from None
+    raise InputError.at(
+        path,
+        found=f"an archive of {', '.join(map(repr, seen[:10])) or 'nothing'}",
+        expected="a KONECT archive with a file out.*",
+        remedy="unpack it and give the file with the edges",
+    )
+
+
+def is_tar(stream: io.BufferedReader) -> bool:
+    """Whether the content is a tar archive; nothing is consumed."""
+    return stream.peek(512)[_TAR_MAGIC] == b"ustar"
+
+
+def read_all(path: Path) -> pa.Buffer | None:
+    """The decompressed content of a compressed file in memory; None where it is plain and can be read in place."""
+    with open_bytes(path) as stream:
+        if isinstance(stream.raw, _Checked):
+            return pa.py_buffer(stream.read())
+    return None
+
+
+def _arrow_stream(plain: io.BufferedReader, kind: str) -> Any:
+    return pa.CompressedInputStream(pa.PythonFile(plain, "r"), kind)
+
+
+def _xz_stream(plain: io.BufferedReader) -> Any:
+    return lzma.LZMAFile(plain)
+
+
+class _Checked(io.RawIOBase):
+    """A stream whose reading errors come out as one clear refusal."""
+
+    def __init__(self, inner: Any, owned: tuple[Any, ...], explain: Callable[[Exception], InputError]) -> None:
+        self._inner, self._owned, self._explain = inner, owned, explain
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._inner.read(len(buffer))
+        except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
+            raise self._explain(error) from None
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            for stream in (self._inner, *self._owned):
+                stream.close()
+        super().close()
+
+
+def _missing(path: Path) -> InputError:
+    folder = path.parent
+    if not folder.is_dir():
+        return InputError.at(
+            path,
+            found=f"no such file, nor the directory {str(folder)!r}",
+            expected="a file or directory of edges",
+            remedy="download remote data first" if "://" in str(path) or ":/" in str(path) else "correct input.path",
+        )
+    try:
+        near = difflib.get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1)
+    except OSError:
+        near = []
+    remedy = f"did you mean {str(folder / near[0])!r}?" if near else "correct input.path"
+    return InputError.at(path, found="no such file", expected="a file or directory of edges", remedy=remedy)
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    if isinstance(error, PermissionError):
+        return InputError.at(
+            path, found="permission denied", expected="a readable file", remedy=f"allow it: chmod a+r {path.name}"
+        )
+    if isinstance(error, IsADirectoryError):
+        return InputError.at(path, found="a directory", expected="a file", remedy="give one of the files in it")
+    found = getattr(error, "strerror", None) or str(error)
+    return InputError.at(path, found=f"cannot be read ({found})", expected="a readable file", remedy="check the path")
+
+
+def _damaged(path: Path, what: str, error: Exception) -> InputError:
+    cause = " ".join(str(error).split()) or type(error).__name__
+    return InputError.at(
+        path,
+        found=f"truncated or damaged {what} ({cause})",
+        expected=f"complete {what}",
+        remedy="download or copy the file again",
+    )

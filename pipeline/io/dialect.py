@@ -1,0 +1,188 @@
+"""How a delimited file is written: which delimiter, and whether its first row names the columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.compression import SUFFIXES, open_bytes
+from pipeline.io.raw import shortened
+
+__all__ = ["DELIMITERS", "Dialect", "find_dialect", "joined", "rows_of", "sample_rows", "splitting_delimiter"]
+
+DELIMITERS = (",", "\t", ";", "|", " ")
+_SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+_SAMPLE_BYTES = 256 << 10
+_NUMBER = re.compile(r"\s*[+-]?\d")
+# Words that name columns and are hardly ever keys themselves.
+_HEADER_WORDS = frozenset(
+    {"left", "right", "source", "target", "src", "dst", "from", "to", "u", "v", "node", "nodes", "vertex", "id", "ids"}
+    | {"uid", "key", "keys", "name", "names", "user", "users", "item", "items", "weight", "timestamp", "time", "date"}
+    | {"customer", "account", "product", "merchant", "author", "paper", "title", "actor", "movie", "film", "group"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the file is written.
+
+    Attributes
+    ----------
+    delimiter : str
+    names : list of str
+        From the first row, or ``column 0``, ``column 1``, ... where it is data.
+    n_skipped : int
+        Rows before the first data row, blank ones counted.
+    """
+
+    delimiter: str
+    names: list[str]
+    n_skipped: int
+
+    @property
+    def n_columns(self) -> int:
+        """Fields in a row."""
+        return len(self.names)
+
+
+def find_dialect(path: Path, config: InputConfig) -> Dialect:
+    """Work out the dialect from the configuration, the file's name and its first rows.
+
+    Raises
+    ------
+    InputError
+        There is one column only, the delimiter is not one ASCII character, or nothing tells a header from data.
+    """
+    with open_bytes(path) as stream:
+        head = stream.read(_SAMPLE_BYTES)
+    text = _decoded(head, path)
+    delimiter = _delimiter(path, config, text)
+    rows = sample_rows(text, delimiter, whole=len(head) < _SAMPLE_BYTES)
+    filled = [index for index, row in enumerate(rows) if row]
+    if not filled:
+        raise InputError.at(path, found="no rows", expected="one edge a row", remedy="check that the file is complete")
+    first = rows[filled[0]]
+    if len(first) < 2:
+        raise _one_column(path, delimiter, text, filled[0] + 1)
+    header = config.header if config.header is not None else _is_header(path, config, rows, filled)
+    if header:
+        return Dialect(delimiter, first, filled[0] + 1)
+    return Dialect(delimiter, [f"column {i}" for i in range(len(first))], 0)
+
+
+def sample_rows(text: str, delimiter: str, *, whole: bool) -> list[list[str]]:
+    """The rows of the beginning of a file; its last row is left out where it may be cut off (unless `whole`)."""
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error:
+        # A field longer than the module's limit: the first lines are enough to see the dialect.
+        rows = [line.split(delimiter) for line in text.splitlines()]
+    return rows if whole or len(rows) < 2 else rows[:-1]
+
+
+def splitting_delimiter(text: str) -> str | None:
+    """The delimiter that splits the sample's rows into equally many fields, at least two; None where none does."""
+    best, most = None, 0
+    for delimiter in DELIMITERS:
+        rows = [row for row in sample_rows(text, delimiter, whole=False) if row]
+        agreeing = sum(len(row) == len(rows[0]) for row in rows) if rows and len(rows[0]) > 1 else 0
+        if agreeing > most:
+            best, most = delimiter, agreeing
+    return best
+
+
+def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row that is not blank with the line it begins on, read strictly; slow, for the way to an error.
+
+    Raises
+    ------
+    csv.Error
+        A quote is not closed, or text follows a closing quote.
+    """
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        with open_bytes(path) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            reader = csv.reader(text, delimiter=delimiter, strict=True)
+            line = 1
+            for row in reader:
+                if row:
+                    yield line, row
+                line = reader.line_num + 1
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _decoded(head: bytes, path: Path) -> str:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError.at(path, line=1, found="UTF-16", expected="UTF-8", remedy="convert the file to UTF-8")
+    return head.decode("utf-8-sig", errors="replace")
+
+
+def _delimiter(path: Path, config: InputConfig, text: str) -> str:
+    if config.delimiter is not None:
+        delimiter = _SPELLED.get(config.delimiter, config.delimiter)
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+            raise InputError.at(
+                path,
+                found=f"input.delimiter {config.delimiter!r}",
+                expected="one ASCII character, or tab, space, comma, semicolon, pipe",
+                remedy="set input.delimiter, for example to ';'",
+            )
+        return delimiter
+    suffixes = [suffix for suffix in path.suffixes if suffix not in SUFFIXES]
+    if suffixes and suffixes[-1].lower() in (".tsv", ".tab"):
+        return "\t"
+    return splitting_delimiter(text) or ","
+
+
+def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
+    first = next((row for row in text.splitlines() if row), "")
+    other = splitting_delimiter(text)
+    remedy = f"set input.delimiter: {other!r} splits it" if other else "set input.delimiter, or input.format"
+    return InputError.at(
+        path,
+        line=line,
+        found=f"one column with the delimiter {delimiter!r}: {shortened(first)}",
+        expected="at least two columns",
+        remedy=remedy,
+    )
+
+
+def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: list[int]) -> bool:
+    """Whether the first row names the columns; refuses to guess where nothing tells."""
+    first = rows[filled[0]]
+    chosen = [key for key in (config.left, config.right, config.weight, config.timestamp) if key is not None]
+    if any(isinstance(key, str) and key in first for key in chosen):
+        return True
+    cells = [(int(key), first[int(key)]) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
+    if any(_NUMBER.match(cell) for _, cell in cells):
+        return False
+    later = [rows[index] for index in filled[1:]]
+    for position, cell in cells:
+        column = [row[position] for row in later if position < len(row)]
+        if column and _NUMBER.match(column[0]):
+            return True
+        if cell in column:
+            return False
+    words = {word for _, cell in cells for word in re.split(r"[^a-z]+", cell.lower())}
+    if words & _HEADER_WORDS or not cells:
+        return True
+    raise InputError.at(
+        path,
+        line=filled[0] + 1,
+        found=f"{shortened(joined(first))}, which may be a header or an edge",
+        expected="input.header to say which",
+        remedy="set input.header to true or to false",
+    )
+
+
+def joined(row: list[str]) -> str:
+    """A row as one would read it."""
+    return ", ".join(row)

@@ -1,0 +1,48 @@
+"""KONECT: a file `out.*`, on its own or inside its archive.
+
+Lines `left right [weight [timestamp]]`, comments begin with `%`; ids count from 1, separately for the two sides, and
+are kept as they stand.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from pathlib import Path
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.compression import open_konect
+from pipeline.io.raw import RawEdges
+from pipeline.io.whitespace import read_fields
+
+__all__ = ["read"]
+
+log = logging.getLogger(__name__)
+
+
+def read(path: Path, config: InputConfig) -> RawEdges:
+    """Read a KONECT file or archive; of a directory, the `out.*` file in it."""
+    if path.is_dir():
+        path = _member(path)
+    with open_konect(path) as stream:
+        kind = stream.readline(1000).split()
+    if kind[:2] in ([b"%", b"sym"], [b"%", b"asym"]):
+        log.warning(
+            "%s is a graph with one kind of vertex (%s): its first column is taken as left, its second as right",
+            path,
+            kind[1].decode(),
+        )
+    return read_fields(functools.partial(open_konect, path), str(path), "konect", b"%", config)
+
+
+def _member(directory: Path) -> Path:
+    found = sorted(entry for entry in directory.iterdir() if entry.name.startswith("out."))
+    if len(found) != 1:
+        raise InputError.at(
+            directory,
+            found=f"a directory with {len(found)} files out.*",
+            expected="one, as in an unpacked KONECT archive",
+            remedy="give the file with the edges",
+        )
+    return found[0]

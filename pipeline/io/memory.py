@@ -1,0 +1,123 @@
+"""Edges that are in memory already: Arrow tables, data frames, pairs of arrays, sparse matrices, networkx graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.io.sparse import matrix_edges
+
+__all__ = ["read_object"]
+
+_PAIR_NAMES = ("left", "right", "weight", "timestamp")
+
+
+def read_object(source: Any, config: InputConfig) -> RawEdges:
+    """Take the edges of an object.
+
+    Parameters
+    ----------
+    source
+        pyarrow Table, RecordBatch or RecordBatchReader; pandas DataFrame (its index is not read); any object with
+        ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight, timestamp; a
+        NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph whose nodes
+        have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is then the side
+        of its first node).
+
+    Raises
+    ------
+    InputError
+        The object is of none of these kinds, or holds what cannot be an edge.
+    """
+    module = type(source).__module__.partition(".")[0]
+    if isinstance(source, pa.Table):
+        return _table(source, "pyarrow", config)
+    if isinstance(source, pa.RecordBatch):
+        return _table(pa.Table.from_batches([source]), "pyarrow", config)
+    if scipy.sparse.issparse(source):
+        return matrix_edges(source, "memory:scipy", "memory", config, first=0)
+    if module == "networkx" and hasattr(source, "nodes"):
+        # Only who passes such a graph has networkx; it is no dependency.
+        from pipeline.io.networkx_graph import read_graph
+
+        return _table(read_graph(source, config), "networkx", config)
+    if module == "pandas" and hasattr(source, "columns"):
+        return _table(_from_pandas(source), "pandas", config)
+    if isinstance(source, tuple | np.ndarray):
+        return _table(_from_arrays(source), "numpy", config)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _table(pa.table(source), module, config)
+    raise InputError.at(
+        f"memory:{module}",
+        found=f"an object of type {type(source).__qualname__}",
+        expected="an Arrow table, a data frame, a tuple (u, v) of arrays, a SciPy sparse matrix or a networkx graph",
+        remedy="convert it, for example with pyarrow.table({'left': u, 'right': v})",
+    )
+
+
+def _table(table: pa.Table, kind: str, config: InputConfig) -> RawEdges:
+    source = f"memory:{kind}"
+    chosen = choose_columns(table.column_names, config, source)
+    return RawEdges(
+        table=pa.table({role: table.column(position) for role, position in chosen.items()}),
+        source=source,
+        format="memory",
+        names={role: table.column_names[position] for role, position in chosen.items()},
+        locate=lambda row: Place(f"{source}, row {row + 1}"),
+    )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    columns = [_array(frame.iloc[:, i], "pandas", str(name), pandas=True) for i, name in enumerate(frame.columns)]
+    return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
+
+
+def _from_arrays(source: Any) -> pa.Table:
+    if isinstance(source, np.ndarray):
+        if source.ndim != 2 or source.shape[1] not in (2, 3, 4):
+            raise InputError.at(
+                "memory:numpy",
+                found=f"an array of shape {source.shape}",
+                expected="shape (n, 2), one edge a row",
+                remedy="pass a tuple (u, v), or a SciPy sparse matrix for an adjacency matrix",
+            )
+        source = tuple(source.T)
+    if not 2 <= len(source) <= len(_PAIR_NAMES):
+        raise InputError.at(
+            "memory:numpy",
+            found=f"a tuple of {len(source)}",
+            expected="(left, right), (left, right, weight) or (left, right, weight, timestamp)",
+            remedy="pass one array per column",
+        )
+    names = _PAIR_NAMES[: len(source)]
+    columns = [_array(values, "numpy", name) for values, name in zip(source, names, strict=True)]
+    if len({len(column) for column in columns}) > 1:
+        sizes = ", ".join(f"{name} {len(column)}" for name, column in zip(names, columns, strict=True))
+        raise InputError.at(
+            "memory:numpy",
+            found=f"arrays of different lengths ({sizes})",
+            expected="one entry per edge",
+            remedy="pass flat arrays of one length",
+        )
+    return pa.Table.from_arrays(columns, names=list(names))
+
+
+def _array(values: Any, kind: str, column: str, *, pandas: bool = False) -> pa.Array | pa.ChunkedArray:
+    try:
+        if isinstance(values, np.ndarray) and values.ndim != 1:
+            raise ValueError(f"{values.ndim} dimensions")
+        return pa.array(values, from_pandas=pandas)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise InputError.at(
+            f"memory:{kind}",
+            column=column,
+            found=f"values that are not of one type ({' '.join(str(error).split())})",
+            expected="a flat column of integers or of text",
+            remedy="convert it, for example with .astype(str)",
+        ) from None

@@ -1,0 +1,114 @@
+"""The edges of a networkx graph, its two sides told by the nodes' attribute `bipartite` or by its only colouring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import pyarrow as pa
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.raw import shortened
+
+__all__ = ["read_graph"]
+
+_SOURCE = "memory:networkx"
+_REMEDY = "give every node the attribute bipartite, 0 for left and 1 for right"
+
+
+def read_graph(graph: Any, config: InputConfig) -> pa.Table:
+    """A table of `left`, `right` and every edge attribute that the configuration names.
+
+    Raises
+    ------
+    InputError
+        The sides cannot be told, an edge joins two nodes of one side, or the nodes of a side are of several types.
+    """
+    sides = _sides(graph)
+    left, right, attributes = [], [], []
+    for u, v, data in graph.edges(data=True):
+        if sides[u] == sides[v]:
+            raise InputError.at(
+                _SOURCE,
+                found=f"edge {shortened((u, v))} joins two nodes of side {sides[u]}",
+                expected="edges between side 0 and side 1",
+                remedy="correct the attribute bipartite, or remove the edge",
+            )
+        left.append(u if sides[u] == 0 else v)
+        right.append(v if sides[u] == 0 else u)
+        attributes.append(data)
+    columns = {"left": _nodes(left, "left"), "right": _nodes(right, "right")}
+    for name in (config.weight, config.timestamp):
+        if isinstance(name, str) and any(name in data for data in attributes):
+            columns[name] = _values([data.get(name) for data in attributes], name)
+    return pa.table(columns)
+
+
+def _sides(graph: Any) -> dict[Any, int]:
+    given = {node: data["bipartite"] for node, data in graph.nodes(data=True) if "bipartite" in data}
+    # Nodes without edges take no part: they need no side.
+    unmarked = [node for node in graph if node not in given and graph.degree(node)]
+    wrong = next((node for node, side in given.items() if side not in (0, 1)), None)
+    if wrong is not None or (given and unmarked):
+        found = "no attribute bipartite" if wrong is None else f"bipartite={given[wrong]!r}"
+        node = unmarked[0] if wrong is None else wrong
+        raise InputError.at(_SOURCE, found=f"{found} on node {shortened(node)}", expected="0 or 1", remedy=_REMEDY)
+    return given or _colouring(graph)
+
+
+def _colouring(graph: Any) -> dict[Any, int]:
+    used = nx.Graph(graph.to_undirected(as_view=True).edges())
+    if used.number_of_nodes() == 0:
+        return {}
+    if not nx.is_connected(used):
+        raise InputError.at(
+            _SOURCE,
+            found="a graph of several components, each of which could be turned either way",
+            expected="the sides of the nodes",
+            remedy=_REMEDY,
+        )
+    try:
+        colours = nx.bipartite.color(used)
+    except nx.NetworkXError:
+        raise InputError.at(
+            _SOURCE,
+            found="a graph with an odd cycle",
+            expected="a bipartite graph",
+            remedy="remove edges within a side",
+        ) from None
+    first = colours[next(node for node in graph if node in colours)]
+    return {node: int(colour != first) for node, colour in colours.items()}
+
+
+def _nodes(nodes: list[Any], column: str) -> pa.Array:
+    kinds = sorted({type(node).__name__ for node in nodes})
+    integers = all(isinstance(node, int) and not isinstance(node, bool) for node in nodes)
+    if not (integers or all(isinstance(node, str) for node in nodes)):
+        try:
+            # Nodes that are NumPy integers: one type, which Arrow knows.
+            if len(kinds) == 1:
+                return pa.array(nodes)
+        except pa.ArrowException:
+            pass
+        raise InputError.at(
+            _SOURCE,
+            column=column,
+            found=f"nodes of type {', '.join(kinds)}",
+            expected="integers or strings, one of the two on a side",
+            remedy="relabel them with networkx.relabel_nodes(graph, str)",
+        )
+    return _values(nodes, column)
+
+
+def _values(values: list[Any], column: str) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise InputError.at(
+            _SOURCE,
+            column=column,
+            found=f"values that fit no column ({' '.join(str(error).split())})",
+            expected="integers below 2**63, other numbers, or text",
+            remedy="convert them",
+        ) from None

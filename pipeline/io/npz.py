@@ -1,0 +1,112 @@
+"""NumPy archives: a pair of arrays `u` (left) and `v` (right), or a SciPy sparse matrix.
+
+Columns of a pair are `u`, `v` and then every other flat array of their length, by name; other names than `u` and `v`
+have to be given, since nothing says which array is which side. A sparse matrix has rows (left) and columns (right)
+from 0.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.compression import open_bytes
+from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.io.sparse import matrix_edges
+
+__all__ = ["read"]
+
+# What NumPy, SciPy and zipfile raise for an archive that is damaged, encrypted or not one at all.
+_DAMAGED = (
+    OSError,
+    EOFError,
+    KeyError,
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def read(path: Path, config: InputConfig) -> RawEdges:
+    """Read an `.npz` archive."""
+    with open_bytes(path) as stream:
+        content = stream.read()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise ValueError("a single array")
+            if "format" in archive.files and "shape" in archive.files:
+                return matrix_edges(_sparse(content), str(path), "npz", config, first=0)
+            arrays = {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except _DAMAGED as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
+        raise InputError.at(
+            path,
+            found=f"not a readable NumPy archive ({cause})",
+            expected="an .npz with arrays u and v, or a SciPy sparse matrix",
+            remedy="write it again with numpy.savez or scipy.sparse.save_npz",
+        ) from None
+    return _pair(path, arrays, config)
+
+
+def _sparse(content: bytes) -> scipy.sparse.sparray:
+    return scipy.sparse.load_npz(io.BytesIO(content))
+
+
+def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> RawEdges:
+    if not {"u", "v"} <= arrays.keys() and not (isinstance(config.left, str) and isinstance(config.right, str)):
+        raise InputError.at(
+            path,
+            found=f"arrays {', '.join(map(repr, arrays)) or 'none'}",
+            expected="u (left) and v (right), or a SciPy sparse matrix",
+            remedy="name the two arrays with input.left and input.right",
+        )
+    flat = [name for name in arrays if arrays[name].ndim == 1]
+    names = [name for name in ("u", "v") if name in flat] + [name for name in flat if name not in ("u", "v")]
+    chosen = choose_columns(names, config, str(path))
+    picked = {role: arrays[names[position]] for role, position in chosen.items()}
+    for role, array in picked.items():
+        if array.size != picked["left"].size:
+            raise InputError.at(
+                path,
+                column=names[chosen[role]],
+                found=f"{array.size} entries",
+                expected=f"{picked['left'].size}, as in {names[chosen['left']]!r}",
+                remedy="store one entry per edge",
+            )
+    try:
+        columns = {role: pa.array(array) for role, array in picked.items()}
+    except pa.ArrowException as error:
+        raise InputError.at(
+            path,
+            found=f"arrays of a type that cannot be keys ({' '.join(str(error).split())})",
+            expected="integers or text",
+            remedy="convert the arrays",
+        ) from None
+    return RawEdges(
+        table=pa.table(columns),
+        source=str(path),
+        format="npz",
+        names={role: names[position] for role, position in chosen.items()},
+        locate=lambda row: Place(f"{path}, row {row + 1}"),
+    )

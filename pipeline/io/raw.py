@@ -1,0 +1,123 @@
+"""What every reader hands on: the rows as they stand in the input, and where each of them came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+
+__all__ = ["Place", "RawEdges", "choose_columns", "shortened"]
+
+_LONGEST_QUOTE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row came from: ``file, line 7`` or ``file, row 7``, and the line's own text where there is one."""
+
+    where: str
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawEdges:
+    """Rows as read, nothing dropped, nothing converted.
+
+    Attributes
+    ----------
+    table : pa.Table
+        Columns `left` and `right`; `weight` and `timestamp` where a filter of the configuration needs them.
+    source, format : str
+        As in `InputFacts`.
+    names : mapping
+        How the user knows each of the table's columns; for messages.
+    locate : callable
+        Row number (from 0) to its place. Only called on the way to an error: it may read the input again.
+    keys : {"typed", "inferred", "integers"}
+        Whether the columns carry their own type, or are text of which integers are recognised, or are text in a format
+        whose ids are integers by definition.
+    """
+
+    table: pa.Table
+    source: str
+    format: str
+    names: Mapping[str, str]
+    locate: Callable[[int], Place]
+    keys: Literal["typed", "inferred", "integers"] = "typed"
+
+    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
+        """An error about one row (or, with `row=None`, about a whole column)."""
+        place = Place(self.source) if row is None else self.locate(row)
+        if place.text is not None:
+            found += f" in the line {shortened(place.text)}"
+        return InputError.at(place.where, column=self.names[role], found=found, expected=expected, remedy=remedy)
+
+
+def choose_columns(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
+    """Positions of the columns to read, by role.
+
+    A column is chosen by its name or its position from 0; text that names no column but is a number is a position. The
+    weight and timestamp columns must exist when the configuration names them, and are read only for a filter.
+
+    Raises
+    ------
+    InputError
+        A column is not there, its name occurs twice, or left and right are the same column.
+    """
+    wanted: dict[str, int | str] = {"left": config.left, "right": config.right}
+    if config.weight is not None:
+        wanted["weight"] = config.weight
+    if config.timestamp is not None:
+        wanted["timestamp"] = config.timestamp
+    chosen = {role: _position(available, key, role, source) for role, key in wanted.items()}
+    if chosen["left"] == chosen["right"]:
+        raise InputError.at(
+            source,
+            found=f"input.left and input.right are both column {config.left!r}",
+            expected="two columns",
+            remedy=f"choose two of {_listing(available)}",
+        )
+    if config.min_weight is None:
+        chosen.pop("weight", None)
+    if config.time_from is None and config.time_until is None:
+        chosen.pop("timestamp", None)
+    return chosen
+
+
+def shortened(value: object) -> str:
+    """A value quoted for a message, cut where it is too long to read."""
+    quoted = repr(value)
+    return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]}... ({len(quoted)} characters)"
+
+
+def _position(available: Sequence[str], key: int | str, role: str, source: str) -> int:
+    if isinstance(key, str):
+        matches = [position for position, name in enumerate(available) if name == key]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise InputError.at(
+                source,
+                found=f"{len(matches)} columns are named {key!r}",
+                expected="one",
+                remedy=f"set input.{role} to a position from 0: {matches[0]} is the first of them",
+            )
+    if (isinstance(key, int) or key.isdecimal()) and 0 <= int(key) < len(available):
+        return int(key)
+    kind = "column at position" if isinstance(key, int) else "column"
+    raise InputError.at(
+        source,
+        found=f"no {kind} {key!r} for input.{role}",
+        expected=f"one of {_listing(available)}",
+        remedy=f"set input.{role} to one of these names or positions (from 0)",
+    )
+
+
+def _listing(available: Sequence[str]) -> str:
+    shown = ", ".join(f"{position} {name!r}" for position, name in enumerate(available[:20]))
+    return shown + (f" and {len(available) - 20} more" if len(available) > 20 else "") if available else "no columns"

@@ -1,0 +1,81 @@
+"""The edges of a matrix: every entry that is not zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.raw import Place, RawEdges, choose_columns
+
+__all__ = ["matrix_edges"]
+
+_NAMES = ["row", "column", "weight"]
+
+
+def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig, *, first: int) -> RawEdges:
+    """Rows are left, columns right, values weights; entries that are stored but 0 are no edges.
+
+    Parameters
+    ----------
+    matrix : SciPy sparse array or matrix, or 2-D NumPy array
+    first : int
+        The key of the first row and column.
+
+    Raises
+    ------
+    InputError
+        The matrix has no rows or columns, is not 2-D, or its index arrays contradict each other.
+    """
+    chosen = choose_columns(_NAMES, config, source)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        shape = " x ".join(map(str, matrix.shape))
+        raise InputError.at(
+            source,
+            found=f"a matrix of shape {shape}: there is nothing on {'one side' if matrix.ndim == 2 else 'two sides'}",
+            expected="a matrix with rows (left) and columns (right)",
+            remedy="check how it was made",
+        )
+    try:
+        if hasattr(matrix, "check_format"):
+            # SciPy trusts index arrays; wrong ones would have it write outside its arrays.
+            matrix.check_format(full_check=True)
+        entries = scipy.sparse.coo_array(matrix)
+    except (ValueError, TypeError, IndexError, MemoryError) as error:
+        raise InputError.at(
+            source,
+            found=f"a matrix that contradicts itself ({' '.join(str(error).split())})",
+            expected="consistent index arrays",
+            remedy="write it again with scipy.sparse.save_npz",
+        ) from None
+    present = entries.data != 0
+    rows, columns = entries.row[present], entries.col[present]
+    values = [
+        pa.array(rows.astype(np.int64) + first),
+        pa.array(columns.astype(np.int64) + first),
+    ]
+    if "weight" in chosen:
+        values.append(_weights(entries.data[present], source))
+    return RawEdges(
+        table=pa.table({role: values[position] for role, position in chosen.items()}),
+        source=source,
+        format=format_name,
+        names={role: _NAMES[position] for role, position in chosen.items()},
+        locate=lambda row: Place(f"{source}, entry ({rows[row] + first}, {columns[row] + first})"),
+    )
+
+
+def _weights(values: np.ndarray, source: str) -> pa.Array:
+    if values.dtype.kind not in "iufb":
+        raise InputError.at(
+            source,
+            column="weight",
+            found=f"values of type {values.dtype}",
+            expected="real numbers",
+            remedy="leave out input.min_weight, or store real weights",
+        )
+    return pa.array(values.astype(np.float64))
