@@ -40,7 +40,7 @@ class _Axis:
 
 
 def heat_map(sizes: Sizes, left_name: str, right_name: str) -> str:
-    """The heat map of a size histogram with at least one row.
+    """The heat map of a size histogram with at least one row, as a figure.
 
     Every size has its own cell where that fits; otherwise the axes are binned logarithmically.
 
@@ -48,7 +48,7 @@ def heat_map(sizes: Sizes, left_name: str, right_name: str) -> str:
     ----------
     sizes : Sizes
     left_name, right_name : str
-        Escaped names of the sides.
+        Escaped titles of the axes.
     """
     columns = _axis(sizes.n_left, _MOST_COLUMNS, _WIDTH - _LEFT - 10)
     rows = _axis(sizes.n_right, _MOST_ROWS, 430)
@@ -63,7 +63,12 @@ def heat_map(sizes: Sizes, left_name: str, right_name: str) -> str:
         *_legend(most, bottom + _BOTTOM + 6),
     ]
     label = f"Number of bicliques by size; the commonest cell holds {count(most)}"
-    return svg(max(width, 420), bottom + _BOTTOM + _LEGEND, label, parts)
+    drawing = svg(max(width, 420), bottom + _BOTTOM + _LEGEND, label, parts)
+    grouped = " A cell holds the sizes from its labels up to the next." if columns.grouped or rows.grouped else ""
+    return (
+        f'<figure class="heat"><div class="scroll">{drawing}</div><figcaption>Bicliques by their number of left and '
+        f"right vertices; the colour is logarithmic.{grouped}</figcaption></figure>"
+    )
 
 
 def level(number: int, most: int) -> int:
@@ -108,15 +113,12 @@ def _column_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
     widest = max(len(compact(int(start))) for start in axis.starts) * 7 + 6
     every = max(1, math.ceil(widest / axis.cell))
     for i in range(0, axis.starts.size, every):
-        # A bin is marked where it begins, a single size in its middle.
-        x = _LEFT + axis.cell * i + (0 if axis.grouped else axis.cell / 2)
-        if axis.grouped:
-            parts.append(f'<path class="axis" d="M{x:g} {bottom:g}v5"/>')
+        x = _LEFT + axis.cell * (i + 0.5)
         parts.append(f'<text x="{x:g}" y="{bottom + 18:g}" text-anchor="middle">{compact(int(axis.starts[i]))}</text>')
     end = _LEFT + axis.cell * axis.starts.size
     parts.append(f'<path class="axis" d="M{_LEFT} {bottom:g}H{end:g}"/>')
     middle = max((_LEFT + end) / 2, _LEFT + 80)
-    parts.append(f'<text class="title" x="{middle:g}" y="{bottom + 40:g}" text-anchor="middle">n_left: {name}</text>')
+    parts.append(f'<text class="title" x="{middle:g}" y="{bottom + 40:g}" text-anchor="middle">{name}</text>')
     return parts
 
 
@@ -124,13 +126,11 @@ def _row_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
     parts = []
     every = max(1, math.ceil(15 / axis.cell))
     for i in range(0, axis.starts.size, every):
-        y = bottom - axis.cell * i - (0 if axis.grouped else axis.cell / 2)
-        if axis.grouped:
-            parts.append(f'<path class="axis" d="M{_LEFT} {y:g}h-5"/>')
+        y = bottom - axis.cell * (i + 0.5)
         parts.append(f'<text x="{_LEFT - 9}" y="{y + 4:g}" text-anchor="end">{compact(int(axis.starts[i]))}</text>')
     parts.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom:g}"/>')
     place = f'transform="translate(14 {(_TOP + bottom) / 2:g}) rotate(-90)"'
-    parts.append(f'<text class="title" {place} text-anchor="middle">n_right: {name}</text>')
+    parts.append(f'<text class="title" {place} text-anchor="middle">{name}</text>')
     return parts
 
 

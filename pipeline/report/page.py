@@ -107,7 +107,7 @@ def _graph(manifest: Manifest, sides: tuple[SideSummary, SideSummary]) -> dict[s
 def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> dict[str, str]:
     config, total = manifest.config, sizes.total
     asked = conditions(config)
-    names = side_name(config, "left"), side_name(config, "right")
+    names = (f"members on the {side_name(config, side)}" for side in ("left", "right"))
     return {
         "asked": (
             f'Asked for: <ul class="asked">{"".join(f"<li>{text}</li>" for text in asked)}</ul>'

@@ -12,6 +12,7 @@ from pipeline.top import Biclique
 __all__ = ["facts", "groups", "ladder_table", "notice", "paragraphs", "side_facts", "tiles", "timings", "vertex_table"]
 
 _SHOWN_MEMBERS = 12
+_NOT_WORTH_FOLDING = 4
 _LISTED_MEMBERS = 300  # a star of a million leaves must not make a page of a million names
 _OPEN_GROUPS = 8
 
@@ -92,8 +93,8 @@ def _group(rank: int, biclique: Biclique) -> str:
 def _members(keys: Sequence[object], side: str) -> str:
     """The first keys in the open, more of them folded, and a pointer to the table for the rest."""
     shown = _chips(keys[:_SHOWN_MEMBERS], side)
-    if len(keys) <= _SHOWN_MEMBERS:
-        return f"<div>{shown}</div>"
+    if len(keys) <= _SHOWN_MEMBERS + _NOT_WORTH_FOLDING:
+        return f"<div>{_chips(keys, side)}</div>"
     folded = _chips(keys[_SHOWN_MEMBERS:_LISTED_MEMBERS], side)
     unlisted = len(keys) - _LISTED_MEMBERS
     if unlisted > 0:
@@ -119,9 +120,10 @@ def vertex_table(side: SideSummary, total: int) -> str:
 
 
 def _vertex(row: VertexRow, side: str, total: int) -> str:
+    bar = _bar(row.n_bicliques / max(total, 1), side)
     return (
         f'<tr><th scope="row">{key(row.key)}</th><td>{count(row.degree)}</td><td>{count(row.n_bicliques)}</td>'
-        f"<td>{_bar(row.n_bicliques / max(total, 1), side)}{percent(row.n_bicliques, total)}</td>"
+        f'<td>{bar}<span class="share">{percent(row.n_bicliques, total)}</span></td>'
         f"<td>{count(row.largest_biclique_edges)}</td></tr>"
     )
 

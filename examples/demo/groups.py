@@ -1,0 +1,52 @@
+"""A few telling groups out of many bicliques, as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.top import Biclique, largest_bicliques
+
+__all__ = ["group_table", "telling_groups"]
+
+_CANDIDATES = 500  # among this many of the largest
+_OVERLAP = 0.3  # share of its edges that a group may have in common with one above it
+
+
+def telling_groups(run_dir: Path, limit: int, fewest: int = 3) -> list[Biclique]:
+    """The largest bicliques with at least `fewest` vertices on both sides, near copies of one another left out.
+
+    Large bicliques come in families that differ in a vertex or two: one of each tells the most.
+    """
+    chosen: list[Biclique] = []
+    for candidate in largest_bicliques(run_dir, _CANDIDATES, min_left=fewest, min_right=fewest):
+        if all(_common_edges(candidate, group) <= _OVERLAP * candidate.n_edges for group in chosen):
+            chosen.append(candidate)
+        if len(chosen) == limit:
+            break
+    return chosen
+
+
+def _common_edges(one: Biclique, other: Biclique) -> int:
+    return len(set(one.left) & set(other.left)) * len(set(one.right) & set(other.right))
+
+
+def group_table(title: str, left: str, right: str, groups: Iterable[Biclique]) -> Table:
+    """Groups with their sizes and the first members of each side."""
+    table = Table(title=title, title_justify="left", show_lines=True, expand=True)
+    table.add_column("size", no_wrap=True)
+    table.add_column(left, ratio=1)
+    table.add_column(right, ratio=1)
+    for group in groups:
+        size = f"{len(group.left)} × {len(group.right)}"
+        # Text, not str: keys may hold what rich would read as markup.
+        table.add_row(size, Text(_listed(group.left)), Text(_listed(group.right)))
+    return table
+
+
+def _listed(keys: Sequence[object], most: int = 6) -> str:
+    more = f" and {len(keys) - most} more" if len(keys) > most else ""
+    return ", ".join(map(str, keys[:most])) + more

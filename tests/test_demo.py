@@ -1,0 +1,153 @@
+"""The demo: the import graph of a made-up environment, the choice of groups, and the whole of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.manifest import read_manifest
+from pipeline.top import Biclique
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))  # examples/ is no installed package
+
+
+def _tree(root: Path, files: dict[str, str]) -> Path:
+    for name, source in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    return _tree(
+        tmp_path / "env",
+        {
+            "box/__init__.py": "from __future__ import annotations\nfrom .io import read\nfrom . import codec as c\n",
+            "box/io/__init__.py": "from .raw import *\nfrom .. import codec\nfrom ..codec import pack, unpack\n",
+            "box/io/raw.py": (
+                "import os.path, sys\n"
+                "if True:\n"
+                "    try:\n"
+                "        import zlib\n"
+                "    except ImportError:\n"
+                "        zlib = 0\n"
+            ),
+            "box/codec.py": (
+                "def f():\n"
+                "    import struct\n"
+                "    with open('x'):\n"
+                "        from os import path\n"
+                "    match 1:\n"
+                "        case 1:\n"
+                "            import a.b.c as d\n"
+            ),
+            "box/silent.py": "x = 'import os'\n",
+            "box/old.py": "print 'python 2'\nimport os\n",
+            "box/null.py": "import os\0",
+            "box/too_high.py": "from ....nowhere import x\nfrom . import codec\n",
+            "box/tests/test_box.py": "import pytest\n",
+            "not-a-name/mod.py": "import os\n",
+            "site-packages/other.py": "import os\n",
+            "single.py": "import sys\nimport sys\n",
+        },
+    )
+
+
+EDGES = [
+    ("box", "box.codec"),
+    ("box", "box.io.read"),
+    ("box.codec", "a.b.c"),
+    ("box.codec", "os.path"),
+    ("box.codec", "struct"),
+    ("box.io", "box.codec"),
+    ("box.io", "box.codec.pack"),
+    ("box.io", "box.codec.unpack"),
+    ("box.io", "box.io.raw.*"),
+    ("box.io.raw", "os.path"),
+    ("box.io.raw", "sys"),
+    ("box.io.raw", "zlib"),
+    ("box.too_high", "box.codec"),
+    ("single", "sys"),
+]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_import_graph_of_a_known_tree(environment: Path, workers: int) -> None:
+    from examples.demo.python_imports import import_graph
+
+    graph = import_graph([environment], workers)
+    assert graph.edges == EDGES
+    assert graph.n_modules == 9
+    assert graph.n_unparsed == 2
+
+
+def test_the_first_root_wins(environment: Path, tmp_path: Path) -> None:
+    from examples.demo.python_imports import import_graph
+
+    shadow = _tree(tmp_path / "shadow", {"single.py": "import json\n", "only.py": "import re\n"})
+    edges = import_graph([shadow, environment], workers=1).edges
+    assert ("single", "json") in edges
+    assert ("single", "sys") not in edges
+    assert ("only", "re") in edges
+
+
+def test_environment_roots_hold_this_environment() -> None:
+    from examples.demo.python_imports import environment_roots, modules
+
+    names = {module.name for root in environment_roots() for module in modules(root)}
+    assert {"ast", "json.decoder", "numpy", "pyarrow.parquet.core"} <= names
+    assert not any(".tests." in name for name in names)
+
+
+def _biclique(key: int, left: range, right: range) -> Biclique:
+    return Biclique(key, tuple(left), tuple(right), len(left) * len(right))
+
+
+def test_near_copies_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from examples.demo import groups
+
+    first, copy = _biclique(1, range(10), range(10)), _biclique(2, range(9), range(11))
+    touching, apart = _biclique(3, range(9, 18), range(9, 18)), _biclique(4, range(50, 55), range(50, 55))
+    monkeypatch.setattr(groups, "largest_bicliques", lambda *_, **__: [first, copy, touching, apart])
+    assert groups.telling_groups(tmp_path, 5) == [first, touching, apart]
+    assert groups.telling_groups(tmp_path, 2) == [first, touching]
+
+
+def test_demo_runs(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from examples.demo import __main__ as demo
+
+    # The real environment takes a quarter of a minute to parse: `make run` does that.
+    monkeypatch.setattr(demo, "environment_roots", lambda: [environment])
+    out = tmp_path / "out"
+    assert demo.main(["--out", str(out)]) == 0
+    women, imports = (read_manifest(out / name / "latest") for name in ("southern_women", "python_imports"))
+    assert (women.input.n_left, women.input.n_right, women.input.n_edges) == (18, 14, 89)
+    assert women.counts.bicliques == 63
+    assert imports.input.n_edges == len(EDGES)
+    assert pq.read_table(out / "data" / "python_imports.parquet").num_rows == len(EDGES)
+    said = capsys.readouterr().out
+    assert "63 maximal bicliques" in said
+    assert "Evelyn Jefferson" in said
+    for manifest, name in ((women, "southern_women"), (imports, "python_imports")):
+        report = out / name / "runs" / manifest.run_id / "report.html"
+        assert report.is_file()
+        assert str(report) in said
+
+
+def test_demo_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from examples.demo import __main__ as demo
+
+    (tmp_path / "southern_women").write_text("in the way")
+    assert demo.main(["--out", str(tmp_path)]) == 3
+    assert "southern_women" in capsys.readouterr().err
