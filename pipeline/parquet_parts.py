@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ __all__ = ["PartWriter", "write_table"]
 
 ROW_GROUP_BYTES = 64 << 20
 FILE_BYTES = 512 << 20
+# Columns of few distinct values; a dictionary of anything else is built, found too large, and thrown away.
+_REPEATING = ("n_left", "n_right", "n_edges", "side")
 
 
 class PartWriter:
@@ -64,9 +67,11 @@ class PartWriter:
         self._close_part()
 
     def abort(self) -> None:
-        """Let go of the open file; what it holds is of no use."""
+        """Let go of the open file after a failure that has been reported; what it holds is of no use."""
         self._pending.clear()
-        self._close_part()
+        # Closing writes the footer, which fails as well on the same full disk.
+        with suppress(OSError):
+            self._close_part()
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._pending, self._schema)
@@ -95,5 +100,6 @@ def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     return {
         "compression": compression,
         "compression_level": 1 if compression == "zstd" else None,
-        "use_dictionary": ["side"] if "side" in schema.names else False,
+        "use_dictionary": [name for name in _REPEATING if name in schema.names] or False,
+        "write_statistics": [field.name for field in schema if not pa.types.is_list(field.type)],
     }

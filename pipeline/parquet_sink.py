@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from mbe_stage.keys import Fingerprint, biclique_keys
 from mbe_stage.participation import Participation, SizeCounts
 from mbe_stage.results import BicliqueBlock, Detail
+from pipeline.canonical import CanonicalOrder
 from pipeline.parquet_parts import PartWriter
 from pipeline.publish import as_publish_errors
 from pipeline.schemas import BICLIQUES, MEMBERS
@@ -93,12 +95,11 @@ class ParquetSink:
         members: bool = False,
         sort: bool = False,
     ) -> None:
-        if sort:
-            raise NotImplementedError
         self.summary = Summary(left_hashes.size, right_hashes.size)
         self._path = run_path
         self._hashes = left_hashes, right_hashes
         self._bicliques = PartWriter(run_path / "bicliques", BICLIQUES, compression)
+        self._order = CanonicalOrder(run_path / ".sort") if sort else None
         self._members = PartWriter(run_path / "members", MEMBERS, compression) if members else None
         self._blocks: queue.Queue[BicliqueBlock | None] = queue.Queue(_QUEUED_BLOCKS)
         self._failure: BaseException | None = None
@@ -125,31 +126,50 @@ class ParquetSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopped = kind is not None
-        self._blocks.put(None)
-        self._thread.join()
+        try:
+            self._stopped = kind is not None
+            self._blocks.put(None)
+            self._thread.join()
+        except BaseException:
+            # Ctrl-C while the last rows are written: the thread must be gone before anybody removes its files.
+            self._stopped = True
+            self._blocks.put(None)
+            self._thread.join()
+            raise
         if kind is None and self._failure is not None:
             raise self._failure
 
     def _work(self) -> None:
         """The writer thread: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
         while (block := self._blocks.get()) is not None:
-            if self._failure is None and not self._stopped:
-                self._attempt(lambda block=block: self._write(block))
-        if self._failure is None and not self._stopped:
-            self._attempt(self._finish)
+            self._attempt(self._write, block)
+            # Not kept alive while waiting for the next one.
+            del block
+        self._attempt(self._finish)
+        if self._failure is not None or self._stopped:
+            for writer in self._writers():
+                writer.abort()
 
-    def _attempt(self, action) -> None:
+    def _attempt(self, action: Callable[..., None], *arguments: object) -> None:
+        if self._failure is not None or self._stopped:
+            return
         try:
             with as_publish_errors(self._path):
-                action()
+                action(*arguments)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that accepts
             self._failure = error
+
+    def _writers(self) -> list[PartWriter]:
+        return [writer for writer in (self._bicliques, self._members) if writer is not None]
 
     def _write(self, block: BicliqueBlock) -> None:
         keys = biclique_keys(block, *self._hashes)
         self.summary.add(block, keys)
-        self._emit(biclique_batch(block, keys))
+        batch = biclique_batch(block, keys)
+        if self._order is None:
+            self._emit(batch)
+        else:
+            self._order.add(batch)
 
     def _emit(self, batch: pa.RecordBatch) -> None:
         self._bicliques.write(batch)
@@ -157,6 +177,9 @@ class ParquetSink:
             self._members.write(members_batch(batch))
 
     def _finish(self) -> None:
-        self._bicliques.close()
-        if self._members is not None:
-            self._members.close()
+        for batch in self._order.batches() if self._order is not None else ():
+            if self._stopped:
+                return
+            self._emit(batch)
+        for writer in self._writers():
+            writer.close()

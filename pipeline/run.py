@@ -11,6 +11,7 @@ from mbe_stage.enumerate import Progress, enumerate_into
 from mbe_stage.results import CountSink
 from pipeline.config import Config
 from pipeline.edges import InputFacts
+from pipeline.ingest import ingest
 from pipeline.manifest import Manifest, peak_memory_bytes
 from pipeline.publish import RunStore
 from pipeline.query import to_query
@@ -85,8 +86,6 @@ def run(
     PublishError
         The output cannot be written. In every case nothing is published, and earlier runs stay as they are.
     """
-    from pipeline.ingest import ingest
-
     store = RunStore(config.output.directory)
     store.check_writable()
     start = time.perf_counter()
@@ -106,8 +105,6 @@ def count(
 
     Parameters and errors are those of `run`; `config.output` is not looked at.
     """
-    from pipeline.ingest import ingest
-
     start = time.perf_counter()
     edges = ingest(config.input, source)
     read = time.perf_counter()

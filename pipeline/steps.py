@@ -19,6 +19,7 @@ from pipeline.config import Config
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.errors import PublishError
+from pipeline.ids import key_hashes
 from pipeline.manifest import (
     Counts,
     Manifest,
@@ -90,8 +91,6 @@ def enumerate_to(
     PublishError
         The tables cannot be written.
     """
-    from pipeline.ids import key_hashes
-
     clock = _Clock()
     query = to_query(config.query, edges)
     graph = edges.graph()

@@ -1,0 +1,133 @@
+"""Canonical order: rows ascending by `biclique_key`, sorted out of core.
+
+The key names a biclique, so the order says nothing about engine, threads or blocks: the same result gives the same
+files, byte for byte. Keys are uniform hashes, so equal ranges of keys hold nearly equally many rows:
+
+1. rows are collected until they fill the memory, then written to a spill file, cut into 1024 ranges of keys;
+2. consecutive ranges that together make one row group are read back from all spill files, sorted, and handed on.
+
+A result that never fills the memory is never spilled, and is cut into the same row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.schemas import BICLIQUES
+
+__all__ = ["CanonicalOrder"]
+
+_RANGE_BITS = 10
+_N_RANGES = 1 << _RANGE_BITS
+_MEMORY_BYTES = 128 << 20
+_GROUP_BYTES = 64 << 20
+# Temporary and read once: LZ4 costs less than the disk traffic it saves.
+_SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class CanonicalOrder:
+    """Takes rows of `bicliques/` in and gives them back sorted.
+
+    Parameters
+    ----------
+    scratch : Path
+        Directory for spill files; made when first needed, removed when the last row has been given back.
+    memory_bytes : int
+        Rows kept before they are spilled; about twice as much is in use while they are.
+    group_bytes : int
+        Rows sorted and handed on at once; about three times as much is in use.
+    """
+
+    def __init__(self, scratch: Path, memory_bytes: int = _MEMORY_BYTES, group_bytes: int = _GROUP_BYTES) -> None:
+        self._scratch = scratch
+        self._memory_bytes = memory_bytes
+        self._group_bytes = group_bytes
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._spills: list[Path] = []
+        self._range_bytes = np.zeros(_N_RANGES, np.int64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in some rows."""
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        self._range_bytes += _bytes_per_range(batch)
+        if self._pending_bytes >= self._memory_bytes:
+            self._spill()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, ascending by key, one row group at a time."""
+        if self._spills and self._pending:
+            self._spill()
+        kept, order, bounds = self._take_pending()
+        for first, last in _groups(self._range_bytes, self._group_bytes):
+            if self._spills:
+                yield self._read(first, last)
+            else:
+                yield kept.take(pa.array(order[bounds[first] : bounds[last]]))
+        for spill in self._spills:
+            spill.unlink()
+        if self._spills:
+            self._scratch.rmdir()
+
+    def _take_pending(self) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
+        """The pending rows in one batch, their order, and where each range begins in that order."""
+        batch = _joined(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        keys = batch["biclique_key"].to_numpy()
+        order = np.argsort(keys, kind="stable")
+        bounds = np.searchsorted(_ranges(keys)[order], np.arange(_N_RANGES + 1))
+        return batch, order, bounds
+
+    def _spill(self) -> None:
+        batch, order, bounds = self._take_pending()
+        self._scratch.mkdir(exist_ok=True)
+        path = self._scratch / f"spill-{len(self._spills):05d}.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, BICLIQUES, options=_SPILL) as writer:
+            for first in range(_N_RANGES):
+                writer.write_batch(batch.take(pa.array(order[bounds[first] : bounds[first + 1]])))
+        self._spills.append(path)
+
+    def _read(self, first: int, last: int) -> pa.RecordBatch:
+        parts = []
+        for spill in self._spills:
+            with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
+                parts += [reader.get_batch(i) for i in range(first, last)]
+        batch = _joined(parts)
+        return batch.take(pa.array(np.argsort(batch["biclique_key"].to_numpy(), kind="stable")))
+
+
+def _ranges(keys: np.ndarray) -> np.ndarray:
+    """Which range each key is in; ranges ascend as the signed keys do."""
+    return (keys >> (64 - _RANGE_BITS)) + _N_RANGES // 2
+
+
+def _bytes_per_range(batch: pa.RecordBatch) -> np.ndarray:
+    # From the sizes alone, so that it does not depend on how the rows came in.
+    n_members = batch["n_left"].to_numpy().astype(np.int64) + batch["n_right"].to_numpy()
+    fixed = sum(BICLIQUES.field(name).type.byte_width for name in ("biclique_key", "n_left", "n_right", "n_edges"))
+    weights = fixed + 8 + 4 * n_members
+    ranges = _ranges(batch["biclique_key"].to_numpy())
+    return np.bincount(ranges, weights=weights, minlength=_N_RANGES).astype(np.int64)
+
+
+def _groups(range_bytes: np.ndarray, group_bytes: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges, as few groups as fit; a range above the limit is a group by itself."""
+    first, size = 0, 0
+    for i in range(_N_RANGES):
+        if size and size + range_bytes[i] > group_bytes:
+            yield first, i
+            first, size = i, 0
+        size += int(range_bytes[i])
+    if size:
+        yield first, _N_RANGES
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=BICLIQUES)
+    return pa.concat_batches(batches)
