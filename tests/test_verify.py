@@ -290,8 +290,13 @@ def test_dropped_left_member(run: Path, edges: EdgeData) -> None:
 
 
 def test_dropped_right_member(run: Path, edges: EdgeData) -> None:
-    rows = read_bicliques(run)
-    row = next(i for i, (_, right) in enumerate(rows) if len(right) > 2)
+    rows, graph = read_bicliques(run), edges.graph()
+
+    def left_of(right: list[int]) -> list[int]:
+        return sorted(set.intersection(*(set(graph.neighbours_of_right(v).tolist()) for v in right)))
+
+    # Without its second member the right side still has exactly this left side in common.
+    row = next(i for i, (left, right) in enumerate(rows) if len(right) > 2 and left_of([right[0], *right[2:]]) == left)
     dropped = rows[row][1].pop(1)
     forge(run, rows)
     refused(run, edges, f"row {row} ", "is not maximal", f"right {100 + 7 * dropped} can join")

@@ -1,0 +1,344 @@
+"""`mbe`: the command line. Every command is thin; what it does lies in the modules that it imports when it is called.
+
+Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from pipeline import cli_options as opt
+
+if TYPE_CHECKING:
+    from pipeline.config import Config
+
+__all__ = ["INTERNAL_ERROR", "app", "main"]
+
+INTERNAL_ERROR = 70
+_INTERRUPTED = 130
+
+_EXIT_CODES = (
+    "Exit codes: 0 done; 1 verification failed; 2 input, configuration or option cannot be used; "
+    "3 output cannot be written, or is no run; 4 engine unavailable or not enough memory; "
+    "70 a defect of mbe itself; 130 interrupted."
+)
+
+
+class _Group(TyperGroup):
+    """Turns errors into one line and an exit code, for the real command and for tests alike."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _say("interrupted: nothing was published")
+            raise typer.Exit(_INTERRUPTED) from None
+        except MemoryError:
+            _say("error: out of memory: ask for larger groups (--min-left, --min-right), or lower --memory-budget")
+            raise typer.Exit(4) from None
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the last line of defence: it reports, and leaves with a code
+            raise typer.Exit(_report(error)) from None
+
+
+app = typer.Typer(
+    name="mbe",
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=_EXIT_CODES,
+)
+
+
+def main() -> None:
+    """Entry point of the `mbe` command."""
+    app(prog_name="mbe")
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong; returns the exit code. Typer's own errors and exits pass through."""
+    from pipeline.errors import StageError, exit_code
+
+    if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+        raise error
+    if isinstance(error, StageError):
+        _say(f"error: {error}")
+        return exit_code(error)
+    traceback.print_exception(error)
+    _say(f"error: this is a defect of mbe: {type(error).__name__}; please report it with the lines above")
+    return INTERNAL_ERROR
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"mbe {version('mbe-stage')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Every maximal biclique of a bipartite graph, as published tables and a report."""
+
+
+@app.command()
+def run(
+    config: Annotated[Path, typer.Argument(help="YAML file; configs/default.yaml shows every key.")],
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
+    ] = None,
+    count_only: opt.Output.CountOnly = False,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Run a configuration: read, enumerate, publish."""
+    from pipeline.config import load_config
+
+    _enumerate(load_config(config, override or ()), count_only, as_json, quiet)
+
+
+@app.command(name="enumerate")
+def enumerate_(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Edge file or directory of Parquet files.")],
+    out: opt.Output.Out = None,
+    min_left: opt.Query.MinLeft = None,
+    min_right: opt.Query.MinRight = None,
+    max_left: opt.Query.MaxLeft = None,
+    max_right: opt.Query.MaxRight = None,
+    min_edges: opt.Query.MinEdges = None,
+    containing_left: opt.Query.ContainingLeft = None,
+    containing_right: opt.Query.ContainingRight = None,
+    left: opt.Columns.Left = None,
+    right: opt.Columns.Right = None,
+    weight: opt.Columns.Weight = None,
+    timestamp: opt.Columns.Timestamp = None,
+    delimiter: opt.Columns.Delimiter = None,
+    header: opt.Columns.Header = None,
+    file_format: opt.Columns.Format = None,
+    key_type: opt.Columns.KeyType = None,
+    nulls: opt.Columns.Nulls = None,
+    min_weight: opt.Columns.MinWeight = None,
+    time_from: opt.Columns.TimeFrom = None,
+    time_until: opt.Columns.TimeUntil = None,
+    engine: opt.Means.Engine = None,
+    threads: opt.Means.Threads = None,
+    memory_budget: opt.Means.MemoryBudget = None,
+    max_bicliques: opt.Means.MaxBicliques = None,
+    time_limit: opt.Means.TimeLimit = None,
+    members: opt.Output.Members = False,
+    sort: opt.Output.Sort = False,
+    compression: opt.Output.Compression = None,
+    keep_runs: opt.Output.KeepRuns = None,
+    no_report: opt.Output.NoReport = False,
+    count_only: opt.Output.CountOnly = False,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Enumerate the maximal bicliques of one input, all in options."""
+    config = opt.configuration(
+        {
+            "input": {
+                "path": source,
+                "format": file_format,
+                "left": left,
+                "right": right,
+                "weight": weight,
+                "timestamp": timestamp,
+                "delimiter": delimiter,
+                "header": header,
+                "key_type": key_type,
+                "nulls": nulls,
+                "min_weight": min_weight,
+                "time_from": time_from,
+                "time_until": time_until,
+            },
+            "query": {
+                "min_left": min_left,
+                "min_right": min_right,
+                "max_left": max_left,
+                "max_right": max_right,
+                "min_edges": min_edges,
+                "containing_left": containing_left,
+                "containing_right": containing_right,
+            },
+            "execution": {
+                "engine": engine,
+                "threads": threads,
+                "memory_budget": memory_budget,
+                "max_bicliques": max_bicliques,
+                "time_limit_seconds": time_limit,
+            },
+            "output": {
+                "directory": None if out is None else str(out),
+                "members": members,
+                "sort": sort,
+                "report": not no_report,
+                "compression": compression,
+                "keep_runs": keep_runs,
+            },
+        }
+    )
+    _enumerate(config, count_only, as_json, quiet)
+
+
+@app.command()
+def inspect(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Edge file or directory of Parquet files.")],
+    trial: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Let the engine try so long; 0: not.")] = 2.0,
+    left: opt.Columns.Left = None,
+    right: opt.Columns.Right = None,
+    delimiter: opt.Columns.Delimiter = None,
+    header: opt.Columns.Header = None,
+    file_format: opt.Columns.Format = None,
+    key_type: opt.Columns.KeyType = None,
+    nulls: opt.Columns.Nulls = None,
+    engine: opt.Means.Engine = None,
+    threads: opt.Means.Threads = None,
+    memory_budget: opt.Means.MemoryBudget = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Look at a graph: sizes, degrees, two-hop pairs, and the memory and time to expect."""
+    from pipeline import console, show
+    from pipeline.ingest import ingest
+    from pipeline.inspect import inspect_edges
+
+    config = opt.configuration(
+        {
+            "input": {
+                "path": source,
+                "format": file_format,
+                "left": left,
+                "right": right,
+                "delimiter": delimiter,
+                "header": header,
+                "key_type": key_type,
+                "nulls": nulls,
+            },
+            "execution": {"engine": engine, "threads": threads, "memory_budget": memory_budget},
+        }
+    )
+    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading and trying"):
+        edges = ingest(config.input)
+        found = inspect_edges(edges, trial, config.execution.engine, config.execution.to_execution())
+    show.inspection(found, as_json)
+
+
+@app.command()
+def top(
+    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    by: opt.ByOption = "edges",
+    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only bicliques with this vertex.")] = None,
+    side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
+    min_left: opt.Query.MinLeft = None,
+    min_right: opt.Query.MinRight = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 10,
+    as_json: opt.Output.Json = False,
+) -> None:
+    """The largest bicliques of a run, or of those that hold a vertex."""
+    from pipeline import show
+    from pipeline.publish import resolve_run
+    from pipeline.top import find_vertex, largest_bicliques
+
+    run_dir = resolve_run(run_path)
+    where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
+    found = largest_bicliques(
+        run_dir, limit, by, side=where, vertex=vertex_id, min_left=min_left or 1, min_right=min_right or 1
+    )
+    show.largest(run_dir, by, found, as_json)
+
+
+@app.command()
+def verify(
+    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    source: Annotated[
+        str | None, typer.Option("--input", metavar="INPUT", help="The run's input; by default where it was then.")
+    ] = None,
+    file_format: opt.Columns.Format = None,
+    sample: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Bicliques to hold against the graph (5 million).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random sample.")] = 0,
+    threads: opt.Means.Threads = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
+    from pipeline import console, show
+    from pipeline.errors import VerificationError
+    from pipeline.ingest import ingest
+    from pipeline.manifest import read_manifest
+    from pipeline.publish import resolve_run
+    from pipeline.verify import verify_run
+
+    run_dir = resolve_run(run_path)
+    recorded = read_manifest(run_dir).config.input
+    changes = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
+    config = recorded.model_copy(update=changes)
+    known = source is not None or (config.path is not None and Path(config.path).exists())
+    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
+        edges = ingest(config) if known else None
+        try:
+            report = verify_run(run_dir, edges, sample, seed, threads=threads or 0, on_progress=progress.verified)
+        except VerificationError as error:
+            if as_json:
+                console.print_json({"verified": False, "run": str(run_dir), "error": str(error)})
+            raise
+    show.verification(report, as_json)
+
+
+@app.command()
+def bench(
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; none: a made one.")] = None,
+    threads: opt.Means.Threads = None,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many counts.")] = 3,
+    engine: opt.Means.Engine = None,
+    as_json: opt.Output.Json = False,
+) -> None:
+    """Time counting and writing; every graph in a process of its own."""
+    import tempfile
+
+    from pipeline import console, show
+    from pipeline.bench import bench_graph, sample_graph
+
+    stderr = console.set_up_logging(quiet=False)
+    measurements = []
+    with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
+        for path in files or [str(sample_graph(directory))]:
+            with console.ProgressDisplay(stderr, False, f"measuring {path}"):
+                measurements.append(bench_graph(path, threads or 0, repeats, engine or "auto"))
+    show.measurements(measurements, as_json)
+
+
+def _enumerate(config: Config, count_only: bool, as_json: bool, quiet: bool) -> None:
+    """The whole job of `run` and `enumerate`."""
+    import pipeline
+    from pipeline import console, show
+
+    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
+        if count_only:
+            counted = pipeline.count(config, on_progress=progress.enumerated)
+        else:
+            published = pipeline.run(config, on_progress=progress.enumerated)
+    if count_only:
+        show.count(counted, as_json)
+    else:
+        show.run(published, as_json)

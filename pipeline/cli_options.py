@@ -1,0 +1,104 @@
+"""The options of `mbe`, in groups: what each is called, what it says of itself, and which configuration key it sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.config import Config
+
+__all__ = ["ByOption", "Columns", "Means", "Output", "Query", "configuration"]
+
+_COLUMNS, _QUERY, _MEANS, _OUTPUT = "How to read the input", "Which bicliques", "With what means", "What comes out"
+
+
+def _option(panel: str | None, help_text: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel=panel, metavar=metavar, show_default=False)
+
+
+class Columns:
+    """Section `input`."""
+
+    Left = Annotated[str | None, _option(_COLUMNS, "Left column: name or position (0).", metavar="COL")]
+    Right = Annotated[str | None, _option(_COLUMNS, "Right column: name or position (1).", metavar="COL")]
+    Weight = Annotated[str | None, _option(_COLUMNS, "Weight column, for --min-weight.", metavar="COL")]
+    Timestamp = Annotated[str | None, _option(_COLUMNS, "Time column, for --time-from and -until.", metavar="COL")]
+    Delimiter = Annotated[str | None, _option(_COLUMNS, "Between columns; found by itself.", metavar="CHAR")]
+    Header = Annotated[
+        bool | None, _option(_COLUMNS, "Whether the first line names the columns.", "--header/--no-header")
+    ]
+    Format = Annotated[
+        Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi"] | None,
+        _option(_COLUMNS, "File format; auto looks at name and content.", "--format"),
+    ]
+    KeyType = Annotated[
+        Literal["auto", "integer", "string"] | None, _option(_COLUMNS, "Kind of vertex keys; auto looks at them.")
+    ]
+    Nulls = Annotated[Literal["error", "drop"] | None, _option(_COLUMNS, "What to do with missing keys.")]
+    MinWeight = Annotated[float | None, _option(_COLUMNS, "Only edges at least that strong.", metavar="X")]
+    TimeFrom = Annotated[str | None, _option(_COLUMNS, "Only edges from this time on.", metavar="TIME")]
+    TimeUntil = Annotated[str | None, _option(_COLUMNS, "Only edges before this time.", metavar="TIME")]
+
+
+class Query:
+    """Section `query`."""
+
+    MinLeft = Annotated[int | None, _option(_QUERY, "Fewest left members (1).", metavar="P")]
+    MinRight = Annotated[int | None, _option(_QUERY, "Fewest right members (1).", metavar="Q")]
+    MaxLeft = Annotated[int | None, _option(_QUERY, "Most left members.", metavar="P")]
+    MaxRight = Annotated[int | None, _option(_QUERY, "Most right members.", metavar="Q")]
+    MinEdges = Annotated[int | None, _option(_QUERY, "Fewest edges (1).", metavar="N")]
+    ContainingLeft = Annotated[list[str] | None, _option(_QUERY, "Must hold this left key; repeatable.", metavar="KEY")]
+    ContainingRight = Annotated[
+        list[str] | None, _option(_QUERY, "Must hold this right key; repeatable.", metavar="KEY")
+    ]
+
+
+class Means:
+    """Section `execution`."""
+
+    Engine = Annotated[
+        Literal["auto", "cpu", "cuda", "reference"] | None, _option(_MEANS, "Engine; auto takes the fastest that runs.")
+    ]
+    Threads = Annotated[int | None, _option(_MEANS, "Worker threads; 0 is every core.", metavar="N")]
+    MemoryBudget = Annotated[str | None, _option(_MEANS, "Working memory, such as 512MiB (1GiB).", metavar="BYTES")]
+    MaxBicliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
+    TimeLimit = Annotated[float | None, _option(_MEANS, "Stop, truncated, after so long.", metavar="SECONDS")]
+
+
+class Output:
+    """Section `output`, and what the command prints."""
+
+    Out = Annotated[Path | None, _option(_OUTPUT, "Output directory (out).", metavar="DIR")]
+    Members = Annotated[bool, _option(_OUTPUT, "Also write the long form, one row a member.", "--members")]
+    Sort = Annotated[bool, _option(_OUTPUT, "Rows in the same order in every run.", "--sort")]
+    Compression = Annotated[
+        Literal["zstd", "snappy", "lz4", "none"] | None, _option(_OUTPUT, "Of the Parquet files (zstd).")
+    ]
+    KeepRuns = Annotated[int | None, _option(_OUTPUT, "Remove all but so many newest runs.", metavar="N")]
+    NoReport = Annotated[bool, _option(_OUTPUT, "Leave report.html out.", "--no-report")]
+    CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--count-only")]
+    Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
+    Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]
+
+
+ByOption = Annotated[
+    Literal["edges", "left", "right"], typer.Option(help="What makes a biclique large: edges, or one side's members.")
+]
+
+
+def configuration(sections: dict[str, dict[str, Any]]) -> Config:
+    """The `Config` of options that were given; those that were not keep their defaults."""
+    from pipeline.config import Config
+
+    given = {
+        section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
+    }
+    for key in ("left", "right", "weight", "timestamp"):
+        column = given["input"].get(key)
+        if column is not None and column.isdecimal():
+            given["input"][key] = int(column)
+    return Config.from_mapping(given, "command line")

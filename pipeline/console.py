@@ -1,0 +1,161 @@
+"""What the command line shows: progress and log lines on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from mbe_stage.enumerate import Progress as Standing
+
+__all__ = [
+    "ProgressDisplay",
+    "human_bytes",
+    "human_seconds",
+    "print_json",
+    "results_console",
+    "set_up_logging",
+    "table",
+]
+
+log = logging.getLogger("pipeline.console")
+
+# Seconds between the lines of progress where stderr is no terminal.
+LOG_EVERY = 10.0
+
+
+def results_console() -> Console:
+    """Stdout; wide enough for tables where it is no terminal."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, markup=False, highlight=False)
+
+
+def set_up_logging(quiet: bool) -> Console:
+    """Log lines of the package on stderr, plain, or above the progress bar on a terminal; returns that console."""
+    console = Console(file=sys.stderr, markup=False, highlight=False)
+    handler: logging.Handler
+    if console.is_terminal:
+        handler = RichHandler(console=console, show_path=False, show_level=False, markup=False, highlighter=None)
+    else:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    for name in ("pipeline", "mbe_stage"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    return console
+
+
+class ProgressDisplay:
+    """Share of the work, bicliques found, rate and time: a bar on a terminal, else a log line now and then.
+
+    Parameters
+    ----------
+    console : Console
+        On stderr.
+    quiet : bool
+        Show nothing.
+    first : str
+        What happens before the work begins.
+    """
+
+    def __init__(self, console: Console, quiet: bool, first: str) -> None:
+        self._bar: Progress | None = None
+        self._logs = not quiet and not console.is_terminal
+        self._last_line = time.perf_counter()
+        if console.is_terminal and not quiet:
+            self._bar = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[found]}"),
+                TimeElapsedColumn(),
+                console=console,
+                transient=True,
+            )
+            self._task = self._bar.add_task(first, total=None, found="")
+
+    def enumerated(self, standing: Standing) -> None:
+        """Take note of an enumeration's progress."""
+        rate = standing.n_bicliques / standing.seconds if standing.seconds > 0 else 0.0
+        found = f"{standing.n_bicliques:,} bicliques, {rate:,.0f}/s"
+        self._show("enumerating", standing.work_done, found)
+
+    def verified(self, share: float) -> None:
+        """Take note of a verification's progress."""
+        self._show("verifying", share, "")
+
+    def _show(self, what: str, share: float, found: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, total=1.0, completed=share, found=found)
+        elif self._logs and time.perf_counter() - self._last_line >= LOG_EVERY:
+            self._last_line = time.perf_counter()
+            log.info("%s: %.1f %% of the work%s", what, 100 * share, f", {found}" if found else "")
+
+    def __enter__(self) -> ProgressDisplay:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def table(columns: list[str], rows: list[list[object]], title: str | None = None) -> Table:
+    """A table of plain values; columns whose values are all numbers are set right."""
+    result = Table(title=title, title_justify="left")
+    for index, name in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float) for row in rows)
+        result.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*(Text(f"{value:,}" if isinstance(value, int) else str(value)) for value in row))
+    return result
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """One object on one line."""
+    print(json.dumps(values, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def human_bytes(n: float) -> str:
+    """Bytes with a unit that leaves three digits.
+
+    Examples
+    --------
+    >>> human_bytes(1_536 * 1024)
+    '1.5 MiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"
+
+
+def human_seconds(seconds: float) -> str:
+    """Seconds, minutes or hours.
+
+    Examples
+    --------
+    >>> human_seconds(0.0123), human_seconds(75), human_seconds(7200)
+    ('0.012 s', '1 min 15 s', '2 h 00 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.3f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60):02} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02} min"

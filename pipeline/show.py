@@ -1,0 +1,209 @@
+"""The commands' results on stdout: a few lines or a table to read, or one JSON object."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pipeline.bench import Measurement
+from pipeline.console import human_bytes, human_seconds, print_json, results_console, table
+from pipeline.edges import InputFacts
+from pipeline.inspect import Inspection, Trial
+from pipeline.run import CountResult, RunResult
+from pipeline.top import Biclique
+from pipeline.verify import VerifyReport
+
+__all__ = ["count", "inspection", "largest", "measurements", "run", "verification"]
+
+# Keys of one side that a table row shows; `--json` shows all.
+_SHOWN_KEYS = 8
+
+
+def run(result: RunResult, as_json: bool) -> None:
+    """A published run."""
+    manifest = result.manifest
+    if as_json:
+        print_json(
+            {
+                "bicliques": manifest.counts.bicliques,
+                "truncated": manifest.truncated,
+                "engine": manifest.engine,
+                "device": manifest.device,
+                "seconds": manifest.seconds,
+                "peak_memory_bytes": manifest.peak_memory_bytes,
+                "content_fingerprint": manifest.content_fingerprint,
+                "run": str(result.run_dir),
+                "input": asdict(manifest.input),
+            }
+        )
+        return
+    _headline(manifest.counts.bicliques, manifest.truncated, manifest.input)
+    print(f"run        {result.run_dir}")
+    report = result.run_dir / "report.html"
+    if report.exists():
+        print(f"report     {report}")
+    _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes)
+    print(f"next       mbe top {result.run_dir.parent.parent}")
+
+
+def count(result: CountResult, as_json: bool) -> None:
+    """A count, with nothing stored."""
+    if as_json:
+        print_json(
+            {
+                "bicliques": result.n_bicliques,
+                "truncated": result.truncated,
+                "engine": result.engine,
+                "device": result.device,
+                "seconds": result.seconds,
+                "peak_memory_bytes": result.peak_memory_bytes,
+                "content_fingerprint": None,
+                "run": None,
+                "input": asdict(result.input),
+            }
+        )
+        return
+    _headline(result.n_bicliques, result.truncated, result.input)
+    _means(result.engine, result.device, result.seconds, result.peak_memory_bytes)
+
+
+def inspection(found: Inspection, as_json: bool) -> None:
+    """A graph and what to expect of it."""
+    if as_json:
+        print_json(asdict(found))
+        return
+    facts = found.input
+    print(
+        f"{facts.source} ({facts.format}): {facts.n_left:,} left x {facts.n_right:,} right, {facts.n_edges:,} edges, "
+        f"density {found.density:.3g}"
+    )
+    print(_rows_read(facts))
+    columns = ["side", "vertices", "mean degree", "median", "90 %", "99 %", "max", "degree 1", "two-hop pairs"]
+    sides = (("left", found.left), ("right", found.right))
+    rows: list[list[object]] = [
+        [name, s.n, f"{s.mean:.2f}", f"{s.median:g}", f"{s.p90:g}", f"{s.p99:g}", s.max, s.n_degree_one, s.two_hop]
+        for name, s in sides
+    ]
+    results_console().print(table(columns, rows))
+    print(
+        f"memory     about {human_bytes(found.expected_memory_bytes)} at most: process, edges, keys, the graph "
+        f"({human_bytes(found.graph_bytes)}) and the whole of --memory-budget"
+    )
+    print(f"time       {_trial(found.trial)}")
+    for suggestion in found.suggestions:
+        print(f"hint       {suggestion}")
+
+
+def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) -> None:
+    """Some bicliques with their vertices' own keys."""
+    if as_json:
+        rows = [
+            {
+                "biclique_key": biclique.key,
+                "n_left": len(biclique.left),
+                "n_right": len(biclique.right),
+                "n_edges": biclique.n_edges,
+                "left": biclique.left,
+                "right": biclique.right,
+            }
+            for biclique in bicliques
+        ]
+        print_json({"run": str(run_dir), "by": by, "bicliques": rows})
+        return
+    if not bicliques:
+        print(f"{run_dir}: no such biclique")
+        return
+    lines: list[list[object]] = [
+        [b.n_edges, len(b.left), len(b.right), _keys(b.left), _keys(b.right), str(b.key)] for b in bicliques
+    ]
+    results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
+
+
+def verification(report: VerifyReport, as_json: bool) -> None:
+    """A run that passed."""
+    if as_json:
+        print_json(
+            {
+                "verified": True,
+                "run": str(report.run),
+                "bicliques": report.n_bicliques,
+                "checked_against_input": report.n_against_input,
+                "checks": {check.name: check.detail for check in report.checks},
+                "not_checked": report.not_checked,
+                "seconds": report.seconds,
+            }
+        )
+        return
+    for check in report.checks:
+        print(f"ok         {check.name}: {check.detail}")
+    for text in report.not_checked:
+        print(f"unchecked  {text}")
+    print(f"verified   {report.run} in {human_seconds(report.seconds)}")
+
+
+def measurements(found: list[Measurement], as_json: bool) -> None:
+    """Benchmark figures."""
+    if as_json:
+        print_json({"graphs": [asdict(measurement) for measurement in found]})
+        return
+    columns = ["graph", "edges", "bicliques", "count", "write", "peak memory", "written", "engine"]
+    rows: list[list[object]] = [
+        [
+            m.graph,
+            m.n_edges,
+            m.n_bicliques,
+            human_seconds(m.count_seconds),
+            human_seconds(m.write_seconds),
+            human_bytes(m.write_memory_bytes),
+            human_bytes(m.written_bytes),
+            f"{m.engine}: {m.device}",
+        ]
+        for m in found
+    ]
+    results_console().print(table(columns, rows))
+
+
+def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts) -> None:
+    print(
+        f"{n_bicliques:,} maximal bicliques in {facts.n_left:,} left x {facts.n_right:,} right, {facts.n_edges:,} edges"
+    )
+    if truncated is not None:
+        print(f"INCOMPLETE {truncated}")
+    print(_rows_read(facts))
+
+
+def _rows_read(facts: InputFacts) -> str:
+    left_out = {
+        "duplicates": facts.duplicate_edges,
+        "nulls": facts.rows_dropped_null,
+        "below the weight": facts.rows_dropped_weight,
+        "outside the time window": facts.rows_dropped_time,
+    }
+    counted = ", ".join(f"{n:,} {what}" for what, n in left_out.items() if n) or "nothing left out"
+    return f"read       {facts.rows_read:,} rows: {counted}"
+
+
+def _means(engine: str, device: str, seconds: dict[str, float], peak: int) -> None:
+    steps = ", ".join(f"{step} {human_seconds(value)}" for step, value in seconds.items() if step != "total")
+    print(f"engine     {engine}: {device}; peak memory {human_bytes(peak)}")
+    print(f"time       {human_seconds(seconds['total'])} ({steps})")
+
+
+def _keys(keys: tuple[Any, ...]) -> str:
+    text = ", ".join(map(str, keys[:_SHOWN_KEYS]))
+    return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"
+
+
+def _trial(trial: Trial | None) -> str:
+    if trial is None:
+        return "unknown: it depends on the number of bicliques, which no figure above gives away"
+    tried = f"a trial of {human_seconds(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
+    if trial.complete:
+        return f"{tried}: all there are, with {human_bytes(trial.member_bytes)} of members before compression"
+    if trial.expected_seconds is None or trial.expected_bicliques is None:
+        return f"{tried} in {trial.work_done:.2%} of the work: too little to say more than 'long'"
+    return (
+        f"{tried} in {trial.work_done:.1%} of the work: very roughly {human_seconds(trial.expected_seconds)} and "
+        f"{trial.expected_bicliques:,} bicliques in all (heavy parts may still come)"
+    )
