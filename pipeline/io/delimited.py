@@ -18,7 +18,7 @@ from pyarrow import csv
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
-from pipeline.io.dialect import Dialect, joined, find_dialect, rows_of
+from pipeline.io.dialect import Dialect, find_dialect, joined, rows_of
 from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
 
 __all__ = ["read"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import networkx as nx
@@ -83,14 +84,8 @@ def _colouring(graph: Any) -> dict[Any, int]:
 
 def _nodes(nodes: list[Any], column: str) -> pa.Array:
     kinds = sorted({type(node).__name__ for node in nodes})
-    integers = all(isinstance(node, int) and not isinstance(node, bool) for node in nodes)
+    integers = all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes)
     if not (integers or all(isinstance(node, str) for node in nodes)):
-        try:
-            # Nodes that are NumPy integers: one type, which Arrow knows.
-            if len(kinds) == 1:
-                return pa.array(nodes)
-        except pa.ArrowException:
-            pass
         raise InputError.at(
             _SOURCE,
             column=column,

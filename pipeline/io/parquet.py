@@ -72,7 +72,7 @@ def _read_directory(directory: Path, config: InputConfig) -> RawEdges:
             ),
         )
         # What the paths add (the partitions) comes after what the files hold.
-        in_paths = [field for field in factory.inspect() if field.name not in schema.names]
+        in_paths = [field for field in factory.inspect(promote_options="permissive") if field.name not in schema.names]
         schema = pa.schema([*schema, *in_paths])
         data = factory.finish(schema)
         names = schema.names
