@@ -122,9 +122,9 @@ def enumerate_into(
             n_bicliques += block.n_bicliques
             if on_progress is not None:
                 on_progress(Progress(n_bicliques, block.work_done, now - start))
-            if truncated is None and execution.time_limit_seconds is not None and block.work_done < 1.0:
-                if now - start > execution.time_limit_seconds:
-                    truncated = f"stopped at time_limit_seconds = {execution.time_limit_seconds:g}"
+            time_limit = execution.time_limit_seconds
+            if truncated is None and time_limit is not None and now - start > time_limit and block.work_done < 1.0:
+                truncated = f"stopped at time_limit_seconds = {time_limit:g}"
             if truncated is not None:
                 break
     if truncated is not None:

@@ -85,7 +85,8 @@ WORDS = 8
 WORDS_TOP = 9
 N_PATH = 10  # right members on the path, this node's included
 COLUMN_IDS = 11  # word: where the global ids of its (at most 64) columns stand in the arena of ints
-FRAME_FIELDS = 12
+FIRST = 12  # first child of this task
+FRAME_FIELDS = 13
 
 # Kinds of nodes.
 WHOLE_GRAPH = 0

@@ -48,7 +48,6 @@ def open_sparse_node(
     elif not emit_list(left, column_ids, n_path, worker, output):
         return at.OUTPUT_FULL
 
-    n_excluded = 0
     n_rows = 0
     for k in range(n_touched):
         if bits[touched[k]] and touched[k] < row:
@@ -102,6 +101,7 @@ def open_sparse_node(
 
     child = worker.frames[depth + 1]
     child[at.KIND] = at.SPARSE
+    child[at.FIRST] = n_excluded
     child[at.CURSOR] = n_excluded
     child[at.END] = n_rows
     child[at.N_ROWS] = n_rows

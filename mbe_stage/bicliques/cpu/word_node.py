@@ -30,7 +30,7 @@ def walk_word_nodes(worker, output, work_limit):
     int
         ``OK`` when the node is finished and popped, else why the walk stopped; it can go on from there.
     """
-    frames, words, ints, control = worker.frames, worker.words, worker.ints, worker.control
+    frames, words, control = worker.frames, worker.words, worker.control
     depth = control[at.DEPTH]
     while depth >= 0 and frames[depth, at.KIND] == at.WORD:
         if depth + 2 > frames.shape[0]:
@@ -184,6 +184,7 @@ def push_word_node(excluded, more_excluded, top, n_kept, ints_top, n_path, depth
     n_excluded += _restrict(more_excluded, union, words, excluded_at + n_excluded)
     child = worker.frames[depth + 1]
     child[at.KIND] = at.WORD
+    child[at.FIRST] = 0
     child[at.CURSOR] = 0
     child[at.END] = n_kept
     child[at.N_ROWS] = n_kept

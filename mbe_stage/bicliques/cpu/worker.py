@@ -1,0 +1,141 @@
+"""Making, growing and splitting the state of workers: the host's side of the tree walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.layout import Worker
+
+__all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_worker", "set_task", "share_left", "split_task"]
+
+_ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
+_COLUMN_IDS = 64
+
+FirstSizes = tuple[int, int, int]
+"""Entries that the arenas of ints and words and the stack of frames start with."""
+
+
+def new_worker(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> Worker:
+    """State without a task; its arenas are small, the walk says when they must grow."""
+    first_ints, first_words, first_frames = first_sizes
+    worker = Worker(
+        frames=np.zeros((first_frames, at.FRAME_FIELDS), np.int64),
+        ints=np.zeros(first_ints, np.int32),
+        words=np.zeros(first_words, np.uint64),
+        path=np.zeros(n_rows + 1, np.int32),
+        bits=np.zeros(n_rows + 1, np.uint64),
+        touched=np.zeros(n_rows + 1, np.int32),
+        counts=np.zeros(n_rows + 1, np.int32),
+        control=np.zeros(at.CONTROL_FIELDS, np.int64),
+    )
+    worker.control[at.DEPTH] = -1
+    return worker
+
+
+def nbytes(worker: Worker) -> int:
+    """Bytes of a worker's arrays."""
+    return sum(array.nbytes for array in worker)
+
+
+def set_task(worker: Worker, first_row: int, end_row: int) -> None:
+    """Give a worker the subtrees of a range of rows of the whole graph."""
+    frame = worker.frames[0]
+    frame[:] = 0
+    frame[at.KIND] = at.WHOLE_GRAPH
+    frame[at.FIRST] = frame[at.CURSOR] = first_row
+    frame[at.END] = end_row
+    worker.control[at.DEPTH] = 0
+
+
+def growth_bytes(worker: Worker, status: int) -> int:
+    """Bytes that `grown` will add."""
+    arena = getattr(worker, _ARENAS[status])
+    return (_grown_size(worker, arena) - arena.shape[0]) * arena[:1].nbytes
+
+
+def grown(worker: Worker, status: int) -> Worker:
+    """The worker with the arena that was short made large enough."""
+    arena = getattr(worker, _ARENAS[status])
+    larger = np.zeros((_grown_size(worker, arena), *arena.shape[1:]), arena.dtype)
+    larger[: arena.shape[0]] = arena
+    return worker._replace(**{_ARENAS[status]: larger})
+
+
+def _grown_size(worker: Worker, arena: np.ndarray) -> int:
+    # Half as much again at least: a deep walk would otherwise grow entry by entry.
+    return max(int(worker.control[at.NEEDED]), arena.shape[0] + arena.shape[0] // 2)
+
+
+def share_left(worker: Worker) -> float:
+    """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
+    ahead, weight = 0.0, 1.0
+    for frame in worker.frames[: int(worker.control[at.DEPTH]) + 1]:
+        n_children = max(1, int(frame[at.END] - frame[at.FIRST]))
+        ahead += weight * float(frame[at.END] - frame[at.CURSOR]) / n_children
+        weight /= n_children
+    return min(1.0, ahead)
+
+
+def split_task(giver: Worker, has_members: bool, reserve: Callable[[int], int]) -> Worker | None:
+    """Take half of the children that are still ahead from the shallowest node that has some.
+
+    The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
+    its own.
+
+    Parameters
+    ----------
+    giver : Worker
+        Keeps the earlier half; what it is in the middle of stays with it.
+    has_members : bool
+        Whether the walk collects members; if not, word nodes own nothing in the arena of ints.
+    reserve : callable
+        Takes bytes from the budget, and returns 0 where there were enough.
+
+    Returns
+    -------
+    Worker or None
+        A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
+    """
+    deepest = int(giver.control[at.DEPTH])
+    for depth in range(deepest + 1):
+        frame = giver.frames[depth]
+        ahead = int(frame[at.END] - frame[at.CURSOR])
+        # The deepest node keeps at least one child: its worker must not be left without work.
+        given = ahead // 2 if depth == deepest else ahead - ahead // 2
+        if given > 0:
+            taker = _copy_frame(giver, frame, has_members)
+            if reserve(nbytes(taker)):
+                return None
+            taker.frames[0, at.FIRST] = taker.frames[0, at.CURSOR] = frame[at.END] - given
+            frame[at.END] -= given
+            return taker
+    return None
+
+
+def _copy_frame(giver: Worker, frame: np.ndarray, has_members: bool) -> Worker:
+    kind = frame[at.KIND]
+    words = giver.words[frame[at.WORDS] : frame[at.WORDS_TOP]]
+    ints = giver.ints[:0]
+    columns = giver.ints[:0]
+    if kind == at.SPARSE or (kind == at.WORD and has_members):
+        ints = giver.ints[frame[at.INTS] : frame[at.INTS_TOP]]
+    if kind == at.WORD and has_members:
+        columns = giver.ints[frame[at.COLUMN_IDS] : frame[at.COLUMN_IDS] + _COLUMN_IDS]
+    taker = new_worker(
+        giver.path.size - 1,
+        (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), giver.frames.shape[0]),
+    )
+    taker.words[: words.size] = words
+    taker.ints[: columns.size] = columns
+    taker.ints[columns.size : columns.size + ints.size] = ints
+    taker.path[:] = giver.path
+    copy = taker.frames[0]
+    copy[:] = frame
+    copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
+    copy[at.COLUMN_IDS] = 0
+    copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + ints.size
+    taker.control[at.DEPTH] = 0
+    return taker

@@ -1,0 +1,133 @@
+"""The CPU engine: the search tree compiled by Numba, walked by all cores.
+
+The order of work: reduce the graph (`mbe_stage.reduction`), choose side and order (`mbe_stage.ordering`), cut the roots
+into tasks of similar cost, let a crew of threads walk them (`cpu.crew`, `cpu.hand`, `cpu.tree`), and turn what they find
+back into the user's vertices (`cpu.expand`).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+import numpy as np
+
+from mbe_stage.bicliques.cpu.crew import Crew, Task
+from mbe_stage.bicliques.cpu.hand import Hand, Plan
+from mbe_stage.bicliques.cpu.layout import Graph
+from mbe_stage.bicliques.cpu.worker import FirstSizes
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import BicliqueQuery, Execution
+from mbe_stage.ordering import enumerates_left, rows_by_degree, task_costs
+from mbe_stage.reduction import reduce_graph
+from mbe_stage.results import BicliqueBlock, Detail
+
+__all__ = ["device", "run", "unavailable_reason"]
+
+_FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
+_TASKS_PER_THREAD = 32
+_UNLIMITED = 2**62
+# Blocks that exist at once for each thread: its output, the expansion of it, one waiting, one at the consumer.
+_BLOCKS_PER_THREAD = 4
+
+
+def unavailable_reason() -> str | None:
+    """None: Numba is a base dependency and compiles for every processor it installs on."""
+    return None
+
+
+def device(execution: Execution) -> str:
+    """The processor and the number of threads."""
+    return f"cpu, {platform.machine()}, {execution.worker_count} threads"
+
+
+def run(
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    *,
+    first_sizes: FirstSizes = _FIRST_SIZES,
+) -> Iterator[BicliqueBlock]:
+    """Every maximal biclique of `graph` that satisfies `query`, in blocks.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : BicliqueQuery
+    execution : Execution
+    detail : Detail
+    first_sizes : FirstSizes
+        What a worker's arenas start with; they grow as needed. For tests.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        Working memory and output blocks do not fit the budget.
+    """
+    reduced = reduce_graph(graph, query)
+    rows_are_left = enumerates_left(reduced.graph)
+    if rows_are_left:
+        reduced, query = reduced.swapped(), query.swapped()
+    reduced = rows_by_degree(reduced)
+    n_threads = execution.worker_count
+    plan = Plan(
+        graph=_as_tree_graph(reduced.graph),
+        column_groups=reduced.left_groups,
+        row_groups=reduced.right_groups,
+        rows_are_left=rows_are_left,
+        limits=_limits(query),
+        detail=detail,
+        block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
+        first_sizes=first_sizes,
+    )
+    crew = Crew(_tasks(reduced.graph, n_threads), n_threads, execution.memory_budget_bytes)
+    yield from crew.run(lambda: Hand(crew, plan).work())
+    yield _finished(detail)
+
+
+def _as_tree_graph(graph: BipartiteCSR) -> Graph:
+    if graph.n_edges >= 2**31:
+        raise InvalidArgument(
+            f"the graph has {graph.n_edges:,} edges after reduction: the CPU engine takes fewer than {2**31:,}; "
+            "use minimum sizes, which remove edges before the search"
+        )
+    return Graph(
+        row_offsets=graph.right_offsets.astype(np.int32),
+        row_members=np.ascontiguousarray(graph.right_members),
+        column_offsets=graph.left_offsets.astype(np.int32),
+        column_members=np.ascontiguousarray(graph.left_members),
+        identity=np.arange(max(graph.n_left, graph.n_right) + 2, dtype=np.int32),
+    )
+
+
+def _limits(query: BicliqueQuery) -> np.ndarray:
+    most_left = _UNLIMITED if query.max_left is None else query.max_left
+    most_right = _UNLIMITED if query.max_right is None else query.max_right
+    limits = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
+    active = limits != (1, 1, _UNLIMITED, _UNLIMITED, 1)
+    return np.array([active, *limits], dtype=np.int64)
+
+
+def _tasks(graph: BipartiteCSR, n_threads: int) -> list[Task]:
+    """Ranges of roots of similar cost, the last and heaviest first: nothing large is left for the end."""
+    if graph.n_right == 0:
+        return []
+    costs = np.cumsum(task_costs(graph))
+    n_tasks = min(graph.n_right, 1 if n_threads == 1 else n_threads * _TASKS_PER_THREAD)
+    cuts = np.searchsorted(costs, costs[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
+    bounds = np.unique(np.concatenate([[0], cuts, [graph.n_right]]))
+    ends = np.concatenate([[0.0], costs])[bounds]
+    tasks = [
+        Task(cost=float(ends[k + 1] - ends[k]), first_row=int(bounds[k]), end_row=int(bounds[k + 1]))
+        for k in range(bounds.size - 1)
+    ]
+    return tasks[::-1]
+
+
+def _finished(detail: Detail) -> BicliqueBlock:
+    none = np.empty(0, np.int32)
+    sizes = none if detail >= Detail.SIZES else None
+    members = none if detail >= Detail.MEMBERS else None
+    return BicliqueBlock(0, sizes, sizes, members, members, work_done=1.0)

@@ -1,0 +1,50 @@
+"""Which side is enumerated, and in which order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.reduction import Groups, ReducedGraph
+
+__all__ = ["enumerates_left", "rows_by_degree", "task_costs", "wedge_counts"]
+
+
+def wedge_counts(graph: BipartiteCSR) -> tuple[int, int]:
+    """Sums of the squared degrees of the left and of the right side.
+
+    The first is the number of two-step paths right - left - right, which enumerating the right side walks at its first
+    level; the second the same for enumerating the left side.
+    """
+    return int(np.sum(graph.left_degrees**2)), int(np.sum(graph.right_degrees**2))
+
+
+def enumerates_left(graph: BipartiteCSR) -> bool:
+    """Whether the left side should take the part of the enumerated one: where its two-step paths are fewer.
+
+    Measured on the fifteen graphs of the benchmark: this side is the faster one on each with a difference above 5 %.
+    """
+    through_left, through_right = wedge_counts(graph)
+    return through_right < through_left
+
+
+def rows_by_degree(reduced: ReducedGraph) -> ReducedGraph:
+    """The graph with its right vertices renumbered in enumeration order: ascending degree.
+
+    Vertices with many neighbours come last, where few candidates are left for them.
+    """
+    graph = reduced.graph
+    order = np.argsort(graph.right_degrees, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    left_ids, right_ids = graph.edges()
+    renumbered = BipartiteCSR.from_edges(left_ids, rank[right_ids], graph.n_left, graph.n_right)
+    groups: Groups = reduced.right_groups.reordered(order)
+    return ReducedGraph(renumbered, reduced.left_groups, groups)
+
+
+def task_costs(graph: BipartiteCSR) -> np.ndarray:
+    """Expected work below each right vertex, ``(n_right,) float64``: its two-step paths (an estimate)."""
+    through = graph.left_degrees[graph.right_members].astype(np.float64)
+    sums = np.concatenate([[0.0], np.cumsum(through)])
+    return sums[graph.right_offsets[1:]] - sums[graph.right_offsets[:-1]] + 1.0
