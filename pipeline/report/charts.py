@@ -16,10 +16,14 @@ _WIDTH, _HEIGHT = 460, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 14, 46
 
 
-def svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
-    """An inline SVG image that scales with its container; `label` (HTML) is what a screen reader says."""
+def svg(width: float, height: float, label: str, parts: Iterable[str], least: float = 0) -> str:
+    """An inline SVG image that scales with its container; `label` (HTML) is what a screen reader says.
+
+    A wide one stops shrinking at `least` pixels, below which its text could not be read: let its container scroll.
+    """
     return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px;min-width:{min(width, least):g}px" '
+        f'role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg>"
     )
 
@@ -62,8 +66,8 @@ def _tail_line(side: SideSummary, x: LogAxis, y: LogAxis) -> str:
     at_least = np.cumsum(side.degree_counts[::-1])[::-1]
     points = [(x(degree), y(number)) for degree, number in zip(side.degrees, at_least, strict=True)]
     points = thinned(points)
-    path = f"M{x(1)} {points[0][1]}" + "".join(f"H{px}V{py}" for px, py in points)
-    # Beyond a degree only the vertices of larger degrees are left: the step falls at the degree itself.
+    # Just above a degree only the vertices of larger ones are left: the step falls there, and then runs to the next.
+    path = f"M{x(1)} {points[0][1]}" + "".join(f"V{py}H{px}" for px, py in points)
     return f'<path class="tail {side.side}" d="{path}"/>'
 
 

@@ -17,7 +17,7 @@ __all__ = ["LEVELS", "heat_map"]
 LEVELS = 16  # shades of the style sheet, classes h0 .. h15
 
 _MOST_COLUMNS, _MOST_ROWS = 40, 28
-_LEFT, _TOP, _BOTTOM, _LEGEND = 64, 8, 52, 58
+_LEFT, _TOP, _BOTTOM, _LEGEND = 52, 28, 56, 58
 _WIDTH = 860
 _LARGEST_CELL = 44
 
@@ -63,7 +63,8 @@ def heat_map(sizes: Sizes, left_name: str, right_name: str) -> str:
         *_legend(most, bottom + _BOTTOM + 6),
     ]
     label = f"Number of bicliques by size; the commonest cell holds {count(most)}"
-    drawing = svg(max(width, 420), bottom + _BOTTOM + _LEGEND, label, parts)
+    height = bottom + _BOTTOM + (_LEGEND if most > 1 else 0)
+    drawing = svg(max(width, 420), height, label, parts, least=600)
     grouped = " A cell holds the sizes from its labels up to the next." if columns.grouped or rows.grouped else ""
     return (
         f'<figure class="heat"><div class="scroll">{drawing}</div><figcaption>Bicliques by their number of left and '
@@ -117,8 +118,7 @@ def _column_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
         parts.append(f'<text x="{x:g}" y="{bottom + 18:g}" text-anchor="middle">{compact(int(axis.starts[i]))}</text>')
     end = _LEFT + axis.cell * axis.starts.size
     parts.append(f'<path class="axis" d="M{_LEFT} {bottom:g}H{end:g}"/>')
-    middle = max((_LEFT + end) / 2, _LEFT + 80)
-    parts.append(f'<text class="title" x="{middle:g}" y="{bottom + 40:g}" text-anchor="middle">{name}</text>')
+    parts.append(f'<text class="title" x="{_LEFT}" y="{bottom + 40:g}">{name}</text>')
     return parts
 
 
@@ -129,8 +129,8 @@ def _row_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
         y = bottom - axis.cell * (i + 0.5)
         parts.append(f'<text x="{_LEFT - 9}" y="{y + 4:g}" text-anchor="end">{compact(int(axis.starts[i]))}</text>')
     parts.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom:g}"/>')
-    place = f'transform="translate(14 {(_TOP + bottom) / 2:g}) rotate(-90)"'
-    parts.append(f'<text class="title" {place} text-anchor="middle">{name}</text>')
+    # Above the axis, not along it: the axis may be one cell high.
+    parts.append(f'<text class="title" x="{_LEFT - 9}" y="13">{name}</text>')
     return parts
 
 

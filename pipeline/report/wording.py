@@ -9,13 +9,19 @@ __all__ = ["bytes_text", "compact", "count", "escape", "key", "percent", "plural
 
 _LONGEST_KEY = 80
 _LONGEST_TOOLTIP = 500
-# A control character inside a key would vanish, or break the page; its picture says that it is there.
-_CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
+# Control characters would vanish or break the page, and those that turn the direction of writing would show another
+# key than there is: a picture or the code point says what is there.
+_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE: dict[int, int | str] = {
+    **{code: 0x2400 + code for code in range(0x20)},
+    0x7F: 0x2421,
+    **{code: f"⟨U+{code:04X}⟩" for code in _DIRECTIONS},
+}
 
 
 def escape(value: object) -> str:
     """Text that is safe inside an HTML element and inside a quoted attribute."""
-    return html.escape(str(value).translate(_CONTROL_PICTURES), quote=True)
+    return html.escape(str(value).translate(_VISIBLE), quote=True)
 
 
 def key(value: object) -> str:
@@ -27,8 +33,8 @@ def key(value: object) -> str:
     '<bdi>&lt;b&gt;</bdi>'
     """
     whole = str(value)
-    if not whole:
-        return '<bdi class="empty">(empty)</bdi>'
+    if not whole.strip(" "):
+        return f'<bdi class="empty">({"blank" if whole else "empty"})</bdi>'
     if len(whole) <= _LONGEST_KEY:
         return f"<bdi>{escape(whole)}</bdi>"
     tooltip = whole if len(whole) <= _LONGEST_TOOLTIP else whole[:_LONGEST_TOOLTIP] + "…"
