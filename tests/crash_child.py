@@ -1,0 +1,71 @@
+"""A run in a process of its own that the crash tests kill, interrupt or starve; says on stdout how far it is.
+
+``python crash_child.py CONFIG.json EDGES.csv [slow-sync] [slow-blocks] [file-limit=BYTES]`` prints ``ready``, waits for
+a line, and prints ``running`` after the first block, ``publishing``, and ``done RUN_DIR`` or ``refused CODE MESSAGE``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+
+from mbe_stage.errors import StageError
+from pipeline import Config, run
+from pipeline import publish as publish_module
+from pipeline.errors import INTERRUPTED, exit_code
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main() -> int:
+    config = Config.from_mapping(json.loads(sys.argv[1]))
+    options = sys.argv[3:]
+    prepare(options)
+    started = []
+
+    def on_progress(_: object) -> None:
+        if not started:
+            started.append(True)
+            say("running")
+        if "slow-blocks" in options:
+            time.sleep(0.01)
+
+    say("ready")
+    sys.stdin.readline()
+    try:
+        result = run(config, on_progress=on_progress)
+    except StageError as error:
+        say(f"refused {exit_code(error)} {error}")
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    say(f"done {result.run_dir}")
+    return 0
+
+
+def prepare(options: list[str]) -> None:
+    real_publish, real_fsync = publish_module.Staging.publish, os.fsync
+
+    def publish(*args, **kwargs):
+        say("publishing")
+        return real_publish(*args, **kwargs)
+
+    def slow_fsync(descriptor):
+        time.sleep(0.01)
+        return real_fsync(descriptor)
+
+    publish_module.Staging.publish = publish
+    if "slow-sync" in options:
+        os.fsync = slow_fsync
+    for option in options:
+        if option.startswith("file-limit="):
+            limit = int(option.partition("=")[2])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+
+sys.exit(main())
