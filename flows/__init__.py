@@ -1,1 +1,1 @@
-"""Schedules, retries and artifacts around `pipeline`: the only layer that knows Prefect (``pip install mbe-stage[flows]``)."""
+"""Schedules, retries and artifacts around `pipeline`: the only layer that knows Prefect (extra ``flows``)."""

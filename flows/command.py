@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.flows import EntrypointType
 from prefect.schedules import Cron, Schedule
 from pydantic import ValidationError
 
 from flows.enumerate import configure, enumerate_bicliques_flow
 from flows.server import DEFAULT_PORT, scheduling_api
+from flows.serving import serve
 from mbe_stage.errors import StageError
 from pipeline.errors import ConfigError, exit_code
 
@@ -36,7 +36,7 @@ def enumerate_command(
         list[str] | None, typer.Option("--set", metavar="section.key=value", help="Override one key; may be repeated.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run even if nothing changed since the latest run.")] = False,
-    serve: Annotated[bool, typer.Option("--serve", help="Stay, and run on the schedule of --cron.")] = False,
+    serve_it: Annotated[bool, typer.Option("--serve", help="Stay, and run on the schedule of --cron.")] = False,
     cron: Annotated[str | None, typer.Option("--cron", help='With --serve: when to run, e.g. "0 6 * * *".')] = None,
     timezone: Annotated[str, typer.Option("--timezone", help="With --serve: the zone of --cron.")] = "UTC",
     name: Annotated[str, typer.Option("--name", help="With --serve: the deployment's name.")] = "scheduled",
@@ -55,7 +55,7 @@ def enumerate_command(
         # A mistake must show now, not when the schedule first fires.
         configure(**parameters)
         parameters["force"] = force
-        if serve:
+        if serve_it:
             _serve(name, cron_schedule(cron, timezone), port, parameters)
         else:
             _run_once(parameters)
@@ -93,12 +93,5 @@ def _run_once(parameters: dict[str, Any]) -> None:
 
 def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
     with scheduling_api(port) as url:
-        typer.echo(f"Prefect server: {url}; runs are started by this process; Ctrl-C ends both")
-        enumerate_bicliques_flow.serve(
-            name=name,
-            schedule=schedule,
-            parameters=parameters,
-            # One at a time: a run that outlasts the interval delays the next one instead of competing with it.
-            limit=1,
-            entrypoint_type=EntrypointType.MODULE_PATH,
-        )
+        typer.echo(f"Prefect server: {url}; this process runs {enumerate_bicliques_flow.name}/{name}; Ctrl-C ends both")
+        serve(enumerate_bicliques_flow, name, schedule, parameters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -35,6 +36,8 @@ def describe(progress: Progress) -> str:
 class ProgressReporter:
     """Called after every block; speaks at most once in `every_seconds`, since a report costs a request.
 
+    A context: leaving it without an error reports the end, however short the run was.
+
     Parameters
     ----------
     log : logger
@@ -56,15 +59,22 @@ class ProgressReporter:
         self._last = clock()
         self._artifact = create_progress_artifact(0.0, key=PROGRESS_KEY, description="share of the enumeration")
         self._reachable = True
+        self._latest: Progress | None = None
+
+    def __enter__(self) -> ProgressReporter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._latest is not None:
+            self._report(self._latest)
 
     def __call__(self, progress: Progress) -> None:
         """Report, unless the last report was a moment ago."""
+        self._latest = progress
         if self._clock() - self._last >= self._every_seconds:
             self._report(progress)
-
-    def finish(self, progress: Progress) -> None:
-        """Report the end, however short the run was."""
-        self._report(progress)
 
     def _report(self, progress: Progress) -> None:
         self._last = self._clock()

@@ -202,6 +202,8 @@ class Staging:
         runs, pointer = directory / _RUNS, self._room / _LATEST
         runs.mkdir(exist_ok=True)
         run = runs / self.run_id
+        # A publication that failed may be tried again: its pointer may be there already.
+        pointer.unlink(missing_ok=True)
         pointer.symlink_to(Path(_RUNS) / self.run_id)
         os.rename(self.path, run)
         try:

@@ -1,0 +1,208 @@
+"""The flow: edges in, a published run out, with retries, progress and artifacts; skipped when nothing changed.
+
+One process holds the staging lock from the first task to the last: the flow opens it around its tasks, which run one
+after another in the flow's own thread. Whatever ends the flow, an error, a cancellation, a signal, also leaves that
+context, which removes everything unpublished; only `publish` makes anything visible, in one step. A killed process
+leaves its staging behind, and the next run removes it.
+
+Tasks hand on paths and plain values; edges travel as files in the staging's scratch directory.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed, State
+
+from flows.artifacts import create_artifacts, create_unchanged_artifact
+from flows.progress import ProgressReporter
+from flows.retries import worth_retrying
+from mbe_stage.enumerate import Progress
+from mbe_stage.errors import StageError
+from pipeline.config import Config, load_config
+from pipeline.edges import InputFacts
+from pipeline.ingest import ingest
+from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore, Staging
+from pipeline.steps import enumerate_to, find_unchanged, finish, load_edges, save_edges
+
+__all__ = [
+    "configure",
+    "enumerate_bicliques_flow",
+    "enumerate_staged",
+    "read_edges",
+]
+
+log = logging.getLogger(__name__)
+
+
+def configure(
+    config_path: str | None = None,
+    input_path: str | None = None,
+    output_directory: str | None = None,
+    overrides: Sequence[str] = (),
+) -> Config:
+    """The run's configuration: the file or the defaults, then `overrides`, then the two paths.
+
+    Raises
+    ------
+    ConfigError
+        The file, a key or a value cannot be used.
+    """
+    paths = {"input.path": input_path, "output.directory": output_directory}
+    # JSON text is YAML text: a path with a colon or a leading digit stays the string it is.
+    given = [f"{key}={json.dumps(path)}" for key, path in paths.items() if path is not None]
+    return load_config(config_path, [*overrides, *given])
+
+
+def read_edges(config: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Read and clean the input into files in `scratch`.
+
+    Returns
+    -------
+    dict
+        ``facts``, the fields of `InputFacts`, and ``seconds``.
+    """
+    start = time.perf_counter()
+    edges = ingest(Config.from_mapping(config).input)
+    save_edges(edges, Path(scratch))
+    return {"facts": asdict(edges.facts), "seconds": time.perf_counter() - start}
+
+
+def enumerate_staged(
+    config: dict[str, Any],
+    scratch: str,
+    run_path: str,
+    read_seconds: float,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Enumerate the saved edges into a staged run, complete with report and manifest."""
+    checked, run = Config.from_mapping(config), Path(run_path)
+    start = time.perf_counter()
+    edges = load_edges(Path(scratch))
+    seconds = {"read": read_seconds, "load": time.perf_counter() - start}
+    facts = enumerate_to(edges, checked, run, on_progress)
+    finish(run, edges.facts, checked, facts, seconds)
+
+
+@task(
+    name="ingest",
+    retries=3,
+    retry_delay_seconds=[10, 60, 300],
+    retry_condition_fn=worth_retrying,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def ingest_task(config: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Read the input; trouble of a disk or a network is tried again, input that cannot be used is not."""
+    return read_edges(config, scratch)
+
+
+@task(name="enumerate", cache_policy=NO_CACHE, persist_result=False)
+def enumerate_task(config: dict[str, Any], scratch: str, run_path: str, read_seconds: float) -> None:
+    """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it."""
+    with ProgressReporter(get_run_logger()) as on_progress:
+        enumerate_staged(config, scratch, run_path, read_seconds, on_progress)
+
+
+@task(
+    name="publish",
+    retries=3,
+    retry_delay_seconds=[5, 30, 120],
+    retry_condition_fn=worth_retrying,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def publish_task(staging: Staging, keep_runs: int | None) -> str:
+    """Move the staged run among the published ones."""
+    return str(staging.publish(keep_runs))
+
+
+@task(name="artifacts", retries=2, retry_delay_seconds=5, cache_policy=NO_CACHE, persist_result=False)
+def artifacts_task(run_dir: str) -> None:
+    """Show the published run in Prefect."""
+    create_artifacts(Path(run_dir), read_manifest(run_dir))
+
+
+@flow(name="enumerate-bicliques", persist_result=False)
+def enumerate_bicliques_flow(
+    config_path: str | None = None,
+    input_path: str | None = None,
+    output_directory: str | None = None,
+    overrides: Sequence[str] = (),
+    force: bool = False,
+) -> State[dict[str, Any]]:
+    """Enumerate the maximal bicliques of a graph and publish them.
+
+    Parameters
+    ----------
+    config_path : str, optional
+        YAML configuration; without it every default holds.
+    input_path, output_directory : str, optional
+        In place of `input.path` and `output.directory`.
+    overrides : sequence of str
+        ``section.key=value``, each with a YAML value.
+    force : bool
+        Enumerate even if input and configuration are those of the latest run.
+
+    Returns
+    -------
+    State
+        Completed, named ``Unchanged`` where nothing was to do; its result is a dict with ``run``, ``unchanged``,
+        ``bicliques``, ``truncated`` and ``content_fingerprint``. Failed with the pipeline's one-line message where the
+        pipeline refuses.
+    """
+    try:
+        config = configure(config_path, input_path, output_directory, overrides)
+        with RunStore(config.output.directory).begin() as staging:
+            return _run(config, staging, force)
+    except StageError as error:
+        # Returned, not raised: the message says it all, a traceback would bury it.
+        return Failed(message=str(error), data=error)
+
+
+def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:
+    values, scratch = config.model_dump(mode="json"), str(staging.scratch)
+    read = ingest_task(values, scratch)
+    unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)
+    if unchanged is not None:
+        return _skip(unchanged)
+    enumerate_task(values, scratch, str(staging.path), read["seconds"])
+    run_dir = publish_task(staging, config.output.keep_runs)
+    artifacts_task(run_dir)
+    result = _result(run_dir, unchanged=False)
+    end = f"; incomplete: {result['truncated']}" if result["truncated"] else ""
+    return Completed(message=f"{result['bicliques']:,} maximal bicliques published{end}", data=result)
+
+
+def _skip(run_dir: Path) -> State[dict[str, Any]]:
+    manifest = read_manifest(run_dir)
+    message = f"unchanged: input and configuration equal those of run {manifest.run_id}; nothing enumerated"
+    get_run_logger().info(message)
+    create_unchanged_artifact(run_dir, manifest)
+    return Completed(name="Unchanged", message=message, data=_result(run_dir, unchanged=True))
+
+
+def _result(run_dir: str | Path, unchanged: bool) -> dict[str, Any]:
+    manifest = read_manifest(run_dir)
+    return {
+        "run": str(run_dir),
+        "unchanged": unchanged,
+        "bicliques": manifest.counts.bicliques,
+        "truncated": manifest.truncated,
+        "content_fingerprint": manifest.content_fingerprint,
+    }
+
+
+if __name__ == "__main__":
+    from flows.command import main
+
+    main()

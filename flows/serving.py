@@ -1,0 +1,56 @@
+"""Serves a flow on a schedule from this process, and stops cleanly when asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from concurrent.futures import Future
+from typing import Any
+
+from prefect.flows import EntrypointType, Flow
+from prefect.runner import Runner
+from prefect.schedules import Schedule
+
+__all__ = ["serve"]
+
+
+def serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
+    """Run `flow` on `schedule` until the process is told to stop (Ctrl-C or SIGTERM).
+
+    Stopping cancels a run that is under way, which clears its unfinished work, and pauses the schedule; the next
+    `serve` under the same name resumes it. Runs never overlap: one that is due while another works waits for it.
+    """
+    asyncio.run(_serve(flow, name, schedule, parameters))
+
+
+async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
+    loop = asyncio.get_running_loop()
+    runner = _StoppableRunner(loop, name=name, limit=1, pause_on_shutdown=True)
+    loop.add_signal_handler(signal.SIGINT, runner.handle_sigterm)
+    await runner.aadd_flow(
+        flow,
+        name=name,
+        schedule=schedule,
+        parameters=parameters,
+        # By module: the runs' processes import the installed package wherever they are started.
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    await runner.start()
+
+
+class _StoppableRunner(Runner):
+    """Prefect's runner, with a SIGTERM handler that works.
+
+    The handler of Prefect 3.8 calls `stop` without awaiting it and then exits, which leaves the processes of flow runs
+    behind, and waits for them without end.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+        super().__init__(**options)
+        self._serving_loop = loop
+        self._stop: Future[None] | None = None
+
+    def handle_sigterm(self, *_: Any, **__: Any) -> None:
+        """Stop once, however often the signal comes."""
+        if self._stop is None:
+            self._stop = asyncio.run_coroutine_threadsafe(self.astop(), self._serving_loop)

@@ -1,0 +1,41 @@
+"""Prefect for the tests: silent, and at home in a temporary directory.
+
+The settings are read when Prefect is first imported, so they are set here, before any test module of this folder.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from flow_toys import EDGES
+
+PREFECT_HOME = tempfile.mkdtemp(prefix="mbe-prefect-")
+atexit.register(shutil.rmtree, PREFECT_HOME, ignore_errors=True)
+os.environ.update(
+    DO_NOT_TRACK="1",
+    PREFECT_SERVER_ANALYTICS_ENABLED="false",
+    PREFECT_HOME=PREFECT_HOME,
+    # Runs wait for their last logs to be sent; a test need not batch for long.
+    PREFECT_LOGGING_TO_API_BATCH_INTERVAL="0.2",
+)
+os.environ.pop("PREFECT_API_URL", None)
+
+
+@pytest.fixture
+def edges_file(tmp_path: Path) -> Path:
+    """A small edge list with four maximal bicliques."""
+    path = tmp_path / "edges.csv"
+    path.write_text("left,right\n" + "".join(f"{left},{right}\n" for left, right in EDGES))
+    return path
+
+
+@pytest.fixture(scope="session")
+def prefect_server():
+    """Prefect's own test server, started once."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield

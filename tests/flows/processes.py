@@ -1,0 +1,118 @@
+"""Processes that the server tests start, each with its whole group, and a small client for Prefect's API."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+from flow_toys import CHECKOUT
+
+_STOP_SECONDS = 30
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """The environment of a Prefect process at home in `home`, silent towards the world."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    # The packages come from the checkout, whether or not it is installed.
+    path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_CLI_PROMPT": "false"}
+    return kept | silent | {"PYTHONPATH": path, "PREFECT_HOME": str(home)} | more
+
+
+@contextmanager
+def started(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen]:
+    """A process in a session of its own; afterwards nothing of its group is left, whatever happened."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **options,
+        )
+    try:
+        yield process
+    except BaseException:
+        print(f"--- {' '.join(command)}\n{log.read_text(errors='replace')[-6000:]}", file=sys.stderr)
+        raise
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen) -> None:
+    """Ask the process to stop, and make sure of its group."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):  # the whole group is killed below
+            process.wait(_STOP_SECONDS)
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+def eventually(what: Callable[[], Any], seconds: float = 90.0, process: subprocess.Popen | None = None) -> Any:
+    """The first true value of `what`; fails when it takes too long or the process has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = what()
+        if value:
+            return value
+        assert process is None or process.poll() is None, f"the process ended with exit code {process.returncode}"
+        time.sleep(0.2)
+    raise AssertionError(f"nothing within {seconds:g} s")
+
+
+class Api:
+    """The few requests that the tests make of a Prefect server."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/api"
+
+    def healthy(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/health").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def get(self, path: str) -> Any:
+        return httpx.get(f"{self.url}/{path}", timeout=30).raise_for_status().json()
+
+    def post(self, path: str, **body: Any) -> Any:
+        return httpx.post(f"{self.url}/{path}", json=body, timeout=30).raise_for_status().json()
+
+    def deployment(self, name: str) -> dict | None:
+        """The deployment of that name, or None."""
+        found = self.post("deployments/filter", deployments={"name": {"any_": [name]}})
+        return found[0] if found else None
+
+    def trigger(self, deployment: dict, **parameters: Any) -> str:
+        """Ask for a run now; returns its id."""
+        run = self.post(f"deployments/{deployment['id']}/create_flow_run", parameters=parameters)
+        return run["id"]
+
+    def finished(self, run_id: str) -> dict | None:
+        """The state of a run that has ended, or None."""
+        state = self.get(f"flow_runs/{run_id}")["state"]
+        return state if state["type"] in {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"} else None
+
+    def artifacts(self, run_id: str) -> dict[str, dict]:
+        """The artifacts of a run by key."""
+        found = self.post("artifacts/filter", flow_runs={"id": {"any_": [run_id]}})
+        return {artifact["key"]: artifact for artifact in found}

@@ -1,0 +1,162 @@
+"""What the flow is made of, without Prefect's engine."""
+
+import errno
+import socket
+
+import pytest
+import yaml
+from flow_toys import CHECKOUT, EDGES, N_BICLIQUES
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.flows import load_flow_from_entrypoint
+from typer.testing import CliRunner
+
+from flows import enumerate as flow_module
+from flows.artifacts import groups_table, summary_markdown, unchanged_markdown
+from flows.command import app
+from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
+from flows.progress import describe
+from flows.retries import may_pass
+from mbe_stage.enumerate import Progress
+from pipeline.errors import ConfigError, InputError, PublishError
+from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore
+from pipeline.steps import load_edges
+
+
+def caused(error, cause):
+    """The error as `raise error from cause` leaves it."""
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.EIO, "input/output error"), True),
+        (OSError(errno.ESTALE, "stale file handle"), True),
+        (TimeoutError("no answer"), True),
+        (FileNotFoundError(errno.ENOENT, "no such file"), False),
+        (PermissionError(errno.EACCES, "no permission"), False),
+        (ValueError("something else"), False),
+        (InputError("edges.csv: no column 'user'"), False),
+        (ConfigError("query.min_left is 0"), False),
+        (caused(InputError("cannot be read"), OSError(errno.EIO, "input/output error")), True),
+        (caused(InputError("cannot be read"), OSError(errno.ENOENT, "no such file")), False),
+        (caused(InputError("truncated archive"), OSError("Not a gzipped file")), False),
+        (caused(PublishError("cannot be written"), OSError(errno.ENOSPC, "no space left")), True),
+        (caused(PublishError("cannot be written"), OSError(errno.EROFS, "read-only")), False),
+        (PublishError("has no manifest"), False),
+    ],
+    ids=repr,
+)
+def test_only_trouble_that_may_pass_is_tried_again(error, expected):
+    assert may_pass(error) is expected
+
+
+@pytest.mark.parametrize(
+    "path", ["edges.csv", "12", "a: b.csv", "null", "# odd", "naïve 'quoted'\"name\".csv", "out[1]"]
+)
+def test_paths_are_taken_literally(path):
+    config = configure(input_path=path, output_directory=path)
+    assert (config.input.path, config.output.directory) == (path, path)
+
+
+def test_configuration_in_layers(tmp_path):
+    file = tmp_path / "my.yaml"
+    file.write_text("input: {path: from-file.csv}\nquery: {min_left: 2, min_right: 5}\n")
+    config = configure(str(file), "given.csv", None, ["query.min_left=3", "input.path=override.csv"])
+    assert (config.query.min_left, config.query.min_right) == (3, 5)
+    assert config.input.path == "given.csv"
+    assert config.output.directory == "out"
+
+
+def test_configuration_refuses_an_unknown_key():
+    with pytest.raises(ConfigError, match=r"query\.min_lft: unknown key; did you mean 'min_left'"):
+        configure(overrides=["query.min_lft=3"])
+
+
+def test_progress_line():
+    assert describe(Progress(10, 0.5, 0.0)) == "10 bicliques in 0 s (0 a second), 50 % of the work"
+
+
+def test_task_functions_are_plain_functions(edges_file, tmp_path):
+    config = configure(None, str(edges_file), str(tmp_path / "out"), ["execution.engine=reference"])
+    values, seen = config.model_dump(mode="json"), []
+    with RunStore(config.output.directory).begin() as staging:
+        read = read_edges(values, str(staging.scratch))
+        assert read["facts"]["n_edges"] == len(EDGES) == load_edges(staging.scratch).left_ids.size
+        enumerate_staged(values, str(staging.scratch), str(staging.path), read["seconds"], seen.append)
+        run = staging.publish()
+    manifest = read_manifest(run)
+    assert manifest.counts.bicliques == N_BICLIQUES == seen[-1].n_bicliques
+    assert manifest.seconds["read"] == pytest.approx(read["seconds"], abs=1e-6)
+    assert f"**{N_BICLIQUES}**, largest 6 edges" in summary_markdown(run, manifest)
+    assert manifest.run_id in unchanged_markdown(run, manifest)
+    largest = groups_table(run, 1)
+    assert [(row["n_left"], row["n_right"], row["left"], row["right"]) for row in largest] == [
+        (2, 3, "a, b", "1, 2, 3")
+    ]
+    assert int(largest[0]["biclique_key"])
+
+
+def test_long_groups_are_cut_in_the_table(tmp_path):
+    star = tmp_path / "star.csv"
+    star.write_text("left,right\n" + "".join(f"hub,{leaf}\n" for leaf in range(1, 21)))
+    config = configure(None, str(star), str(tmp_path / "out"), ["execution.engine=reference", "output.report=false"])
+    with RunStore(config.output.directory).begin() as staging:
+        values = config.model_dump(mode="json")
+        read_edges(values, str(staging.scratch))
+        enumerate_staged(values, str(staging.scratch), str(staging.path), 0.0)
+        (row,) = groups_table(staging.publish(), 5)
+    assert row["n_right"] == 20
+    assert row["right"] == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 8 more"
+
+
+@pytest.mark.parametrize("name", ["ingest_task", "enumerate_task", "publish_task", "artifacts_task"])
+def test_tasks_store_and_hash_nothing(name):
+    task = getattr(flow_module, name)
+    assert task.persist_result is False
+    assert task.cache_policy == NO_CACHE
+
+
+def test_prefect_yaml_fits_the_flow(monkeypatch):
+    deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
+    assert [deployment["name"] for deployment in deployments] == ["daily"]
+    for deployment in deployments:
+        flow = load_flow_from_entrypoint(deployment["entrypoint"])
+        assert flow.name == enumerate_bicliques_flow.name
+        parameters = flow.validate_parameters(deployment["parameters"])
+        assert set(deployment["parameters"]) <= set(flow.parameters.properties)
+        monkeypatch.chdir(CHECKOUT)
+        configure(**{name: value for name, value in parameters.items() if name != "force"})
+        for schedule in deployment["schedules"]:
+            CronSchedule(cron=schedule["cron"], timezone=schedule["timezone"])
+        assert deployment["work_pool"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--serve"], '--serve: no schedule given; expected five cron fields; for example --cron "0 6 * * *"'),
+        (["--serve", "--cron", "at six"], "--cron 'at six': no cron expression"),
+        (["--serve", "--cron", "0 6 * * *", "--timezone", "Mars/Base"], "--timezone 'Mars/Base': unknown"),
+        (["--serve", "--cron", "0 6 * * *", "--set", "query.min_left=0"], "query.min_left is 0"),
+        (["nowhere.yaml"], "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_command_refuses_at_once(arguments, message):
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_command_refuses_a_taken_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr

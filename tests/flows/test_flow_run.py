@@ -1,0 +1,187 @@
+"""The flow in Prefect's engine, against Prefect's test server."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from flow_toys import N_BICLIQUES
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.exceptions import ParameterTypeError
+
+from flows import enumerate as flow_module
+from flows.enumerate import enumerate_bicliques_flow
+from pipeline import publish as publish_module
+from pipeline.errors import ConfigError, InputError
+from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+REFERENCE = ["execution.engine=reference"]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def run(edges: Path, out: Path, **parameters):
+    return enumerate_bicliques_flow(
+        input_path=str(edges), output_directory=str(out), **({"overrides": REFERENCE} | parameters), return_state=True
+    )
+
+
+def of_run(state) -> dict:
+    """The filter that selects what belongs to the flow run of this state."""
+    return {"flow_run_filter": FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))}
+
+
+def artifacts(state) -> dict:
+    with get_client(sync_client=True) as client:
+        return {artifact.key: artifact for artifact in client.read_artifacts(**of_run(state))}
+
+
+def unfinished(out: Path) -> list[str]:
+    return [path.name for path in (out / ".staging").iterdir() if path.name != ".lock"]
+
+
+def fail_first(monkeypatch, owner, name: str, error: Exception) -> list[int]:
+    """Make the function fail at its first call; returns a list that grows by one each call."""
+    original, calls = getattr(owner, name), []
+
+    def failing(*args, **kwargs):
+        calls.append(len(calls))
+        if len(calls) == 1:
+            raise error
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, failing)
+    return calls
+
+
+def test_run_publishes_and_shows_artifacts(edges_file, out):
+    state = run(edges_file, out)
+    assert (state.name, state.message) == ("Completed", f"{N_BICLIQUES} maximal bicliques published")
+    result = state.result()
+    latest = RunStore(out).latest()
+    assert latest is not None
+    assert (Path(result["run"]), result["bicliques"], result["unchanged"]) == (latest, N_BICLIQUES, False)
+    assert unfinished(out) == []
+
+    shown = artifacts(state)
+    assert {key: artifact.type for key, artifact in shown.items()} == {
+        "enumeration-progress": "progress",
+        "bicliques-summary": "markdown",
+        "largest-bicliques": "table",
+        "bicliques-report": "markdown",
+    }
+    assert shown["enumeration-progress"].data == 100.0
+    assert read_manifest(latest).content_fingerprint in shown["bicliques-summary"].data
+    assert (latest / "report.html").as_uri() in shown["bicliques-report"].data
+    assert '"left": "a, b", "right": "1, 2, 3"' in shown["largest-bicliques"].data
+
+
+def test_unchanged_input_is_skipped_unless_forced(edges_file, out):
+    first = run(edges_file, out).result()
+    lines = edges_file.read_text().splitlines()
+    edges_file.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")
+
+    second = run(edges_file, out)
+    assert second.is_completed()
+    assert second.name == "Unchanged"
+    assert second.message.startswith("unchanged: input and configuration equal those of run ")
+    assert second.result() == first | {"unchanged": True}
+    assert len(RunStore(out).runs()) == 1
+    assert unfinished(out) == []
+    assert "nothing was enumerated" in artifacts(second)["bicliques-summary"].data
+
+    forced = run(edges_file, out, force=True)
+    assert forced.name == "Completed"
+    assert forced.result()["run"] != first["run"]
+    assert forced.result()["content_fingerprint"] == first["content_fingerprint"]
+
+    asked_more = run(edges_file, out, overrides=[*REFERENCE, "query.min_left=2", "output.keep_runs=2"])
+    assert asked_more.result()["bicliques"] == N_BICLIQUES - 1
+    assert len(RunStore(out).runs()) == 2
+
+
+def test_changed_edges_are_enumerated(edges_file, out):
+    run(edges_file, out)
+    edges_file.write_text(edges_file.read_text() + "d,9\n")
+    state = run(edges_file, out)
+    assert (state.name, state.result()["bicliques"]) == ("Completed", N_BICLIQUES + 1)
+
+
+def test_a_limit_is_shown(edges_file, out):
+    state = run(edges_file, out, overrides=[*REFERENCE, "execution.max_bicliques=2"])
+    assert state.message == "2 maximal bicliques published; incomplete: stopped at max_bicliques = 2"
+
+
+def test_bad_input_fails_once_with_one_message(edges_file, out):
+    run(edges_file, out)
+    latest = RunStore(out).latest()
+    state = run(edges_file.with_name("missing.csv"), out)
+    assert state.is_failed()
+    assert isinstance(state.result(raise_on_failure=False), InputError)
+    assert state.message == str(state.result(raise_on_failure=False))
+    assert "missing.csv" in state.message
+    assert "\n" not in state.message
+    with get_client(sync_client=True) as client:
+        (task_run,) = client.read_task_runs(**of_run(state))
+    assert (task_run.name.partition("-")[0], task_run.run_count) == ("ingest", 1)
+    assert RunStore(out).latest() == latest
+    assert unfinished(out) == []
+
+
+def test_bad_configuration_fails_with_one_message(edges_file, out):
+    state = run(edges_file, out, overrides=["query.min_lft=3"])
+    assert state.is_failed()
+    assert "unknown key; did you mean 'min_left'?" in state.message
+    with pytest.raises(ConfigError):
+        state.result()
+    assert not out.exists()
+
+
+def test_parameters_are_typed(edges_file, out):
+    with pytest.raises(ParameterTypeError, match="overrides"):
+        run(edges_file, out, overrides="query.min_left=3").result()
+
+
+def test_trouble_while_reading_is_tried_again(edges_file, out, monkeypatch):
+    monkeypatch.setattr(flow_module.ingest_task, "retry_delay_seconds", [0.0])
+    calls = fail_first(monkeypatch, flow_module, "ingest", OSError(errno.EIO, os.strerror(errno.EIO)))
+    state = run(edges_file, out)
+    assert len(calls) == 2
+    assert state.result()["bicliques"] == N_BICLIQUES
+
+
+def test_trouble_while_publishing_is_tried_again(edges_file, out, monkeypatch):
+    monkeypatch.setattr(flow_module.publish_task, "retry_delay_seconds", [0.0])
+    calls = fail_first(monkeypatch, publish_module.os, "replace", OSError(errno.EIO, os.strerror(errno.EIO)))
+    state = run(edges_file, out)
+    assert state.is_completed(), state.message
+    assert len(calls) >= 2
+    assert RunStore(out).runs() == [RunStore(out).latest()]
+    assert unfinished(out) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a defect")], ids=repr)
+def test_an_interrupted_run_leaves_nothing(edges_file, out, monkeypatch, error):
+    run(edges_file, out)
+    latest = RunStore(out).latest()
+    seen = []
+
+    def interrupted(_edges, _config, run_path, _on_progress):
+        (run_path / "half.parquet").write_bytes(b"half")
+        seen.extend(unfinished(out))
+        raise error
+
+    monkeypatch.setattr(flow_module, "enumerate_to", interrupted)
+    with pytest.raises(type(error)):
+        run(edges_file, out, force=True).result()
+    assert len(seen) == 1
+    assert RunStore(out).latest() == latest
+    assert len(RunStore(out).runs()) == 1
+    assert unfinished(out) == []

@@ -1,0 +1,98 @@
+"""The two scheduled ways of docs/schedule.md, with real processes on loopback: server and work pool, and `--serve`."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flow_toys import CHECKOUT, N_BICLIQUES
+from processes import Api, end, environment, eventually, free_port, started
+
+from pipeline.publish import RunStore
+
+ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report"}
+PREFECT = [sys.executable, "-m", "prefect"]
+
+
+def check_published(api: Api, run_id: str, out: Path) -> None:
+    """The run has ended well, is published, and shows its artifacts."""
+    state = api.finished(run_id)
+    assert state is not None
+    assert (state["type"], state["message"]) == ("COMPLETED", f"{N_BICLIQUES} maximal bicliques published")
+    assert RunStore(out).latest() is not None
+    shown = api.artifacts(run_id)
+    assert set(shown) == ARTIFACTS
+    assert f"**{N_BICLIQUES}**, largest 6 edges" in shown["bicliques-summary"]["data"]
+
+
+def test_server_and_work_pool(edges_file, tmp_path):
+    """`prefect.yaml` as it is, deployed to a real server, run by a real worker."""
+    port, home, project = free_port(), tmp_path / "home", tmp_path / "project"
+    api, env = Api(port), environment(home)
+    project.mkdir()
+    shutil.copy(CHECKOUT / "prefect.yaml", project)
+    shutil.copytree(CHECKOUT / "configs", project / "configs")
+    env["PREFECT_API_URL"] = api.url
+
+    server = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    with started(server, tmp_path / "server.log", env=env) as server_process:
+        eventually(api.healthy, process=server_process)
+        api.post("work_pools/", name="local", type="process")
+        worker = [*PREFECT, "worker", "start", "--pool", "local"]
+        with started(worker, tmp_path / "worker.log", env=env, cwd=tmp_path) as worker_process:
+            subprocess.run([*PREFECT, "deploy", "--all"], env=env, cwd=project, check=True, timeout=120)
+            deployment = api.deployment("daily")
+            assert deployment is not None
+            assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 6 * * *"]
+            run_id = api.trigger(deployment, input_path=str(edges_file), overrides=["execution.engine=reference"])
+            eventually(lambda: api.finished(run_id), process=worker_process)
+            # A relative output directory means the directory that was deployed from.
+            check_published(api, run_id, project / "out")
+    assert not api.healthy()
+
+
+def test_serve_brings_its_own_server(edges_file, tmp_path):
+    """The command of the documentation: scheduled runs appear, a triggered one works, and nothing stays behind."""
+    port, out = free_port(), tmp_path / "out"
+    api = Api(port)
+    command = [
+        *[sys.executable, "-m", "flows.enumerate", "--input", edges_file.name, "--out", "out"],
+        *["--set", "execution.engine=reference", "--serve", "--cron", "0 6 * * *", "--port", str(port)],
+    ]
+    with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
+        eventually(api.healthy, process=process)
+        deployment = eventually(lambda: api.deployment("scheduled"), process=process)
+        run_id = api.trigger(deployment)
+        eventually(lambda: api.finished(run_id), process=process)
+        check_published(api, run_id, out)
+        scheduled = {"state": {"type": {"any_": ["SCHEDULED"]}}}
+        runs = eventually(lambda: api.post("flow_runs/filter", flow_runs=scheduled), process=process)
+        assert all(run["auto_scheduled"] and "T06:00:00" in run["expected_start_time"] for run in runs)
+        end(process)
+    assert not api.healthy()
+
+
+@pytest.mark.slow
+def test_cancelled_run_leaves_nothing(tmp_path):
+    """A run that is cancelled in Prefect stops, publishes nothing and clears its staging."""
+    # The crown graph of 30: 2^30 - 2 maximal bicliques keep the reference engine busy for hours.
+    crown = tmp_path / "crown.csv"
+    crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(30) for b in range(30) if a != b))
+    port, out = free_port(), tmp_path / "out"
+    api = Api(port)
+    command = [
+        *[sys.executable, "-m", "flows.enumerate", "--input", str(crown), "--out", str(out)],
+        *["--set", "execution.engine=reference", "--serve", "--cron", "0 6 * * *", "--port", str(port)],
+    ]
+    with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
+        eventually(api.healthy, process=process)
+        run_id = api.trigger(eventually(lambda: api.deployment("scheduled"), process=process))
+        eventually(lambda: "enumeration-progress" in api.artifacts(run_id), process=process)
+        staging = out / ".staging"
+        assert [path for path in staging.iterdir() if path.is_dir()]
+        api.post(f"flow_runs/{run_id}/set_state", state={"type": "CANCELLING"})
+        state = eventually(lambda: api.finished(run_id), process=process)
+        assert state["type"] == "CANCELLED"
+        eventually(lambda: not [path for path in staging.iterdir() if path.is_dir()], process=process)
+        assert RunStore(out).runs() == []
