@@ -129,24 +129,26 @@ def _plain_column(raw: RawEdges, role: str, config: InputConfig) -> pa.Array:
 
 def _present(raw: RawEdges, columns: dict[str, pa.Array], config: InputConfig) -> np.ndarray:
     """Which rows have no null; refuses the first null unless they are to be dropped."""
-    present = np.ones(raw.table.num_rows, bool)
-    for role, values in columns.items():
-        if not values.null_count:
-            continue
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
-        if config.nulls == "error":
-            n_nulls = values.null_count
-            every = f"all {n_nulls} values are null or empty: this side has no vertex"
-            some = f"no value ({n_nulls} of {len(values)} are null or empty)"
-            raise raw.refusal(
-                int(np.argmin(valid)),
-                role,
-                found=every if n_nulls == len(values) else some,
-                expected="a value in every row",
-                remedy="fill them in, or set input.nulls to drop",
-            )
-        present &= valid
-    return present
+    valid = {
+        role: values.is_valid().to_numpy(zero_copy_only=False) for role, values in columns.items() if values.null_count
+    }
+    if valid and config.nulls == "error":
+        raise _first_null(raw, valid)
+    return np.logical_and.reduce([np.ones(raw.table.num_rows, bool), *valid.values()])
+
+
+def _first_null(raw: RawEdges, valid: dict[str, np.ndarray]) -> InputError:
+    role = min(valid, key=lambda role: int(np.argmin(valid[role])))
+    n_nulls = valid[role].size - int(np.count_nonzero(valid[role]))
+    every = f"all {n_nulls} values are null or empty: nothing is on this side"
+    some = f"no value ({n_nulls} of {valid[role].size} are null or empty)"
+    return raw.refusal(
+        int(np.argmin(valid[role])),
+        role,
+        found=every if n_nulls == valid[role].size and role in ("left", "right") else some,
+        expected="a value in every row",
+        remedy="fill them in, or set input.nulls to drop",
+    )
 
 
 def _distinct(left_ids: np.ndarray, right_ids: np.ndarray, n_right: int) -> tuple[np.ndarray, np.ndarray]:

@@ -76,8 +76,9 @@ def _by_text(path: Path, head: bytes) -> str:
     if text.startswith(("%", "#")):
         return "konect" if text.startswith("%") else "snap"
     lines = [line.split() for line in text.splitlines() if line.strip()]
-    # The last line of the sample may be cut off.
-    lines = lines[:-1] if len(head) == _SAMPLE_BYTES and len(lines) > 1 else lines
+    whole = len(head) < _SAMPLE_BYTES
+    # The last line of a sample may be cut off.
+    lines = lines if whole or len(lines) < 2 else lines[:-1]
     sizes = {len(line) for line in lines}
     numbers = all(field.lstrip("-").isdecimal() for line in lines for field in line[:2])
     pairs = len(sizes) == 1 and sizes <= {2, 3, 4}
@@ -87,8 +88,8 @@ def _by_text(path: Path, head: bytes) -> str:
         return "fimi"
     if pairs and numbers:
         return "snap"
-    delimiter = splitting_delimiter(text)
-    rows = [row for row in sample_rows(text, delimiter, whole=False) if row] if delimiter else []
+    delimiter = splitting_delimiter(text, whole=whole)
+    rows = [row for row in sample_rows(text, delimiter, whole=whole) if row] if delimiter else []
     if delimiter and all(len(row) == len(rows[0]) for row in rows):
         return "csv"
     first = text.splitlines()[0] if text.strip() else ""

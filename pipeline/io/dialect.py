@@ -62,8 +62,9 @@ def find_dialect(path: Path, config: InputConfig) -> Dialect:
     with open_bytes(path) as stream:
         head = stream.read(_SAMPLE_BYTES)
     text = _decoded(head, path)
-    delimiter = _delimiter(path, config, text)
-    rows = sample_rows(text, delimiter, whole=len(head) < _SAMPLE_BYTES)
+    whole = len(head) < _SAMPLE_BYTES
+    delimiter = _delimiter(path, config, text, whole)
+    rows = sample_rows(text, delimiter, whole=whole)
     filled = [index for index, row in enumerate(rows) if row]
     if not filled:
         raise InputError.at(path, found="no rows", expected="one edge a row", remedy="check that the file is complete")
@@ -86,11 +87,11 @@ def sample_rows(text: str, delimiter: str, *, whole: bool) -> list[list[str]]:
     return rows if whole or len(rows) < 2 else rows[:-1]
 
 
-def splitting_delimiter(text: str) -> str | None:
+def splitting_delimiter(text: str, *, whole: bool) -> str | None:
     """The delimiter that splits the sample's rows into equally many fields, at least two; None where none does."""
     best, most = None, 0
     for delimiter in DELIMITERS:
-        rows = [row for row in sample_rows(text, delimiter, whole=False) if row]
+        rows = [row for row in sample_rows(text, delimiter, whole=whole) if row]
         agreeing = sum(len(row) == len(rows[0]) for row in rows) if rows and len(rows[0]) > 1 else 0
         if agreeing > most:
             best, most = delimiter, agreeing
@@ -125,7 +126,7 @@ def _decoded(head: bytes, path: Path) -> str:
     return head.decode("utf-8-sig", errors="replace")
 
 
-def _delimiter(path: Path, config: InputConfig, text: str) -> str:
+def _delimiter(path: Path, config: InputConfig, text: str, whole: bool) -> str:
     if config.delimiter is not None:
         delimiter = _SPELLED.get(config.delimiter, config.delimiter)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
@@ -139,12 +140,12 @@ def _delimiter(path: Path, config: InputConfig, text: str) -> str:
     suffixes = [suffix for suffix in path.suffixes if suffix not in SUFFIXES]
     if suffixes and suffixes[-1].lower() in (".tsv", ".tab"):
         return "\t"
-    return splitting_delimiter(text) or ","
+    return splitting_delimiter(text, whole=whole) or ","
 
 
 def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
     first = next((row for row in text.splitlines() if row), "")
-    other = splitting_delimiter(text)
+    other = splitting_delimiter(text, whole=False)
     remedy = f"set input.delimiter: {other!r} splits it" if other else "set input.delimiter, or input.format"
     return InputError.at(
         path,

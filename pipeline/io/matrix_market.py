@@ -6,6 +6,7 @@ the same whether it is stored dense or sparse. Symmetric storage is expanded.
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from scipy import io as scipy_io
@@ -21,9 +22,12 @@ __all__ = ["read"]
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read a Matrix Market file."""
+    with open_bytes(path) as stream:
+        # SciPy's reader seeks in its stream when it is collected, and aborts the process where that was closed: give it
+        # one in memory, which nobody closes.
+        content = io.BytesIO(stream.read())
     try:
-        with open_bytes(path) as stream:
-            matrix = scipy_io.mmread(stream)
+        matrix = scipy_io.mmread(content)
     # SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
     except (ValueError, OverflowError, TypeError, MemoryError, IndexError) as error:
         cause = " ".join(str(error).split()) or type(error).__name__
