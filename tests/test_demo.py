@@ -118,8 +118,8 @@ def test_near_copies_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     first, copy = _biclique(1, range(10), range(10)), _biclique(2, range(9), range(11))
     touching, apart = _biclique(3, range(9, 18), range(9, 18)), _biclique(4, range(50, 55), range(50, 55))
     monkeypatch.setattr(groups, "largest_bicliques", lambda *_, **__: [first, copy, touching, apart])
-    assert groups.telling_groups(tmp_path, 5) == [first, touching, apart]
-    assert groups.telling_groups(tmp_path, 2) == [first, touching]
+    assert groups.telling_groups(tmp_path, 5, fewest=3) == [first, touching, apart]
+    assert groups.telling_groups(tmp_path, 2, fewest=3) == [first, touching]
 
 
 def test_demo_runs(

@@ -64,15 +64,16 @@ def _run(path: Path, directory: Path, left: str, right: str) -> RunResult:
         )
 
 
-def _show(result: RunResult, title: str, left: str, right: str, limit: int) -> None:
+def _show(result: RunResult, title: str, left: str, right: str, limit: int, fewest: int) -> None:
     facts, counts = result.manifest.input, result.manifest.counts
     console.print()
     console.print(
         f"[bold]{title}[/bold]: {facts.n_left:,} {left} × {facts.n_right:,} {right}, {facts.n_edges:,} edges, "
         f"[bold]{counts.bicliques:,} maximal bicliques[/bold] in {result.manifest.seconds['total']:.2f} s"
     )
-    groups = telling_groups(result.run_dir, limit)
-    console.print(group_table("Largest groups, at least 3 on both sides, near copies left out", left, right, groups))
+    groups = telling_groups(result.run_dir, limit, fewest)
+    title = f"Largest groups with at least {fewest} on both sides, near copies left out"
+    console.print(group_table(title, left, right, groups))
     console.print(f"tables  {result.run_dir}/", soft_wrap=True, highlight=False)
     console.print(f"report  {result.run_dir}/report.html", soft_wrap=True, highlight=False)
 
@@ -89,8 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
     except StageError as error:
         print(f"demo: {error}", file=sys.stderr)
         return exit_code(error)
-    _show(women, "Southern Women", "women", "events", limit=4)
-    _show(imports, "Python imports", "modules", "imported names", limit=8)
+    _show(women, "Southern Women", "women", "events", limit=5, fewest=3)
+    _show(imports, "Python imports", "modules", "imported names", limit=8, fewest=8)
     return 0
 
 

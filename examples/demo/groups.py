@@ -12,14 +12,14 @@ from pipeline.top import Biclique, largest_bicliques
 
 __all__ = ["group_table", "telling_groups"]
 
-_CANDIDATES = 500  # among this many of the largest
+_CANDIDATES = 3000  # among this many of the largest
 _OVERLAP = 0.3  # share of its edges that a group may have in common with one above it
 
 
-def telling_groups(run_dir: Path, limit: int, fewest: int = 3) -> list[Biclique]:
+def telling_groups(run_dir: Path, limit: int, fewest: int) -> list[Biclique]:
     """The largest bicliques with at least `fewest` vertices on both sides, near copies of one another left out.
 
-    Large bicliques come in families that differ in a vertex or two: one of each tells the most.
+    Large bicliques come in families that differ in a few vertices: one of each tells the most.
     """
     chosen: list[Biclique] = []
     for candidate in largest_bicliques(run_dir, _CANDIDATES, min_left=fewest, min_right=fewest):

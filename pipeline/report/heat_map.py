@@ -39,16 +39,10 @@ class _Axis:
         return str(first) if first == last else f"{first:,} to {last:,}"
 
 
-def heat_map(sizes: Sizes, left_name: str, right_name: str) -> str:
+def heat_map(sizes: Sizes) -> str:
     """The heat map of a size histogram with at least one row, as a figure.
 
     Every size has its own cell where that fits; otherwise the axes are binned logarithmically.
-
-    Parameters
-    ----------
-    sizes : Sizes
-    left_name, right_name : str
-        Escaped titles of the axes.
     """
     columns = _axis(sizes.n_left, _MOST_COLUMNS, _WIDTH - _LEFT - 10)
     rows = _axis(sizes.n_right, _MOST_ROWS, 430)
@@ -58,8 +52,8 @@ def heat_map(sizes: Sizes, left_name: str, right_name: str) -> str:
     most = int(cells.max())
     parts = [
         *_cells(cells, columns, rows, bottom, most),
-        *_column_labels(columns, bottom, left_name),
-        *_row_labels(rows, bottom, right_name),
+        *_column_labels(columns, bottom),
+        *_row_labels(rows, bottom),
         *_legend(most, bottom + _BOTTOM + 6),
     ]
     label = f"Number of bicliques by size; the commonest cell holds {count(most)}"
@@ -109,7 +103,7 @@ def _cells(cells: np.ndarray, columns: _Axis, rows: _Axis, bottom: float, most: 
     return parts
 
 
-def _column_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
+def _column_labels(axis: _Axis, bottom: float) -> list[str]:
     parts = []
     widest = max(len(compact(int(start))) for start in axis.starts) * 7 + 6
     every = max(1, math.ceil(widest / axis.cell))
@@ -118,11 +112,11 @@ def _column_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
         parts.append(f'<text x="{x:g}" y="{bottom + 18:g}" text-anchor="middle">{compact(int(axis.starts[i]))}</text>')
     end = _LEFT + axis.cell * axis.starts.size
     parts.append(f'<path class="axis" d="M{_LEFT} {bottom:g}H{end:g}"/>')
-    parts.append(f'<text class="title" x="{_LEFT}" y="{bottom + 40:g}">{name}</text>')
+    parts.append(f'<text class="title" x="{_LEFT}" y="{bottom + 40:g}">members on the left</text>')
     return parts
 
 
-def _row_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
+def _row_labels(axis: _Axis, bottom: float) -> list[str]:
     parts = []
     every = max(1, math.ceil(15 / axis.cell))
     for i in range(0, axis.starts.size, every):
@@ -130,7 +124,7 @@ def _row_labels(axis: _Axis, bottom: float, name: str) -> list[str]:
         parts.append(f'<text x="{_LEFT - 9}" y="{y + 4:g}" text-anchor="end">{compact(int(axis.starts[i]))}</text>')
     parts.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom:g}"/>')
     # Above the axis, not along it: the axis may be one cell high.
-    parts.append(f'<text class="title" x="{_LEFT - 9}" y="13">{name}</text>')
+    parts.append(f'<text class="title" x="{_LEFT - 9}" y="13">members on the right</text>')
     return parts
 
 

@@ -107,7 +107,6 @@ def _graph(manifest: Manifest, sides: tuple[SideSummary, SideSummary]) -> dict[s
 def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> dict[str, str]:
     config, total = manifest.config, sizes.total
     asked = conditions(config)
-    names = (f"members on the {side_name(config, side)}" for side in ("left", "right"))
     return {
         "asked": (
             f'Asked for: <ul class="asked">{"".join(f"<li>{text}</li>" for text in asked)}</ul>'
@@ -115,7 +114,7 @@ def _bicliques(manifest: Manifest, sizes: Sizes, sides: tuple[SideSummary, SideS
             else "Every maximal biclique was asked for: no filter, no limit."
         ),
         "explanation": sections.paragraphs(explanation(sizes, manifest.input.n_edges, sides, manifest.truncated)),
-        "heat_map": heat_map(sizes, *names) if total else '<p class="quiet">No biclique, no sizes to show.</p>',
+        "heat_map": heat_map(sizes) if total else '<p class="quiet">No biclique, no sizes to show.</p>',
         "ladder": sections.ladder_table(ladder(sizes, config.query.min_left, config.query.min_right)) if total else "",
         "left_vertices": sections.vertex_table(sides[0], total),
         "right_vertices": sections.vertex_table(sides[1], total),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import math
+import re
 
 __all__ = ["bytes_text", "compact", "count", "escape", "key", "percent", "plural", "seconds_text"]
 
 _LONGEST_KEY = 80
+_NEVER_BROKEN = 16
 _LONGEST_TOOLTIP = 500
 # Control characters would vanish or break the page, and those that turn the direction of writing would show another
 # key than there is: a picture or the code point says what is there.
@@ -36,10 +38,17 @@ def key(value: object) -> str:
     if not whole.strip(" "):
         return f'<bdi class="empty">({"blank" if whole else "empty"})</bdi>'
     if len(whole) <= _LONGEST_KEY:
-        return f"<bdi>{escape(whole)}</bdi>"
+        return f"<bdi>{_breakable(whole)}</bdi>"
     tooltip = whole if len(whole) <= _LONGEST_TOOLTIP else whole[:_LONGEST_TOOLTIP] + "…"
     shown = f"{whole[: _LONGEST_KEY - 20]}…{whole[-16:]}"
-    return f'<bdi title="{escape(tooltip)}">{escape(shown)}</bdi>'
+    return f'<bdi title="{escape(tooltip)}">{_breakable(shown)}</bdi>'
+
+
+def _breakable(text: str) -> str:
+    """Escaped, and with places where a long dotted name or path may continue on the next line."""
+    if len(text) <= _NEVER_BROKEN:
+        return escape(text)
+    return "<wbr>".join(escape(piece) for piece in re.split(r"(?<=[./:_-])(?=\w)", text))
 
 
 def count(value: int) -> str:
