@@ -84,9 +84,9 @@ def _say(message: str) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from pipeline.manifest import software_versions
 
-        print(f"mbe {version('mbe-stage')}")
+        print(f"mbe {software_versions()['mbe-stage']}")
         raise typer.Exit
 
 

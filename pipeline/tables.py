@@ -11,8 +11,6 @@ from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
 __all__ = ["biclique_batch", "histogram_table", "members_batch", "vertex_table"]
 
-_SIDES = pa.array(["left", "right"], pa.string())
-
 
 def biclique_batch(block: BicliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
     """A block as rows of `bicliques/`; the members are not copied.
@@ -45,7 +43,9 @@ def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
         bicliques["n_right"].to_numpy(),
         bicliques["right"].flatten().to_numpy(),
     )
-    columns = [pa.array(keys), pa.DictionaryArray.from_arrays(pa.array(sides), _SIDES), pa.array(members)]
+    # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
+    names = pa.array(["left", "right"], pa.string())
+    columns = [pa.array(keys), pa.DictionaryArray.from_arrays(pa.array(sides), names), pa.array(members)]
     return pa.RecordBatch.from_arrays(columns, schema=MEMBERS)
 
 
