@@ -75,7 +75,7 @@ def choose_engine(problem: str, name: str = AUTO) -> tuple[str, Engine]:
     """
     if name != AUTO:
         return name, get_engine(problem, name)
-    passed_over = []
+    passed_over: list[str] = []
     for candidate in _AUTO_PREFERENCE:
         if (problem, candidate) not in _MODULES:
             continue

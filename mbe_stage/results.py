@@ -57,14 +57,12 @@ class BicliqueBlock:
         """The first `n` bicliques of this block, as views."""
         if n >= self.n_bicliques:
             return self
-        left_sizes = None if self.left_sizes is None else self.left_sizes[:n]
-        right_sizes = None if self.right_sizes is None else self.right_sizes[:n]
         return BicliqueBlock(
             n_bicliques=n,
-            left_sizes=left_sizes,
-            right_sizes=right_sizes,
-            left_members=None if self.left_members is None else self.left_members[: int(np.sum(left_sizes))],
-            right_members=None if self.right_members is None else self.right_members[: int(np.sum(right_sizes))],
+            left_sizes=None if self.left_sizes is None else self.left_sizes[:n],
+            right_sizes=None if self.right_sizes is None else self.right_sizes[:n],
+            left_members=None if self.left_members is None else self.left_members[: self.left_offsets[n]],
+            right_members=None if self.right_members is None else self.right_members[: self.right_offsets[n]],
             work_done=self.work_done,
         )
 

@@ -1,8 +1,8 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
-The order of work: reduce the graph (`mbe_stage.reduction`), choose side and order (`mbe_stage.ordering`), cut the roots
-into tasks of similar cost, let a crew of threads walk them (`cpu.crew`, `cpu.hand`, `cpu.tree`), and turn what they find
-back into the user's vertices (`cpu.expand`).
+The order of work: reduce the graph (`mbe_stage.reduction`), choose side and order (`mbe_stage.ordering`), cut the
+roots into tasks of similar cost, let a crew of threads walk them (`cpu.crew`, `cpu.hand`, `cpu.tree`), and turn what
+they find back into the user's vertices (`cpu.expand`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tree walk keeps in memory, bundled by scope: the graph (shared, read only), a worker (one thread), its output.
+"""What the tree walk keeps in memory, by scope: the graph (shared, read only), a worker (one thread), its output.
 
 Right vertices are *rows*, in enumeration order; left vertices are *columns*. The subtree of row ``i`` holds the maximal
 bicliques whose first row is ``i``: later rows are its candidates, earlier ones are excluded.

@@ -88,11 +88,11 @@ def open_sparse_node(
     new_column_offsets[:] = 0
     for k in range(n_edges):
         new_column_offsets[new_row_members[k] + 1] += 1
-    filled = 0
+    n_before = 0
     for k in range(1, new_column_offsets.size):
         n = new_column_offsets[k]
-        new_column_offsets[k] = filled
-        filled += n
+        new_column_offsets[k] = n_before
+        n_before += n
     for local in range(n_rows):
         for j in range(new_row_offsets[local], new_row_offsets[local + 1]):
             column = new_row_members[j] + 1

@@ -1,0 +1,43 @@
+# Each target sets up its own environment, .venv, when it is missing or pyproject.toml is newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all check bench clean
+
+help:
+	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
+	@echo "make test      checks and tests"
+	@echo "make test-all  the slow tests too"
+	@echo "make check     ruff, mypy, import-linter"
+	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$$($(PYTHON) --version) is too old: Python 3.11 or later is needed; make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[flows,dev]'
+	@touch $@
+
+run: $(READY)
+	$(BIN)/python examples/demo.py
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/python -m pytest
+
+test-all: check
+	$(BIN)/python -m pytest -m 'not gpu'
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py
+
+clean:
+	rm -rf $(VENV) out build dist *.egg-info
