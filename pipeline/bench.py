@@ -112,7 +112,7 @@ def sample_graph(directory: str | Path) -> Path:
     return path
 
 
-def _main(path: str, threads: str, repeats: str, engine: str) -> None:
+def _main(path: str, threads: str = "0", repeats: str = "1", engine: str = "auto") -> None:
     try:
         print(json.dumps(asdict(measure(path, int(threads), int(repeats), engine))))
     except StageError as error:
