@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +42,12 @@ class InputConfig(_Section):
     min_weight: float | None = None
     time_from: int | float | str | None = None
     time_until: int | float | str | None = None
+
+    @field_validator("time_from", "time_until", mode="before")
+    @classmethod
+    def _moments_as_text(cls, value: Any) -> Any:
+        # YAML reads an unquoted 2024-01-31 as a date.
+        return value.isoformat() if isinstance(value, date) else value
 
     @model_validator(mode="after")
     def _filters_have_columns(self) -> InputConfig:

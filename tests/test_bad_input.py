@@ -178,13 +178,13 @@ TEXTS = {
         "e.mtx",
         "%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 1\n2 x 1\n",
         {},
-        ["Line 4", "Matrix Market", "correct that line"],
+        ["line 4", "Invalid integer value", "in the line '2 x 1'", "Matrix Market", "correct that line"],
     ),
     "mtx: index beyond the shape": (
         "e.mtx",
         "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\n2 3\n",
         {},
-        ["Line 4", "out of bounds"],
+        ["line 4", "out of bounds", "in the line '2 3'"],
     ),
     "mtx: entries missing": (
         "e.mtx",

@@ -7,6 +7,7 @@ the same whether it is stored dense or sparse. Symmetric storage is expanded.
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 from scipy import io as scipy_io
@@ -14,7 +15,7 @@ from scipy import io as scipy_io
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
-from pipeline.io.raw import RawEdges
+from pipeline.io.raw import RawEdges, shortened
 from pipeline.io.sparse import matrix_edges
 
 __all__ = ["read"]
@@ -30,11 +31,22 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         matrix = scipy_io.mmread(content)
     # SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
     except (ValueError, OverflowError, TypeError, MemoryError, IndexError) as error:
-        cause = " ".join(str(error).split()) or type(error).__name__
-        raise InputError.at(
-            path,
-            found=f"not a readable matrix ({cause})",
-            expected="Matrix Market text: a %%MatrixMarket line, a size line, one entry a line",
-            remedy="correct that line, or check that the file is complete",
-        ) from None
+        raise _unreadable(path, content, error) from None
     return matrix_edges(matrix, str(path), "matrix_market", config, first=1)
+
+
+def _unreadable(path: Path, content: io.BytesIO, error: Exception) -> InputError:
+    cause = " ".join(str(error).split()) or type(error).__name__
+    number, line = None, ""
+    if place := re.match(r"Line (\d+): ", cause):
+        number, cause = int(place[1]), cause[place.end() :]
+        lines = content.getvalue().splitlines()
+        if number <= len(lines):
+            line = f" in the line {shortened(lines[number - 1].decode(errors='replace'))}"
+    return InputError.at(
+        path,
+        line=number,
+        found=f"not a readable matrix ({cause}){line}",
+        expected="Matrix Market text: a %%MatrixMarket line, a size line, one entry a line",
+        remedy="correct that line, or check that the file is complete",
+    )

@@ -49,24 +49,27 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     """Read an `.npz` archive."""
     with open_bytes(path) as stream:
         content = stream.read()
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise _damaged(path, "no zip archive, or one that is cut off")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise ValueError("a single array")
             if "format" in archive.files and "shape" in archive.files:
                 return matrix_edges(_sparse(content), str(path), "npz", config, first=0)
             arrays = {name: archive[name] for name in archive.files}
     except InputError:
         raise
     except _DAMAGED as error:
-        cause = " ".join(str(error).split()) or type(error).__name__
-        raise InputError.at(
-            path,
-            found=f"not a readable NumPy archive ({cause})",
-            expected="an .npz with arrays u and v, or a SciPy sparse matrix",
-            remedy="write it again with numpy.savez or scipy.sparse.save_npz",
-        ) from None
+        raise _damaged(path, " ".join(str(error).split()) or type(error).__name__) from None
     return _pair(path, arrays, config)
+
+
+def _damaged(path: Path, cause: str) -> InputError:
+    return InputError.at(
+        path,
+        found=f"not a readable NumPy archive ({cause})",
+        expected="an .npz with arrays u and v, or a SciPy sparse matrix",
+        remedy="write it again with numpy.savez or scipy.sparse.save_npz",
+    )
 
 
 def _sparse(content: bytes) -> scipy.sparse.sparray:
