@@ -320,7 +320,7 @@ def test_log_axis_holds_its_largest_value(high: int) -> None:
 
 def test_wording() -> None:
     assert [compact(n) for n in (7, 999, 1500, 9_990, 54_458_949, 10**6)] == ["7", "999", "1.5k", "9.9k", "54M", "1M"]
-    assert [percent(part, 1000) for part in (0, 0.5, 15, 500, 999.5, 1000)] == [
+    assert [percent(part, 1000).replace("\u00a0", " ") for part in (0, 0.5, 15, 500, 999.5, 1000)] == [
         "0 %",
         "under 0.1 %",
         "1.5 %",

@@ -72,8 +72,8 @@ def _show(result: RunResult, title: str, left: str, right: str, limit: int, fewe
         f"[bold]{counts.bicliques:,} maximal bicliques[/bold] in {result.manifest.seconds['total']:.2f} s"
     )
     groups = telling_groups(result.run_dir, limit, fewest)
-    title = f"Largest groups with at least {fewest} on both sides, near copies left out"
-    console.print(group_table(title, left, right, groups))
+    heading = f"Largest groups with at least {fewest} on both sides, near copies left out"
+    console.print(group_table(heading, left, right, groups))
     console.print(f"tables  {result.run_dir}/", soft_wrap=True, highlight=False)
     console.print(f"report  {result.run_dir}/report.html", soft_wrap=True, highlight=False)
 

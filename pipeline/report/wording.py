@@ -77,15 +77,15 @@ def plural(number: int, singular: str, several: str | None = None) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A share that never claims 0 % or 100 % when it is not."""
-    if whole == 0:
-        return "0 %"
-    share = 100 * part / whole
+    """A share that never claims 0 % or 100 % when it is not; its parts stay on one line."""
+    share = 100 * part / whole if whole else 0.0
     if 0 < share < 0.1:
-        return "under 0.1 %"
-    if 99.9 < share < 100:
-        return "over 99.9 %"
-    return f"{share:.0f} %" if share >= 10 or share == 0 else f"{share:.1f} %"
+        text = "under 0.1 %"
+    elif 99.9 < share < 100:
+        text = "over 99.9 %"
+    else:
+        text = f"{share:.0f} %" if share >= 10 or share == 0 else f"{share:.1f} %"
+    return text.replace(" ", "\u00a0")
 
 
 def seconds_text(seconds: float) -> str:
