@@ -27,14 +27,12 @@ async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters
     loop = asyncio.get_running_loop()
     runner = _StoppableRunner(loop, name=name, limit=1, pause_on_shutdown=True)
     loop.add_signal_handler(signal.SIGINT, runner.handle_sigterm)
-    await runner.aadd_flow(
-        flow,
-        name=name,
-        schedule=schedule,
-        parameters=parameters,
-        # By module: the runs' processes import the installed package wherever they are started.
-        entrypoint_type=EntrypointType.MODULE_PATH,
+    # A deployment by module, not `Runner.add_flow`: a run's process then imports the package like any other program,
+    # where `add_flow` would send it this process's modules pickled by value.
+    deployment = await flow.ato_deployment(
+        name, schedule=schedule, parameters=parameters, entrypoint_type=EntrypointType.MODULE_PATH
     )
+    await runner.aadd_deployment(deployment)
     await runner.start()
 
 

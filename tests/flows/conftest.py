@@ -35,7 +35,10 @@ def edges_file(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def prefect_server():
     """Prefect's own test server, started once."""
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
-    with prefect_test_harness(server_startup_timeout=120):
+    # Without heartbeats a run ends most of a second sooner: their thread is waited for.
+    no_heartbeat = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})
+    with prefect_test_harness(server_startup_timeout=120), no_heartbeat:
         yield

@@ -26,6 +26,7 @@ def check_published(api: Api, run_id: str, out: Path) -> None:
     assert f"**{N_BICLIQUES}**, largest 6 edges" in shown["bicliques-summary"]["data"]
 
 
+@pytest.mark.slow
 def test_server_and_work_pool(edges_file, tmp_path):
     """`prefect.yaml` as it is, deployed to a real server, run by a real worker."""
     port, home, project = free_port(), tmp_path / "home", tmp_path / "project"
