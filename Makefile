@@ -22,7 +22,7 @@ $(READY): pyproject.toml
 	@touch $@
 
 run: $(READY)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -76,7 +76,7 @@ def open_sparse_node(
         other = words[top + local] & _LOW
         ints[rows_at + local] = row_ids[other]
         new_row_offsets[local + 1] = filled
-        filled += bits[other]
+        filled += np.int64(bits[other])
         bits[other] = _U(local + 1)
     for k in range(columns.size):
         ints[start + k] = column_ids[columns[k]]

@@ -1,0 +1,191 @@
+"""Every engine against the specification: the sets must be equal, not only their sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbe_stage import (
+    BicliqueQuery,
+    BipartiteCSR,
+    CountSink,
+    Execution,
+    HistogramSink,
+    TableSink,
+    enumerate_bicliques,
+    enumerate_into,
+)
+from mbe_stage.bicliques import engine_cpu, reference
+from mbe_stage.results import Detail
+from tests.mbe_stage import graphs
+
+ENGINES = ["reference", "cpu"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, engine: str = "cpu", **execution) -> set:
+    """The bicliques as a set; that none comes twice, and that counting agrees, is checked on the way."""
+    sink = TableSink()
+    facts = enumerate_into(sink, graph, query, Execution(**execution), engine)
+    table = sink.table()
+    assert len(table.as_set()) == len(table) == facts.n_bicliques
+    counting = CountSink()
+    enumerate_into(counting, graph, query, Execution(**execution), engine)
+    assert counting.n_bicliques == len(table)
+    return table.as_set()
+
+
+def wanted(graph: BipartiteCSR, query: BicliqueQuery | None = None) -> set:
+    return {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query or BicliqueQuery())}
+
+
+def swapped(pairs: set) -> set:
+    return {(right, left) for left, right in pairs}
+
+
+@pytest.mark.parametrize(
+    ("graph", "n_bicliques"),
+    [
+        (graphs.complete(1, 1), 1),
+        (graphs.complete(7, 5), 1),
+        (graphs.complete(70, 3), 1),
+        (graphs.crown(2), 2),
+        (graphs.crown(9), 2**9 - 2),
+        (graphs.path(1), 1),
+        (graphs.path(2), 1),
+        (graphs.path(9), 8),
+        (graphs.cycle(3), 6),
+        (graphs.cycle(40), 80),
+        (graphs.star(200), 1),
+        (graphs.staircase(100), 100),
+        (graphs.blocks([(3, 4), (1, 1), (5, 2)]), 3),
+        (BipartiteCSR.from_edges([], [], 4, 3), 0),
+    ],
+)
+def test_closed_forms(graph: BipartiteCSR, n_bicliques: int, engine: str) -> None:
+    pairs = found(graph, engine=engine)
+    assert len(pairs) == n_bicliques
+    assert pairs == wanted(graph)
+    assert found(graph.swapped(), engine=engine) == swapped(pairs)
+
+
+@given(graphs.matrices())
+@settings(max_examples=300, deadline=None)
+def test_random_graphs(matrix: np.ndarray) -> None:
+    graph = graphs.from_matrix(matrix)
+    assert found(graph) == wanted(graph)
+
+
+@given(graphs.matrices(max_left=7, max_right=7), st.data())
+@settings(max_examples=200, deadline=None)
+def test_queries(matrix: np.ndarray, data: st.DataObject) -> None:
+    graph = graphs.from_matrix(matrix)
+    small = st.integers(1, 4)
+    query = BicliqueQuery(
+        min_left=data.draw(small),
+        min_right=data.draw(small),
+        max_left=data.draw(st.none() | st.integers(4, 7)),
+        max_right=data.draw(st.none() | st.integers(4, 7)),
+        min_edges=data.draw(st.integers(1, 12)),
+        containing_left=tuple(data.draw(st.lists(st.integers(0, graph.n_left - 1), max_size=2))),
+        containing_right=tuple(data.draw(st.lists(st.integers(0, graph.n_right - 1), max_size=2))),
+    )
+    assert found(graph, query) == wanted(graph, query)
+    assert found(graph.swapped(), query.swapped()) == swapped(wanted(graph, query))
+
+
+@pytest.mark.parametrize("n_left", [1, 5, 6, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200])
+@pytest.mark.parametrize("density", [0.2, 0.6, 0.9])
+def test_left_sets_around_word_boundaries(n_left: int, density: float) -> None:
+    for seed in range(4):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, 8, density))
+        assert found(graph) == wanted(graph)
+        assert found(graph.swapped()) == swapped(wanted(graph))
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (90, 30), (150, 150)])
+def test_wide_roots(shape: tuple[int, int]) -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(7, *shape, 12 / shape[1]))
+    assert found(graph) == wanted(graph)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100, 4096])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arenas of one entry, blocks smaller than a biclique, slices of one child: the set stays the same."""
+    monkeypatch.setattr("mbe_stage.bicliques.cpu.hand._FIRST_WORK_LIMIT", 1)
+    monkeypatch.setattr("mbe_stage.bicliques.cpu.hand._SLICE_SECONDS", 0.0)
+    for seed, shape, density in [(1, (14, 14), 0.5), (2, (100, 9), 0.5), (3, (130, 40), 0.1)]:
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        execution = Execution(threads=threads, block_bytes=block_bytes)
+        sink = TableSink()
+        counted = 0
+        for block in engine_cpu.run(graph, BicliqueQuery(), execution, Detail.MEMBERS, first_sizes=(1, 1, 1)):
+            sink.accept(block)
+        for block in engine_cpu.run(graph, BicliqueQuery(), execution, Detail.COUNT, first_sizes=(1, 1, 1)):
+            counted += block.n_bicliques
+        assert sink.table().as_set() == wanted(graph)
+        assert counted == len(sink.table()) == len(wanted(graph))
+
+
+def test_isolated_vertices_and_twins_change_nothing_else(engine: str) -> None:
+    matrix = graphs.random_matrix(3, 9, 9, 0.5)
+    pairs = wanted(graphs.from_matrix(matrix))
+    with_isolated = np.zeros((12, 12), bool)
+    with_isolated[:9, :9] = matrix
+    assert found(graphs.from_matrix(with_isolated), engine=engine) == pairs
+    twins = np.repeat(matrix, 2, axis=0)
+    assert found(graphs.from_matrix(twins), engine=engine) == {
+        (tuple(u for vertex in left for u in (2 * vertex, 2 * vertex + 1)), right) for left, right in pairs
+    }
+
+
+@given(graphs.matrices(), st.randoms(use_true_random=False))
+@settings(max_examples=50, deadline=None)
+def test_permuted_vertices(matrix: np.ndarray, random) -> None:
+    left, right = (random.sample(range(n), n) for n in matrix.shape)
+    pairs = found(graphs.from_matrix(matrix[np.ix_(left, right)]))
+    back = {(tuple(sorted(left[u] for u in pair[0])), tuple(sorted(right[v] for v in pair[1]))) for pair in pairs}
+    assert back == wanted(graphs.from_matrix(matrix))
+
+
+def test_thousands_of_twins() -> None:
+    matrix = np.repeat(np.repeat(graphs.random_matrix(5, 6, 6, 0.5), 700, axis=0), 500, axis=1)
+    sink = HistogramSink()
+    enumerate_into(sink, graphs.from_matrix(matrix))
+    small = HistogramSink()
+    enumerate_into(small, graphs.from_matrix(matrix[::700, ::500]))
+    assert sink.counts == {(700 * left, 500 * right): n for (left, right), n in small.counts.items()}
+
+
+def test_large_closed_forms() -> None:
+    for graph, n_bicliques in [
+        (graphs.star(100_000), 1),
+        (graphs.star(100_000).swapped(), 1),
+        (graphs.complete(2000, 2000), 1),
+        (graphs.crown(16), 2**16 - 2),
+        (graphs.staircase(2000), 2000),
+    ]:
+        sink = CountSink()
+        enumerate_into(sink, graph)
+        assert sink.n_bicliques == n_bicliques
+
+
+def test_members_are_sorted_and_histogram_agrees(engine: str) -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(11, 15, 15, 0.4))
+    histogram = HistogramSink()
+    enumerate_into(histogram, graph, engine=engine)
+    table = enumerate_bicliques(graph, engine=engine)
+    sizes: dict[tuple[int, int], int] = {}
+    for k in range(len(table)):
+        left, right = table[k]
+        assert (np.diff(left) > 0).all()
+        assert (np.diff(right) > 0).all()
+        sizes[left.size, right.size] = sizes.get((left.size, right.size), 0) + 1
+    assert sizes == histogram.counts
