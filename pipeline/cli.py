@@ -5,6 +5,7 @@ Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from pathlib import Path
@@ -238,6 +239,8 @@ def inspect(
     )
     with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading and trying"):
         edges = ingest(config.input)
+        # A trial is meant to be cut short: no warning about that.
+        logging.getLogger("mbe_stage").setLevel(logging.ERROR)
         found = inspect_edges(edges, trial, config.execution.engine, config.execution.to_execution())
     show.inspection(found, as_json)
 
@@ -296,6 +299,8 @@ def verify(
     known = source is not None or (config.path is not None and Path(config.path).exists())
     with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
         edges = ingest(config) if known else None
+        if edges is None and config.path is not None:
+            logging.getLogger(__name__).warning("%s is not there any more: checking without the input", config.path)
         try:
             report = verify_run(run_dir, edges, sample, seed, threads=threads or 0, on_progress=progress.verified)
         except VerificationError as error:

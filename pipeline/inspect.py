@@ -7,7 +7,7 @@ rest there is a trial: the engine runs for a moment and says how far it came.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -159,7 +159,7 @@ def run_trial(graph: BipartiteCSR, seconds: float, engine: str, execution: Execu
         nonlocal last
         last = progress
 
-    limited = Execution(execution.threads, execution.memory_budget_bytes, time_limit_seconds=seconds)
+    limited = replace(execution, time_limit_seconds=seconds, max_bicliques=None)
     facts = enumerate_into(sink, graph, BicliqueQuery(), limited, engine, note)
     complete = facts.truncated is None
     share = 1.0 if complete else last.work_done
