@@ -12,12 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 from pyarrow import parquet as pq
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError, exit_code
 from pipeline.ingest import ingest
+from tests.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 
 
 def refusal(path: Path | None = None, source: object | None = None, **settings: object) -> str:
@@ -203,6 +203,19 @@ TEXTS = {
         "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 1 0\n",
         {},
         ["no edges"],
+    ),
+    "mtx: NUL byte": (
+        "e.mtx",
+        "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\0\n2 2\n",
+        {},
+        ["line 3: a NUL byte", "Matrix Market text"],
+    ),
+    # SciPy's reader crashes on this one as it stands.
+    "mtx: last line not ended": (
+        "e.mtx",
+        "%%MatrixMarket matrix coordinate pattern general\n2 2 3\n1 1\n2 2-",
+        {},
+        ["not a readable matrix", "check that the file is complete"],
     ),
     "mtx: huge size line": (
         "e.mtx",

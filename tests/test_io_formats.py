@@ -12,7 +12,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 from pyarrow import parquet as pq
 
 from pipeline.config import InputConfig
@@ -20,6 +19,7 @@ from pipeline.edges import EdgeData
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.io.detect import detect_format
+from tests.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 
 
 def read(path: Path, **settings: object) -> EdgeData:
@@ -145,6 +145,29 @@ def test_ways_to_write_two_edges(tmp_path: Path, name: str, text: str, settings:
     edges = read(path, **settings)
     assert pairs(edges) == [(1, 9), (1, 10)]
     assert edges.left_keys.type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "n_edges"),
+    [
+        ("alice,x\n7up,x\n", {}, 2),
+        ("alice,3com\n7up,x\n", {}, 2),
+        ("alice,x\nalice,y\n", {}, 2),
+        ("who,what\na,1\nb,2\n", {}, 2),
+        ("who,what\n,1\nb,\nc,3\n", {"nulls": "drop"}, 1),
+        ("user_id,productName\na,b\n", {}, 1),
+        ("who,what,when\na,b,2024-01-01\n", {"timestamp": 2}, 1),
+        ("alice,x\nbob,y\n", {"header": False}, 2),
+        ("alice,x\nbob,y\n", {"header": True}, 1),
+        ("0,1\n1,2\n", {"left": "0", "right": "1"}, 2),
+        ("0,1\n1,2\n", {"header": True}, 1),
+        ('"a\nb",item\n1,2\n', {"header": True}, 1),
+    ],
+)
+def test_headers(tmp_path: Path, text: str, settings: dict[str, object], n_edges: int) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(text)
+    assert read(path, **settings).facts.n_edges == n_edges
 
 
 def test_fimi_keys_are_line_numbers_also_beyond_blank_lines(tmp_path: Path) -> None:

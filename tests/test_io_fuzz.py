@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect
 
 from pipeline.config import InputConfig
 from pipeline.edges import EdgeData
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.io import FORMATS as FORMAT_NAMES
+from tests.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect
 
 VALID = {case: write(LEFT, RIGHT) for case, (_, _, write) in FORMATS.items()}
 VALID["tar"] = tar({"g/README": b"x", "g/out.g": to_konect(LEFT, RIGHT)})

@@ -20,6 +20,8 @@ DELIMITERS = (",", "\t", ";", "|", " ")
 _SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 _SAMPLE_BYTES = 256 << 10
 _NUMBER = re.compile(r"\s*[+-]?\d")
+# A number or a day, whole.
+_VALUE = re.compile(r"\s*([+-]?\d+(\.\d*)?([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*)\s*")
 # Words that name columns and are hardly ever keys themselves.
 _HEADER_WORDS = frozenset(
     {"left", "right", "source", "target", "src", "dst", "from", "to", "u", "v", "node", "nodes", "vertex", "id", "ids"}
@@ -160,15 +162,15 @@ def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: l
     """Whether the first row names the columns; refuses to guess where nothing tells."""
     first = rows[filled[0]]
     chosen = [key for key in (config.left, config.right, config.weight, config.timestamp) if key is not None]
-    if any(isinstance(key, str) and key in first for key in chosen):
+    if any(isinstance(key, str) and not key.isdecimal() and key in first for key in chosen):
         return True
     cells = [(int(key), first[int(key)]) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
     if any(_NUMBER.match(cell) for _, cell in cells):
         return False
     later = [rows[index] for index in filled[1:]]
     for position, cell in cells:
-        column = [row[position] for row in later if position < len(row)]
-        if column and _NUMBER.match(column[0]):
+        column = [row[position] for row in later if position < len(row) and row[position]]
+        if column and all(_VALUE.fullmatch(value) for value in column):
             return True
         if cell in column:
             return False

@@ -24,15 +24,32 @@ __all__ = ["read"]
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read a Matrix Market file."""
     with open_bytes(path) as stream:
-        # SciPy's reader seeks in its stream when it is collected, and aborts the process where that was closed: give it
-        # one in memory, which nobody closes.
-        content = io.BytesIO(stream.read())
+        text = stream.read()
+    content = _safe(path, text)
     try:
         matrix = scipy_io.mmread(content)
     # SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
     except (ValueError, OverflowError, TypeError, MemoryError, IndexError) as error:
         raise _unreadable(path, content, error) from None
     return matrix_edges(matrix, str(path), "matrix_market", config, first=1)
+
+
+def _safe(path: Path, text: bytes) -> io.BytesIO:
+    """The text as a stream that SciPy's reader survives.
+
+    It searches for the end of a line as in a C string, and reads on into foreign memory where a NUL or the end of the
+    text comes first; and it seeks in its stream when it is collected, and aborts the process where that was closed.
+    """
+    position = text.find(b"\0")
+    if position >= 0:
+        raise InputError.at(
+            path,
+            line=text.count(b"\n", 0, position) + 1,
+            found="a NUL byte",
+            expected="Matrix Market text",
+            remedy="check that the file is complete",
+        )
+    return io.BytesIO(text if text.endswith(b"\n") else text + b"\n")
 
 
 def _unreadable(path: Path, content: io.BytesIO, error: Exception) -> InputError:
