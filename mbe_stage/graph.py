@@ -68,18 +68,19 @@ class BipartiteCSR:
             )
         n_left = _vertex_count(left, n_left, "left")
         n_right = _vertex_count(right, n_right, "right")
-        codes = np.unique(left * max(n_right, 1) + right)
-        left, right = np.divmod(codes, max(n_right, 1))
-        left_offsets = _offsets(left, n_left)
-        right_offsets = _offsets(right, n_right)
-        by_right = np.argsort(right, kind="stable")
+        # SciPy's conversions are linear, sort within rows and merge duplicates; importing it costs, so only here.
+        from scipy import sparse
+
+        pairs = sparse.coo_array((np.ones(left.size, np.bool_), (left, right)), shape=(n_left, n_right))
+        by_left = pairs.tocsr()
+        by_right = by_left.tocsc()
         return cls(
             n_left=n_left,
             n_right=n_right,
-            left_offsets=left_offsets,
-            left_members=right.astype(np.int32),
-            right_offsets=right_offsets,
-            right_members=left[by_right].astype(np.int32),
+            left_offsets=by_left.indptr.astype(np.int64),
+            left_members=by_left.indices.astype(np.int32, copy=False),
+            right_offsets=by_right.indptr.astype(np.int64),
+            right_members=by_right.indices.astype(np.int32, copy=False),
         )
 
     @property
@@ -133,7 +134,7 @@ def _as_ids(values: np.ndarray, name: str) -> np.ndarray:
     if ids.ndim != 1:
         raise InvalidArgument(f"{name} has {ids.ndim} dimensions: expected one id per edge, a flat array")
     if ids.size == 0:
-        return ids.astype(np.int64)
+        return ids.astype(np.int32)
     if not np.issubdtype(ids.dtype, np.integer):
         raise InvalidArgument(
             f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.build_graph makes them from any keys)"
@@ -142,7 +143,7 @@ def _as_ids(values: np.ndarray, name: str) -> np.ndarray:
         raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")
     if int(ids.max()) >= _MAX_VERTICES:
         raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {_MAX_VERTICES}; renumber them")
-    return ids.astype(np.int64)
+    return ids.astype(np.int32, copy=False)
 
 
 def _vertex_count(ids: np.ndarray, n: int | None, side: str) -> int:
@@ -152,9 +153,3 @@ def _vertex_count(ids: np.ndarray, n: int | None, side: str) -> int:
     if n < needed:
         raise InvalidArgument(f"n_{side} is {n}, but the {side} ids reach {needed - 1}: expected at least {needed}")
     return int(n)
-
-
-def _offsets(ids: np.ndarray, n: int) -> np.ndarray:
-    offsets = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(ids, minlength=n), out=offsets[1:])
-    return offsets

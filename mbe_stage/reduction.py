@@ -95,28 +95,27 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
         query.min_left,
         query.min_right,
     )
-    left_ids, right_ids = graph.edges()
-    kept = left_alive[left_ids] & right_alive[right_ids]
     left_vertices, right_vertices = np.flatnonzero(left_alive), np.flatnonzero(right_alive)
-    core = BipartiteCSR.from_edges(
-        _ranks(left_alive)[left_ids[kept]],
-        _ranks(right_alive)[right_ids[kept]],
-        left_vertices.size,
-        right_vertices.size,
-    )
+    core = _subgraph(graph, left_alive, right_alive, _ranks(left_alive), _ranks(right_alive))
     left_group = _twin_groups(core.left_offsets, core.left_members)
     right_group = _twin_groups(core.right_offsets, core.right_members)
     left_groups, left_first = _gather(left_group, left_vertices)
     right_groups, right_first = _gather(right_group, right_vertices)
-    left_ids, right_ids = core.edges()
-    kept = left_first[left_ids] & right_first[right_ids]
-    collapsed = BipartiteCSR.from_edges(
-        left_group[left_ids[kept]],
-        right_group[right_ids[kept]],
-        left_groups.offsets.size - 1,
-        right_groups.offsets.size - 1,
-    )
+    collapsed = _subgraph(core, left_first, right_first, left_group, right_group)
     return ReducedGraph(collapsed, left_groups, right_groups)
+
+
+def _subgraph(
+    graph: BipartiteCSR, left_kept: np.ndarray, right_kept: np.ndarray, new_left: np.ndarray, new_right: np.ndarray
+) -> BipartiteCSR:
+    """The graph on the kept vertices, with their new ids."""
+    if left_kept.all() and right_kept.all():
+        return graph
+    left_ids, right_ids = graph.edges()
+    kept = left_kept[left_ids] & right_kept[right_ids]
+    return BipartiteCSR.from_edges(
+        new_left[left_ids[kept]], new_right[right_ids[kept]], int(left_kept.sum()), int(right_kept.sum())
+    )
 
 
 def _indicator(ids: np.ndarray, n: int) -> np.ndarray:

@@ -71,7 +71,7 @@ def open_sparse_node(
     new_column_members = ints[column_members_at : column_members_at + n_edges]
     # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
     new_row_offsets[0] = 0
-    filled = 0
+    filled = np.int64(0)
     for local in range(n_rows):
         other = words[top + local] & _LOW
         ints[rows_at + local] = row_ids[other]
@@ -81,7 +81,7 @@ def open_sparse_node(
     for k in range(columns.size):
         ints[start + k] = column_ids[columns[k]]
         for j in range(column_offsets[columns[k]], column_offsets[columns[k] + 1]):
-            local = np.int64(bits[column_members[j]])
+            local = np.int64(bits[column_members[j]])  # type: ignore[assignment]
             if local:
                 new_row_members[new_row_offsets[local]] = k
                 new_row_offsets[local] += 1
