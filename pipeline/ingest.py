@@ -154,8 +154,9 @@ def _first_null(raw: RawEdges, valid: dict[str, np.ndarray]) -> InputError:
 def _distinct(left_ids: np.ndarray, right_ids: np.ndarray, n_right: int) -> tuple[np.ndarray, np.ndarray]:
     """Each pair once, ordered by left id and then right id."""
     codes = left_ids.astype(np.int64) * n_right + right_ids
-    if not np.all(codes[:-1] < codes[1:]):
-        codes = np.unique(codes)
+    if np.all(codes[:-1] < codes[1:]):
+        return left_ids, right_ids
+    codes = np.unique(codes)
     left, right = np.divmod(codes, n_right)
     return left.astype(np.int32), right.astype(np.int32)
 
