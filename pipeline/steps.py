@@ -173,7 +173,8 @@ def finish(
 def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> Path | None:
     """The latest run, if a new one would publish the same: the same edges, and a configuration that asks the same.
 
-    A run that a time limit cut short does not count: another attempt may get further.
+    A run that a time limit cut short does not count (another attempt may get further), nor does one that has lost
+    files since.
     """
     latest = store.latest()
     if latest is None:
@@ -186,7 +187,15 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
     if manifest.truncated is not None and manifest.config.execution.time_limit_seconds is not None:
         return None
     same_input = manifest.input.fingerprint == input_facts.fingerprint
-    return latest if same_input and manifest.config_fingerprint == config_fingerprint(config) else None
+    same_config = manifest.config_fingerprint == config_fingerprint(config)
+    return latest if same_input and same_config and _is_whole(latest, manifest) else None
+
+
+def _is_whole(run_dir: Path, manifest: Manifest) -> bool:
+    paths = [run_dir / entry.path for entry in manifest.files]
+    return all(
+        path.is_file() and path.stat().st_size == entry.bytes for path, entry in zip(paths, manifest.files, strict=True)
+    )
 
 
 def _write_tables(run_path: Path, edges: EdgeData, graph: BipartiteCSR, summary: Summary, compression: str) -> Counts:

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
 
 from pipeline import RunStore, read_manifest, run
+from tests.output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
 
 CHILD = Path(__file__).with_name("crash_child.py")
 CROWN = 14

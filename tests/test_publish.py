@@ -10,7 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from output_support import (
+
+from pipeline import PublishError, RunStore, read_manifest, resolve_run
+from pipeline import publish as publish_module
+from pipeline.errors import exit_code
+from pipeline.steps import find_unchanged
+from tests.output_support import (
     assert_nothing_staged,
     assert_sound,
     crown_pairs,
@@ -21,11 +26,6 @@ from output_support import (
     random_pairs,
     settings,
 )
-
-from pipeline import PublishError, RunStore, read_manifest, resolve_run
-from pipeline import publish as publish_module
-from pipeline.errors import exit_code
-from pipeline.steps import find_unchanged
 
 
 def fill(staging, text: str = "{}") -> None:
@@ -224,6 +224,10 @@ def test_find_unchanged(tmp_path):
     ):
         assert find_unchanged(store, edges.facts, settings(tmp_path, **other)) is None, other
     assert find_unchanged(store, edge_data(random_pairs(1)).facts, config) is None
+    (run_dir / "size_histogram.parquet").rename(run_dir / "elsewhere")
+    assert find_unchanged(store, edges.facts, config) is None
+    (run_dir / "elsewhere").rename(run_dir / "size_histogram.parquet")
+    assert find_unchanged(store, edges.facts, config) == run_dir
     (run_dir / "manifest.json").write_text("{}")
     assert find_unchanged(store, edges.facts, config) is None
 

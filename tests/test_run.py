@@ -10,7 +10,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from output_support import (
+
+import pipeline
+from pipeline import Config, InputError, PublishError, RunStore, count, read_manifest, run
+from pipeline.manifest import config_fingerprint, peak_memory_bytes
+from pipeline.query import to_query
+from tests.output_support import (
     assert_nothing_staged,
     assert_sound,
     crown_pairs,
@@ -20,11 +25,6 @@ from output_support import (
     random_pairs,
     settings,
 )
-
-import pipeline
-from pipeline import Config, InputError, PublishError, RunStore, count, read_manifest, run
-from pipeline.manifest import config_fingerprint, peak_memory_bytes
-from pipeline.query import to_query
 
 
 def table(pairs) -> pa.Table:

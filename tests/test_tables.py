@@ -8,16 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from output_support import (
-    crown_pairs,
-    edge_data,
-    expected_set,
-    publish,
-    published_rows,
-    published_set,
-    random_pairs,
-    settings,
-)
 
 from mbe_stage.participation import SizeCounts
 from mbe_stage.results import BicliqueBlock
@@ -27,6 +17,16 @@ from pipeline.parquet_parts import PartWriter
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from pipeline.steps import load_edges, save_edges
 from pipeline.tables import biclique_batch
+from tests.output_support import (
+    crown_pairs,
+    edge_data,
+    expected_set,
+    publish,
+    published_rows,
+    published_set,
+    random_pairs,
+    settings,
+)
 
 SMALL_BLOCKS = {"block_bytes": 1024}
 

@@ -1,0 +1,100 @@
+"""The writer thread: it runs beside the caller, never outlives it, and what goes wrong in it is heard."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from mbe_stage.results import BicliqueBlock
+from pipeline import PublishError
+from pipeline.parquet_parts import PartWriter
+from pipeline.parquet_sink import ParquetSink
+from tests.output_support import published_rows
+
+HASHES = np.arange(1, 11, dtype=np.uint64), np.arange(1, 11, dtype=np.uint64)
+
+
+def block(first: int = 0) -> BicliqueBlock:
+    ones = np.ones(2, np.int32)
+    members = np.array([first, first + 1], np.int32)
+    return BicliqueBlock(2, ones, ones, members, members)
+
+
+def feed(sink: ParquetSink, seconds: float) -> None:
+    """Blocks for a while; a sink whose writer has failed has to end it."""
+    deadline = time.monotonic() + seconds
+    with sink:
+        while time.monotonic() < deadline:
+            sink.accept(block())
+            time.sleep(0.001)
+    pytest.fail("the sink went on accepting")
+
+
+def writer_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "parquet-writer"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays():
+    yield
+    assert writer_threads() == []
+
+
+def test_blocks_without_bicliques_only_report_progress(tmp_path):
+    with ParquetSink(tmp_path, *HASHES) as sink:
+        sink.accept(BicliqueBlock(0))
+        sink.accept(block())
+        sink.accept(BicliqueBlock(0))
+    assert len(published_rows(tmp_path)) == 2
+    assert sink.summary.fingerprint.n_items == 2
+
+
+def test_accept_does_not_wait_for_the_files(tmp_path, monkeypatch):
+    gate = threading.Event()
+    real_write = PartWriter.write
+
+    def slow_write(self, batch):
+        assert gate.wait(10)
+        real_write(self, batch)
+
+    monkeypatch.setattr(PartWriter, "write", slow_write)
+    with ParquetSink(tmp_path, *HASHES) as sink:
+        sink.accept(block())
+        sink.accept(block(2))
+        gate.set()
+    assert len(published_rows(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("kind", [OSError, ValueError])
+def test_a_failure_of_the_writer_is_raised_by_a_later_block(tmp_path, monkeypatch, kind):
+    def fail(*_):
+        raise kind("out of order")
+
+    monkeypatch.setattr(PartWriter, "write", fail)
+    expected = PublishError if kind is OSError else kind
+    with pytest.raises(expected, match="out of order"):
+        feed(ParquetSink(tmp_path, *HASHES), seconds=10)
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_a_failure_at_the_end_is_raised_on_leaving(tmp_path, monkeypatch, sort):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PartWriter, "close", fail)
+    sink = ParquetSink(tmp_path, *HASHES, sort=sort)
+    sink.accept(block())
+    with pytest.raises(PublishError, match=r"No space left on device.*free some space"), sink:
+        pass
+
+
+def test_an_error_of_the_caller_stops_the_writer_and_stays_the_error(tmp_path, monkeypatch):
+    finished = []
+    monkeypatch.setattr(PartWriter, "close", lambda self: finished.append(self))
+    sink = ParquetSink(tmp_path, *HASHES)
+    with pytest.raises(ZeroDivisionError), sink:
+        sink.accept(BicliqueBlock(1 // 0))
+    assert finished == []
