@@ -276,6 +276,10 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     assert "nor the directory" in refusal(tmp_path / "nowhere" / "edges.csv")
     assert "download remote data first" in refusal(Path("s3://bucket/edges.csv"))
     assert "set input.path" in refusal()
+    assert "no such file" in refusal(Path("~nobody-of-that-name/edges.csv"))
+    assert "cannot be read" in refusal(tmp_path / ("x" * 300))
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert "cannot be read" in refusal(tmp_path / "loop")
 
 
 def test_directories(tmp_path: Path) -> None:

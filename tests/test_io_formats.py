@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import networkx as nx
@@ -339,3 +340,17 @@ def test_real_graph_with_weights_and_times(data_dir: Path) -> None:
         wanted = int(((arrays["w"] >= 4) & (arrays["t"] >= 880_000_000) & (arrays["t"] < 885_000_000)).sum())
     window = {"timestamp": "t", "time_from": 880_000_000, "time_until": 885_000_000}
     assert read(path, weight="w", min_weight=4, **window).facts.n_edges == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["out.large", "large.txt", "large.csv"])
+def test_a_million_lines_load_in_seconds(tmp_path: Path, name: str) -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(0, 200_000, 1_000_000), rng.integers(0, 300_000, 1_000_000)
+    path = tmp_path / name
+    path.write_bytes(to_text(left, right, "," if name.endswith("csv") else " \t "))
+    began = time.perf_counter()
+    edges = read(path)
+    # About one second on an idle machine; a loop over lines would need many times the bound.
+    assert time.perf_counter() - began < 10
+    assert edges.facts.fingerprint == ingest(InputConfig(), source=(left, right)).facts.fingerprint

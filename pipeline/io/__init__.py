@@ -55,7 +55,8 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         raise InputError.at(
             "input.path", found="nothing", expected="a file or directory of edges", remedy="set input.path"
         )
-    path = Path(given).expanduser()
+    # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
+    path = Path(os.path.expanduser(given))
     try:
         return _read_path(path, config)
     except OSError as error:
