@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import zoneinfo
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from prefect.client.schemas.schedules import CronSchedule
@@ -87,11 +88,13 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
 
 def _run_once(parameters: dict[str, Any]) -> None:
     state = enumerate_bicliques_flow(**parameters, return_state=True)
-    result = state.result()
+    result = cast(dict[str, Any], state.result())
     typer.echo(f"{state.message}\n{result['run']}")
 
 
 def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
+    # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with scheduling_api(port) as url:
         typer.echo(f"Prefect server: {url}; this process runs {enumerate_bicliques_flow.name}/{name}; Ctrl-C ends both")
         serve(enumerate_bicliques_flow, name, schedule, parameters)

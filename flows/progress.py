@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import cast
+from uuid import UUID
 
 import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -57,7 +59,10 @@ class ProgressReporter:
         self._every_seconds = every_seconds
         self._clock = clock
         self._last = clock()
-        self._artifact = create_progress_artifact(0.0, key=PROGRESS_KEY, description="share of the enumeration")
+        # The type says that it may be a coroutine: not here, outside any event loop.
+        self._artifact = cast(
+            UUID, create_progress_artifact(0.0, key=PROGRESS_KEY, description="share of the enumeration")
+        )
         self._reachable = True
         self._latest: Progress | None = None
 

@@ -24,9 +24,9 @@ def serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[
 
 
 async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
-    loop = asyncio.get_running_loop()
-    runner = _StoppableRunner(loop, name=name, limit=1, pause_on_shutdown=True)
-    loop.add_signal_handler(signal.SIGINT, runner.handle_sigterm)
+    runner = _StoppableRunner(name=name, limit=1, pause_on_shutdown=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, runner.handle_sigterm)
     # A deployment by module, not `Runner.add_flow`: a run's process then imports the package like any other program,
     # where `add_flow` would send it this process's modules pickled by value.
     deployment = await flow.ato_deployment(
@@ -37,18 +37,25 @@ async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters
 
 
 class _StoppableRunner(Runner):
-    """Prefect's runner, with a SIGTERM handler that works.
+    """Prefect's runner, with a handler of SIGTERM that works; `start` installs it, and SIGINT gets the same.
 
     The handler of Prefect 3.8 calls `stop` without awaiting it and then exits, which leaves the processes of flow runs
     behind, and waits for them without end.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._serving_loop = loop
+        self._serving_loop = asyncio.get_running_loop()
+        self._serving_task = asyncio.current_task()
         self._stop: Future[None] | None = None
 
     def handle_sigterm(self, *_: Any, **__: Any) -> None:
         """Stop once, however often the signal comes."""
         if self._stop is None:
-            self._stop = asyncio.run_coroutine_threadsafe(self.astop(), self._serving_loop)
+            self._stop = asyncio.run_coroutine_threadsafe(self._end(), self._serving_loop)
+
+    async def _end(self) -> None:
+        if self.started:
+            await self.astop()
+        elif self._serving_task is not None:
+            self._serving_task.cancel()

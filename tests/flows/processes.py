@@ -1,4 +1,4 @@
-"""Processes that the server tests start, each with its whole group, and a small client for Prefect's API."""
+"""Processes that the server tests start, each ended with all that it started, and a small client for Prefect's API."""
 
 import os
 import signal
@@ -29,13 +29,13 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     # The packages come from the checkout, whether or not it is installed.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_CLI_PROMPT": "false"}
+    silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     return kept | silent | {"PYTHONPATH": path, "PREFECT_HOME": str(home)} | more
 
 
 @contextmanager
 def started(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen]:
-    """A process in a session of its own; afterwards nothing of its group is left, whatever happened."""
+    """A process in a session of its own; afterwards nothing that it started is left, whatever happened."""
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command,
@@ -55,16 +55,25 @@ def started(command: list[str], log: Path, **options: Any) -> Iterator[subproces
 
 
 def end(process: subprocess.Popen) -> None:
-    """Ask the process to stop, and make sure of its group."""
+    """Ask the process to stop, and make sure of everything it started."""
+    offspring = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
-        with suppress(subprocess.TimeoutExpired):  # the whole group is killed below
+        with suppress(subprocess.TimeoutExpired):  # killed below
             process.wait(_STOP_SECONDS)
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    for pid in [process.pid, *offspring]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
+
+
+def descendants(pid: int) -> list[int]:
+    """Children of a process, their children, and so on, in whatever session (Linux)."""
+    try:
+        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [*children, *(grandchild for child in children for grandchild in descendants(child))]
 
 
 def eventually(what: Callable[[], Any], seconds: float = 90.0, process: subprocess.Popen | None = None) -> Any:

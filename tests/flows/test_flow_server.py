@@ -42,7 +42,7 @@ def test_server_and_work_pool(edges_file, tmp_path):
         api.post("work_pools/", name="local", type="process")
         worker = [*PREFECT, "worker", "start", "--pool", "local"]
         with started(worker, tmp_path / "worker.log", env=env, cwd=tmp_path) as worker_process:
-            subprocess.run([*PREFECT, "deploy", "--all"], env=env, cwd=project, check=True, timeout=120)
+            subprocess.run([*PREFECT, "--no-prompt", "deploy", "--all"], env=env, cwd=project, check=True, timeout=120)
             deployment = api.deployment("daily")
             assert deployment is not None
             assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 6 * * *"]
@@ -58,9 +58,11 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
     command = [
-        *[sys.executable, "-m", "flows.enumerate", "--input", edges_file.name, "--out", "out"],
-        *["--set", "execution.engine=reference", "--serve", "--cron", "0 6 * * *", "--port", str(port)],
+        *[sys.executable, "-m", "flows.enumerate", "my.yaml", "--set", "execution.engine=reference"],
+        *["--serve", "--cron", "0 6 * * *", "--port", str(port)],
     ]
+    # Relative paths in the configuration mean the directory in which the command is started.
+    (tmp_path / "my.yaml").write_text(f"input: {{path: {edges_file.name}}}\noutput: {{directory: out}}\n")
     with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
         eventually(api.healthy, process=process)
         deployment = eventually(lambda: api.deployment("scheduled"), process=process)
@@ -71,7 +73,8 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
         runs = eventually(lambda: api.post("flow_runs/filter", flow_runs=scheduled), process=process)
         assert all(run["auto_scheduled"] and "T06:00:00" in run["expected_start_time"] for run in runs)
         end(process)
-    assert not api.healthy()
+        assert process.returncode == 0
+        assert not api.healthy()
 
 
 @pytest.mark.slow
