@@ -16,14 +16,13 @@ from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import HistogramSink
 from pipeline.edges import EdgeData, InputFacts
+from pipeline.manifest import peak_memory_bytes
 
 __all__ = ["CoreSize", "Inspection", "SideFacts", "Trial", "core_size", "inspect_edges", "run_trial"]
 
-# Interpreter, compiled code and libraries: what a run takes before it holds any edge.
-_BASE_BYTES = 250 << 20
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
-# Below this share of the work, extrapolating the time would be guessing.
-_LEAST_SHARE = 0.01
+# With less of the work done, or fewer bicliques found, extrapolating would be guessing.
+_LEAST_SHARE, _LEAST_FOUND = 0.01, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +85,28 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A graph and what to expect of it; all bytes and seconds but the graph's own are estimates."""
+    """A graph and what to expect of it.
+
+    Attributes
+    ----------
+    graph_bytes : int
+        The graph in CSR form, both directions.
+    read_memory_bytes : int
+        Peak of this process, measured, once the graph was there.
+    expected_memory_bytes : int
+        That and the whole of the engine's budget: a run stays about there or below.
+    cores : tuple of CoreSize
+        What is left of the graph for some minimum sizes.
+    suggestions : tuple of str
+        What to try first.
+    """
 
     input: InputFacts
     density: float
     left: SideFacts
     right: SideFacts
     graph_bytes: int
+    read_memory_bytes: int
     expected_memory_bytes: int
     cores: tuple[CoreSize, ...]
     trial: Trial | None
@@ -116,6 +130,7 @@ def inspect_edges(
     """
     execution = execution or Execution()
     graph = edges.graph()
+    read_memory = peak_memory_bytes()
     trial = run_trial(graph, trial_seconds, engine, execution) if trial_seconds > 0 else None
     cores = tuple(core_size(graph, *sizes) for sizes in _CORES)
     return Inspection(
@@ -124,7 +139,8 @@ def inspect_edges(
         left=_side(graph.left_degrees, graph.right_degrees),
         right=_side(graph.right_degrees, graph.left_degrees),
         graph_bytes=graph.nbytes,
-        expected_memory_bytes=_expected_memory(edges, graph, execution),
+        read_memory_bytes=read_memory,
+        expected_memory_bytes=read_memory + execution.memory_budget_bytes,
         cores=cores,
         trial=trial,
         suggestions=tuple(_suggestions(graph, cores, trial)),
@@ -163,7 +179,7 @@ def run_trial(graph: BipartiteCSR, seconds: float, engine: str, execution: Execu
     facts = enumerate_into(sink, graph, BicliqueQuery(), limited, engine, note)
     complete = facts.truncated is None
     share = 1.0 if complete else last.work_done
-    known = share >= _LEAST_SHARE
+    known = complete or (share >= _LEAST_SHARE and facts.n_bicliques >= _LEAST_FOUND)
     return Trial(
         engine=facts.engine,
         device=facts.device,
@@ -189,13 +205,6 @@ def _side(degrees: np.ndarray, other_degrees: np.ndarray) -> SideFacts:
         n_degree_one=int(np.count_nonzero(degrees == 1)),
         two_hop=int(np.square(other_degrees.astype(np.float64)).sum()),
     )
-
-
-def _expected_memory(edges: EdgeData, graph: BipartiteCSR, execution: Execution) -> int:
-    """Process, edges, graph, keys with their vertex tables, and the whole of the engine's budget."""
-    keys = edges.left_keys.nbytes + edges.right_keys.nbytes
-    vertices = 48 * (graph.n_left + graph.n_right)
-    return _BASE_BYTES + 8 * graph.n_edges + graph.nbytes + 2 * keys + vertices + execution.memory_budget_bytes
 
 
 def _suggestions(graph: BipartiteCSR, cores: tuple[CoreSize, ...], trial: Trial | None) -> list[str]:

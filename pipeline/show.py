@@ -87,8 +87,9 @@ def inspection(found: Inspection, as_json: bool) -> None:
     ]
     results_console().print(table(columns, rows))
     print(
-        f"memory     about {human_bytes(found.expected_memory_bytes)} at most: process, edges, keys, the graph "
-        f"({human_bytes(found.graph_bytes)}) and the whole of --memory-budget"
+        f"memory     about {human_bytes(found.expected_memory_bytes)} at most: reading took "
+        f"{human_bytes(found.read_memory_bytes)} (the graph itself is {human_bytes(found.graph_bytes)}), "
+        "and the whole of --memory-budget"
     )
     print(f"time       {_trial(found.trial)}")
     for suggestion in found.suggestions:
@@ -202,7 +203,7 @@ def _trial(trial: Trial | None) -> str:
     if trial.complete:
         return f"{tried}: all there are, with {human_bytes(trial.member_bytes)} of members before compression"
     if trial.expected_seconds is None or trial.expected_bicliques is None:
-        return f"{tried} in {trial.work_done:.2%} of the work: too little to say more than 'long'"
+        return f"{tried} in {trial.work_done:.2%} of the work: too little to say how long it takes"
     return (
         f"{tried} in {trial.work_done:.1%} of the work: very roughly {human_seconds(trial.expected_seconds)} and "
         f"{trial.expected_bicliques:,} bicliques in all (heavy parts may still come)"
