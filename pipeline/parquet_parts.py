@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["PartWriter", "write_table"]
+__all__ = ["ROW_GROUP_BYTES", "PartWriter", "write_table"]
 
 ROW_GROUP_BYTES = 64 << 20
 FILE_BYTES = 512 << 20

@@ -15,15 +15,15 @@ from mbe_stage.keys import Fingerprint, biclique_keys
 from mbe_stage.participation import Participation, SizeCounts
 from mbe_stage.results import BicliqueBlock, Detail
 from pipeline.canonical import CanonicalOrder
-from pipeline.parquet_parts import PartWriter
+from pipeline.parquet_parts import ROW_GROUP_BYTES, PartWriter
 from pipeline.publish import as_publish_errors
 from pipeline.schemas import BICLIQUES, MEMBERS
 from pipeline.tables import biclique_batch, members_batch
 
 __all__ = ["ParquetSink", "Summary"]
 
-# Blocks that wait for the writer, beside the one it works on; more would only cost memory.
-_QUEUED_BLOCKS = 1
+# Most blocks that wait for the writer, however small they are.
+_MOST_QUEUED = 64
 
 
 class Summary:
@@ -76,6 +76,9 @@ class ParquetSink:
         Also write the long form.
     sort : bool
         Rows in canonical order, ascending by `biclique_key`.
+    block_bytes : int
+        Size of the blocks that will come. As many may wait as make a row group, so that the engine goes on while one
+        is encoded; at least one.
 
     Notes
     -----
@@ -94,6 +97,7 @@ class ParquetSink:
         compression: str = "zstd",
         members: bool = False,
         sort: bool = False,
+        block_bytes: int = 16 << 20,
     ) -> None:
         self.summary = Summary(left_hashes.size, right_hashes.size)
         self._path = run_path
@@ -101,7 +105,9 @@ class ParquetSink:
         self._bicliques = PartWriter(run_path / "bicliques", BICLIQUES, compression)
         self._order = CanonicalOrder(run_path / ".sort") if sort else None
         self._members = PartWriter(run_path / "members", MEMBERS, compression) if members else None
-        self._blocks: queue.Queue[BicliqueBlock | None] = queue.Queue(_QUEUED_BLOCKS)
+        self._blocks: queue.Queue[BicliqueBlock | None] = queue.Queue(
+            min(_MOST_QUEUED, max(1, ROW_GROUP_BYTES // block_bytes))
+        )
         self._failure: BaseException | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._work, name="parquet-writer", daemon=True)

@@ -97,7 +97,14 @@ def enumerate_to(
     hashes = key_hashes(edges.left_keys, "left"), key_hashes(edges.right_keys, "right")
     clock.lap("graph")
     output = config.output
-    sink = ParquetSink(run_path, *hashes, compression=output.compression, members=output.members, sort=output.sort)
+    sink = ParquetSink(
+        run_path,
+        *hashes,
+        compression=output.compression,
+        members=output.members,
+        sort=output.sort,
+        block_bytes=config.execution.block_bytes,
+    )
     with sink:
         facts = enumerate_into(
             sink, graph, query, config.execution.to_execution(), config.execution.engine, on_progress

@@ -82,6 +82,7 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
     first = run(config_for(out, edges)).run_dir
     whole = time.perf_counter() - started
     killed_early = killed_late = 0
+    left_behind = set()
     waiting = _writer(out, edges, 0)
     for attempt in range(attempts):
         writer, waiting = waiting, _writer(out, edges, attempt + 1) if attempt + 1 < attempts else None
@@ -89,22 +90,20 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
         begun = writer.go()
         if attempt % 2:
             writer.wait_for("publishing")
-            delay = dice.uniform(0, 0.2)
-        else:
-            delay = whole * (attempt + dice.random()) / attempts
-        time.sleep(delay)
+        window = 0.2 if attempt % 2 else whole
+        time.sleep(window * (attempt + dice.random()) / attempts)
         code = writer.end(signal.SIGKILL)
         assert code in (-signal.SIGKILL, 0), f"attempt {attempt}, seed {seed}: exit code {code}"
         killed_early += code != 0 and attempt % 2 == 0
         killed_late += code != 0 and attempt % 2 == 1
         said = f"attempt {attempt}, seed {seed}, killed {time.perf_counter() - begun:.3f} s after the start"
+        left_behind |= {path.name for path in (out / ".staging").glob("2*")}
         latest = RunStore(out).latest()
         assert latest is not None, said
         for seen in {first, before, latest, *RunStore(out).runs()}:
             assert_published(seen)
     assert killed_early, "no run was killed before it published: the delays are too long"
     assert killed_late, "no run was killed while it published: the delays are too long"
-    left_behind = [path.name for path in (out / ".staging").iterdir() if path.name != ".lock"]
     last = run(config_for(out, edges)).run_dir
     assert RunStore(out).latest() == last
     assert_published(last)
