@@ -293,14 +293,18 @@ def verify(
     from pipeline.verify import verify_run
 
     run_dir = resolve_run(run_path)
-    recorded = read_manifest(run_dir).config.input
+    manifest = read_manifest(run_dir)
     changes = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
-    config = recorded.model_copy(update=changes)
-    known = source is not None or (config.path is not None and Path(config.path).exists())
+    config = manifest.config.input.model_copy(update=changes)
+    # A run on edges in memory may have a path that was not read.
+    recorded = None if manifest.input.source.startswith("memory:") else config.path
+    known = source is not None or (recorded is not None and Path(recorded).exists())
     with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
         edges = ingest(config) if known else None
-        if edges is None and config.path is not None:
-            logging.getLogger(__name__).warning("%s is not there any more: checking without the input", config.path)
+        if edges is None:
+            logging.getLogger(__name__).warning(
+                "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
+            )
         try:
             report = verify_run(run_dir, edges, sample, seed, threads=threads or 0, on_progress=progress.verified)
         except VerificationError as error:

@@ -18,7 +18,7 @@ from pipeline.publish import resolve_run
 from pipeline.verify import closure, tables
 from pipeline.verify.files import check_files, check_schemas, table_parts
 from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
-from pipeline.verify.recipe import KeySums, edge_keys, vertex_hashes
+from pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 from pipeline.verify.rows import Batch, RowRules, Tally, batches, check_rows
 
 __all__ = ["DEFAULT_SAMPLE", "Check", "VerifyReport", "verify_run"]
@@ -213,14 +213,13 @@ class _Job:
                 raise VerificationError(
                     f"{self.run / f'{side}_vertices.parquet'}: its keys are not the {side} keys of {edges.facts.source}"
                 )
-        sums = KeySums()
-        sums.add(edge_keys(edges.left_ids, edges.right_ids, *self.rules.hashes))
-        if str(sums) != facts.fingerprint:
+        fingerprint = edge_fingerprint(edges.left_ids, edges.right_ids, *self.rules.hashes)
+        if fingerprint != facts.fingerprint:
             raise VerificationError(
                 f"{self.run / 'manifest.json'}: input.fingerprint is {facts.fingerprint}; "
-                f"{edges.facts.source} has {sums}: not the input of this run, or read with other filters"
+                f"{edges.facts.source} has {fingerprint}: not the input of this run, or read with other filters"
             )
-        self._passed("input", f"{edges.left_ids.size:,} edges of {edges.facts.source}, fingerprint {sums}")
+        self._passed("input", f"{edges.left_ids.size:,} edges of {edges.facts.source}, fingerprint {fingerprint}")
         return closure.Adjacency.of(edges.left_ids, edges.right_ids, len(self.keys[0]), len(self.keys[1]))
 
     def _judge(self, graph: closure.Adjacency, batch: Batch, rows: np.ndarray) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["KeySums", "biclique_keys", "edge_keys", "mix", "text_hashes", "vertex_hashes"]
+__all__ = ["KeySums", "biclique_keys", "edge_fingerprint", "mix", "text_hashes", "vertex_hashes"]
 
 _SALTS = {"left": np.uint64(0x9E3779B97F4A7C15), "right": np.uint64(0xD1B54A32D192ED03)}
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
-# Keys hashed at once: their text is copied, so this bounds memory.
+# Keys worked on at once: arithmetic makes copies, so this bounds memory.
 _CHUNK = 1 << 18
 
 
@@ -50,13 +50,6 @@ def biclique_keys(left_sums: np.ndarray, right_sums: np.ndarray) -> np.ndarray:
     return mix(left_sums + mix(right_sums)).view(np.int64)
 
 
-def edge_keys(
-    left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
-) -> np.ndarray:
-    """Keys of edges, ``(n,) int64``."""
-    return biclique_keys(left_hashes[left_ids], right_hashes[right_ids])
-
-
 class KeySums:
     """A fingerprint under construction.
 
@@ -75,13 +68,25 @@ class KeySums:
 
     def add(self, keys: np.ndarray) -> None:
         """Take in some int64 keys."""
-        mixed = mix(keys.view(np.uint64))
         self.n += keys.size
-        self._first += mixed.sum(dtype=np.uint64)
-        self._second += mix(mixed + np.uint64(1)).sum(dtype=np.uint64)
+        for start in range(0, keys.size, _CHUNK):
+            mixed = mix(keys[start : start + _CHUNK].view(np.uint64))
+            self._first += mixed.sum(dtype=np.uint64)
+            self._second += mix(mixed + np.uint64(1)).sum(dtype=np.uint64)
 
     def __str__(self) -> str:
         return f"{self.n}-{int(self._first[0]):016x}{int(self._second[0]):016x}"
+
+
+def edge_fingerprint(
+    left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
+) -> str:
+    """Fingerprint of a set of edges."""
+    sums = KeySums()
+    for start in range(0, left_ids.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        sums.add(biclique_keys(left_hashes[left_ids[part]], right_hashes[right_ids[part]]))
+    return str(sums)
 
 
 def _fnv1a(text: pa.LargeStringArray) -> np.ndarray:
