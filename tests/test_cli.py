@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -352,7 +353,7 @@ def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "large.parquet"
     pairs = rng.integers(0, 60, (2, 1500))
-    pa.parquet.write_table(pa.table({"left": pairs[0], "right": pairs[1]}), path)
+    pq.write_table(pa.table({"left": pairs[0], "right": pairs[1]}), path)
     process = subprocess.Popen(
         [*MBE, "enumerate", str(path), "--out", str(tmp_path / "out"), "--engine", "reference"],
         cwd=ROOT,

@@ -93,9 +93,10 @@ class Tally:
         """Take in a batch whose rows were checked."""
         self.keys[self.n_rows : self.n_rows + batch.keys.size] = batch.keys
         self.n_rows += batch.keys.size
-        sizes, counts = np.unique(np.column_stack([batch.n_left, batch.n_right]), axis=0, return_counts=True)
-        for (n_left, n_right), count in zip(sizes.tolist(), counts.tolist(), strict=True):
-            self.histogram[n_left, n_right] += count
+        # Both sizes in one number: sorting those is several times faster than sorting pairs.
+        sizes, counts = np.unique(batch.sizes(0) << 32 | batch.sizes(1), return_counts=True)
+        for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+            self.histogram[size >> 32, size & 0xFFFFFFFF] += count
         for side in (0, 1):
             self.n_members[side] += batch.members[side].size
             self.participation[side].add(batch, side)
