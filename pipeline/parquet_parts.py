@@ -51,6 +51,7 @@ class PartWriter:
         self._pending_bytes = 0
         self._n_parts = 0
         self._path = directory
+        self._file: pa.OSFile | None = None
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -78,7 +79,8 @@ class PartWriter:
         self._pending, self._pending_bytes = [], 0
         if self._writer is None:
             self._path = self._directory / f"part-{self._n_parts:05d}.parquet"
-            self._writer = pq.ParquetWriter(self._path, self._schema, **_options(self._schema, self._compression))
+            self._file = pa.OSFile(str(self._path), "wb")
+            self._writer = pq.ParquetWriter(self._file, self._schema, **_options(self._schema, self._compression))
             self._n_parts += 1
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -87,8 +89,14 @@ class PartWriter:
 
     def _close_part(self) -> None:
         writer, self._writer = self._writer, None
-        if writer is not None:
+        if writer is None or self._file is None:
+            return
+        try:
             writer.close()
+        finally:
+            # When the footer cannot be written pyarrow keeps the file open, and tries again when it is collected.
+            writer.is_open = False
+            self._file.close()
 
 
 def write_table(table: pa.Table, path: Path, compression: str) -> None:

@@ -52,7 +52,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def as_publish_errors(path: Path) -> Iterator[None]:
+def as_publish_errors(path: Path, outcome: str = "nothing was published") -> Iterator[None]:
     """Turn whatever the operating system refuses while `path` is written into a `PublishError` with a remedy."""
     try:
         yield
@@ -60,7 +60,7 @@ def as_publish_errors(path: Path) -> Iterator[None]:
         place = error.filename or path
         reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
         remedy = _REMEDIES.get(error.errno or 0, "check the disk, or choose another output directory")
-        raise PublishError(f"{place}: cannot be written ({reason}); nothing was published; {remedy}") from error
+        raise PublishError(f"{place}: cannot be written ({reason}); {outcome}; {remedy}") from error
 
 
 class RunStore:
@@ -178,21 +178,28 @@ class Staging:
         if not (self.path / MANIFEST_NAME).is_file():
             raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
         directory = self.store.directory
+        lock = directory / _STAGING / _LOCK
         with as_publish_errors(directory):
             _sync_tree(self.path)
-            with _locked(directory / _STAGING / _LOCK):
+            with _locked(lock):
                 run = self._move_into_place()
-                if keep_runs is not None:
+        with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
+            if keep_runs is not None:
+                with _locked(lock):
                     _remove_oldest(self.store, keep_runs)
-        self.discard()
+            self._remove()
         return run
 
     def discard(self) -> None:
         """Remove what is left here and let go of the lock; does nothing the second time."""
+        with as_publish_errors(self._room):
+            self._remove()
+
+    def _remove(self) -> None:
         if self._lock is None:
             return
         # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
-        with as_publish_errors(self._room), _locked(self._room.parent / _LOCK):
+        with _locked(self._room.parent / _LOCK):
             shutil.rmtree(self._room)
         os.close(self._lock)
         self._lock = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.results import BicliqueBlock
@@ -89,6 +91,21 @@ def test_a_failure_at_the_end_is_raised_on_leaving(tmp_path, monkeypatch, sort):
     sink.accept(block())
     with pytest.raises(PublishError, match=r"No space left on device.*free some space"), sink:
         pass
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to see which files are open")
+def test_a_failure_leaves_no_file_open(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "close", fail)
+    sink = ParquetSink(tmp_path, *HASHES)
+    sink.accept(block())
+    with pytest.raises(PublishError) as kept, sink:
+        pass
+    opened = {os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")}
+    assert not [path for path in opened if path.startswith(str(tmp_path))]
+    assert kept.value.__cause__ is not None
 
 
 def test_an_error_of_the_caller_stops_the_writer_and_stays_the_error(tmp_path, monkeypatch):
