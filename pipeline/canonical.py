@@ -1,7 +1,8 @@
 """Canonical order: rows ascending by `biclique_key`, sorted out of core.
 
 The key names a biclique, so the order says nothing about engine, threads or blocks: the same result gives the same
-files, byte for byte (up to a collision of two 64-bit keys in one run). Keys are uniform hashes, so equal ranges of keys hold nearly equally many rows:
+files, byte for byte (up to a collision of two 64-bit keys in one run). Keys are uniform hashes, so equal ranges of keys
+hold nearly equally many rows:
 
 1. rows are collected until they fill the memory, then written to a spill file, cut into 1024 ranges of keys;
 2. consecutive ranges that together make one row group are read back from all spill files, sorted, and handed on.
