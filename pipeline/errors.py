@@ -46,7 +46,14 @@ class InputError(PipelineError):
 
     @classmethod
     def at(
-        cls, source: object, *, found: str, expected: str, remedy: str, line: int | None = None, column: str | None = None
+        cls,
+        source: object,
+        *,
+        found: str,
+        expected: str,
+        remedy: str,
+        line: int | None = None,
+        column: str | None = None,
     ) -> InputError:
         """Put the five parts of the message in their order."""
         where = str(source)

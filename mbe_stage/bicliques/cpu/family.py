@@ -17,7 +17,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
 
-__all__ = ["FAMILY_WIDTH", "family_of", "maximal_family", "positions_of", "spread"]
+__all__ = ["FAMILY_WIDTH", "family_of", "family_of_singles", "maximal_family", "positions_of", "spread"]
 
 FAMILY_WIDTH = 6
 """Most left vertices whose subsets fit one word."""
@@ -109,6 +109,20 @@ def family_of(rows, mask, positions):
         )
         family |= _ONE << index
     return family
+
+
+@njit(inline="always")
+def family_of_singles(columns, positions):
+    """Family of the one-element sets of `columns`."""
+    p0, p1, p2, p3, p4, p5 = positions
+    return (
+        (((columns >> p0) & _ONE) << _U(1))
+        | (((columns >> p1) & _ONE) << _U(2))
+        | (((columns >> p2) & _ONE) << _U(4))
+        | (((columns >> p3) & _ONE) << _U(8))
+        | (((columns >> p4) & _ONE) << _U(16))
+        | (((columns >> p5) & _ONE) << _U(32))
+    )
 
 
 @njit(inline="always")

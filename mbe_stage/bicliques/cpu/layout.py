@@ -86,7 +86,8 @@ WORDS_TOP = 9
 N_PATH = 10  # right members on the path, this node's included
 COLUMN_IDS = 11  # word: where the global ids of its (at most 64) columns stand in the arena of ints
 FIRST = 12  # first child of this task
-FRAME_FIELDS = 13
+SINGLES = 13  # word: the columns that are an excluded row by themselves
+FRAME_FIELDS = 14
 
 # Kinds of nodes.
 WHOLE_GRAPH = 0

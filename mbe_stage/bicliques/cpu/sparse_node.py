@@ -18,7 +18,7 @@ from mbe_stage.bicliques.cpu.emit import emit_family, emit_list
 from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, maximal_family, positions_of
 from mbe_stage.bicliques.cpu.rows import drop_dominated, merge_equal, sort_rows
 from mbe_stage.bicliques.cpu.sparse_build import open_sparse_node
-from mbe_stage.bicliques.cpu.word_node import close_word_node, push_word_node
+from mbe_stage.bicliques.cpu.word_node import close_word_node, push_word_node, table_size
 
 __all__ = ["visit_sparse_child"]
 
@@ -188,8 +188,9 @@ def _open_word_node(row, left, columns, full, n_path, n_touched, column_ids, row
     top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
     if full == _U(0):
         ints_top += left.size  # `columns` is scratch at the arena's top
-    if top + n_touched > words.size:
-        control[at.NEEDED] = top + n_touched
+    words_needed = top + 3 * n_touched + table_size(n_touched)
+    if words_needed > words.size:
+        control[at.NEEDED] = words_needed
         return at.WORDS_SHORT
     if output is not None and ints_top + _WORD_BITS + 3 * n_touched + 1 > ints.size:
         control[at.NEEDED] = ints_top + _WORD_BITS + 3 * n_touched + 1
@@ -197,7 +198,9 @@ def _open_word_node(row, left, columns, full, n_path, n_touched, column_ids, row
     columns_at = ints_top
     ints_top += _WORD_BITS
     n_raw = 0
-    excluded_at = top + n_touched
+    # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
+    excluded_end = words.size
+    excluded_at = excluded_end
     for k in range(n_touched):
         other = touched[k]
         known = bits[other]
@@ -217,13 +220,13 @@ def _open_word_node(row, left, columns, full, n_path, n_touched, column_ids, row
             if output is not None:
                 ints[ints_top + n_raw] = other
             n_raw += 1
-    excluded = words[excluded_at : top + n_touched]
+    excluded = words[excluded_at:excluded_end]
     if output is None:
         control[at.COUNT] += 1
         raw = words[top : top + n_raw]
         sort_rows(raw, None)
         raw = raw[: merge_equal(raw)]
-        n_kept = drop_dominated(raw, excluded, excluded[:0])
+        n_kept = drop_dominated(raw, excluded, _U(0), excluded[:0])
         ints_top = frame[at.INTS_TOP]
     else:
         if not emit_list(left, column_ids, n_path, worker, output):
@@ -231,13 +234,13 @@ def _open_word_node(row, left, columns, full, n_path, n_touched, column_ids, row
         for k in range(columns.size):
             ints[columns_at + k] = column_ids[columns[k]]
         n_kept, ints_start, ints_top = close_word_node(
-            top, n_raw, ints_top, excluded, excluded[:0], identity, row_ids, n_path, worker, output
+            top, n_raw, ints_top, excluded, _U(0), excluded[:0], identity, row_ids, n_path, worker, output
         )
         frames[depth + 1, at.INTS] = ints_start
         frames[depth + 1, at.COLUMN_IDS] = columns_at
     if n_kept == 0:
         return at.OK
-    push_word_node(excluded, excluded[:0], top, n_kept, ints_top, n_path, depth, worker)
+    push_word_node(excluded, _U(0), excluded[:0], top, n_kept, ints_top, n_path, depth, worker)
     return at.OK
 
 

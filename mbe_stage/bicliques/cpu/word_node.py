@@ -13,10 +13,16 @@ from numba import njit
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_word
-from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, family_of, maximal_family, positions_of
-from mbe_stage.bicliques.cpu.rows import drop_dominated, is_inside_any, merge_equal, sort_rows
+from mbe_stage.bicliques.cpu.family import (
+    FAMILY_WIDTH,
+    family_of,
+    family_of_singles,
+    maximal_family,
+    positions_of,
+)
+from mbe_stage.bicliques.cpu.rows import drop_dominated, is_excluded, merge_equal, restrict_distinct, sort_rows
 
-__all__ = ["close_word_node", "push_word_node", "walk_word_nodes"]
+__all__ = ["close_word_node", "push_word_node", "table_size", "walk_word_nodes"]
 
 _U = np.uint64
 
@@ -83,6 +89,7 @@ def _finish_narrow_child(cursor, left, width, rows, excluded, frame, worker, out
     positions = positions_of(left)
     candidates = family_of(rows[cursor:], left, positions)
     forbidden = family_of(excluded, left, positions) | family_of(rows[:cursor], left, positions)
+    forbidden |= family_of_singles(_U(frame[at.SINGLES]), positions)
     family = maximal_family(candidates, forbidden, width)
     if output is None:
         worker.control[at.COUNT] += popcount(family)
@@ -114,7 +121,8 @@ def _open_child(cursor, left, rows, excluded, depth, worker, output):
     frame = frames[depth]
     top = frame[at.WORDS_TOP]
     n_rows = rows.size
-    room = n_rows + excluded.size
+    singles = _U(frame[at.SINGLES])
+    room = n_rows + excluded.size + cursor + table_size(excluded.size + cursor)
     if top + room > words.size:
         control[at.NEEDED] = top + room
         return at.WORDS_SHORT
@@ -127,7 +135,7 @@ def _open_child(cursor, left, rows, excluded, depth, worker, output):
         raw = words[top : top + n_raw]
         sort_rows(raw, None)
         raw = raw[: merge_equal(raw)]
-        n_kept = drop_dominated(raw, excluded, rows[:cursor])
+        n_kept = drop_dominated(raw, excluded, singles, rows[:cursor])
         control[at.COUNT] += 1
         if n_kept <= 2:
             if n_kept == 1:
@@ -136,7 +144,7 @@ def _open_child(cursor, left, rows, excluded, depth, worker, output):
                 both = raw[0] & raw[1]
                 control[at.COUNT] += 2
                 if both != _U(0) and both != raw[0]:
-                    control[at.COUNT] += not (is_inside_any(both, rows[:cursor]) or is_inside_any(both, excluded))
+                    control[at.COUNT] += not is_excluded(both, excluded, singles, rows[:cursor])
             return at.OK
         ints_top = frame[at.INTS_TOP]
         n_path = 0
@@ -162,26 +170,42 @@ def _open_child(cursor, left, rows, excluded, depth, worker, output):
         if not emit_word(left, column_ids, n_path, 0, rows[:0], starts, ids, worker, output):
             return at.OUTPUT_FULL
         n_kept, ints_start, ints_top = close_word_node(
-            top, n_raw, ints_top, excluded, rows[:cursor], starts, ids, n_path, worker, output
+            top, n_raw, ints_top, excluded, singles, rows[:cursor], starts, ids, n_path, worker, output
         )
         if n_kept == 0:
             return at.OK
         frames[depth + 1, at.INTS] = ints_start
-    push_word_node(excluded, rows[:cursor], top, n_kept, ints_top, n_path, depth, worker)
+    push_word_node(excluded, singles, rows[:cursor], top, n_kept, ints_top, n_path, depth, worker)
     frames[depth + 1, at.COLUMN_IDS] = frame[at.COLUMN_IDS]
     return at.OK
 
 
 @njit(inline="always")
-def push_word_node(excluded, more_excluded, top, n_kept, ints_top, n_path, depth, worker):
-    """Make a frame for the candidate rows at the arena's top, and put the restricted excluded rows behind them."""
+def table_size(n_rows):
+    """Places of the hash table that finds the distinct ones of `n_rows` rows: at most half of them get used."""
+    size = 16
+    while size < 2 * n_rows:
+        size *= 2
+    return size
+
+
+@njit(cache=True, nogil=True)
+def push_word_node(excluded, singles, more_excluded, top, n_kept, ints_top, n_path, depth, worker):
+    """Make a frame for the candidate rows at the arena's top, and put the restricted excluded rows behind them.
+
+    Every left set below lies inside some candidate, so excluded rows only matter in what the candidates cover.
+    The arena must have room for ``n_kept`` rows, all excluded ones and their hash table.
+    """
     words = worker.words
     union = _U(0)
     for k in range(top, top + n_kept):
         union |= words[k]
-    excluded_at = top + n_kept
-    n_excluded = _restrict(excluded, union, words, excluded_at)
-    n_excluded += _restrict(more_excluded, union, words, excluded_at + n_excluded)
+    n_all = excluded.size + more_excluded.size
+    kept_excluded = words[top + n_kept : top + n_kept + n_all]
+    table = words[top + n_kept + n_all : top + n_kept + n_all + table_size(n_all)]
+    table[:] = 0
+    n_excluded, singles = restrict_distinct(excluded, union, kept_excluded, 0, singles & union, table)
+    n_excluded, singles = restrict_distinct(more_excluded, union, kept_excluded, n_excluded, singles, table)
     child = worker.frames[depth + 1]
     child[at.KIND] = at.WORD
     child[at.FIRST] = 0
@@ -189,29 +213,16 @@ def push_word_node(excluded, more_excluded, top, n_kept, ints_top, n_path, depth
     child[at.END] = n_kept
     child[at.N_ROWS] = n_kept
     child[at.N_EXCLUDED] = n_excluded
+    child[at.SINGLES] = np.int64(singles)
     child[at.WORDS] = top
-    child[at.WORDS_TOP] = excluded_at + n_excluded
+    child[at.WORDS_TOP] = top + n_kept + n_excluded
     child[at.INTS_TOP] = ints_top
     child[at.N_PATH] = n_path
     worker.control[at.DEPTH] = depth + 1
 
 
-@njit(inline="always")
-def _restrict(rows, mask, words, top):
-    """Append the non-empty restrictions of `rows` to the arena; returns how many.
-
-    Every left set below lies inside some candidate, so only what the candidates cover matters.
-    """
-    n = 0
-    for k in range(rows.size):
-        row = rows[k] & mask
-        words[top + n] = row
-        n += row != _U(0)
-    return n
-
-
 @njit(cache=True, nogil=True)
-def close_word_node(top, n_raw, ints_top, excluded, more_excluded, starts, ids, n_path, worker, output):
+def close_word_node(top, n_raw, ints_top, excluded, singles, more_excluded, starts, ids, n_path, worker, output):
     """Turn raw candidate rows at the arena's top into a node's candidates, with their groups.
 
     The payload at ``ints[ints_top:]`` names each raw row's source group in `starts` and `ids`.
@@ -237,7 +248,7 @@ def close_word_node(top, n_raw, ints_top, excluded, more_excluded, starts, ids, 
         run = k + 1
         while run < n_raw and raw[run] == row:
             run += 1
-        if not (is_inside_any(row, more_excluded) or is_inside_any(row, excluded)):
+        if not is_excluded(row, excluded, singles, more_excluded):
             raw[n_kept] = row
             ints[group_starts + n_kept] = n_ids
             n_kept += 1
