@@ -15,6 +15,7 @@ import httpx
 from flow_toys import CHECKOUT
 
 _STOP_SECONDS = 30
+_BUSY_ANSWERS = 30
 
 
 def free_port() -> int:
@@ -101,10 +102,19 @@ class Api:
             return False
 
     def get(self, path: str) -> Any:
-        return httpx.get(f"{self.url}/{path}", timeout=30).raise_for_status().json()
+        return self._ask("GET", path)
 
     def post(self, path: str, **body: Any) -> Any:
-        return httpx.post(f"{self.url}/{path}", json=body, timeout=30).raise_for_status().json()
+        return self._ask("POST", path, json=body)
+
+    def _ask(self, method: str, path: str, **options: Any) -> Any:
+        # While SQLite is locked the server answers 503 with Retry-After, as it does to Prefect's own client.
+        for _ in range(_BUSY_ANSWERS):
+            answer = httpx.request(method, f"{self.url}/{path}", timeout=30, **options)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(1)
+        return answer.raise_for_status().json()
 
     def deployment(self, name: str) -> dict | None:
         """The deployment of that name, or None."""

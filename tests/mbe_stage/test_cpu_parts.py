@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.cpu.family import family_of, maximal_family, positions_of
-from mbe_stage.bicliques.cpu.rows import drop_dominated, merge_equal, sort_rows
+from mbe_stage.bicliques.cpu.rows import drop_dominated, merge_equal, restrict_distinct, sort_rows
+from mbe_stage.bicliques.cpu.word_node import table_size
 from mbe_stage.reduction import reduce_graph
 from tests.mbe_stage import graphs
 
@@ -57,13 +58,29 @@ def test_sorting_and_merging(values: list[int]) -> None:
     assert rows[: merge_equal(rows)].tolist() == sorted(set(values))
 
 
-@given(st.lists(st.integers(1, 255), max_size=12), st.lists(st.integers(0, 255), max_size=80))
+@given(st.lists(st.integers(1, 255), max_size=12), st.lists(st.integers(0, 255), max_size=80), st.integers(0, 255))
 @settings(max_examples=100, deadline=None)
-def test_dominated_rows_are_dropped(values: list[int], excluded: list[int]) -> None:
+def test_dominated_rows_are_dropped(values: list[int], excluded: list[int], singles: int) -> None:
     rows = as_rows(values)
     half = len(excluded) // 2
-    n_kept = drop_dominated(rows, as_rows(excluded[:half]), as_rows(excluded[half:]))
-    assert rows[:n_kept].tolist() == [row for row in values if not any(row & ~other == 0 for other in excluded)]
+    n_kept = drop_dominated(rows, as_rows(excluded[:half]), np.uint64(singles), as_rows(excluded[half:]))
+    every_excluded = [*excluded, *(1 << bit for bit in range(8) if singles >> bit & 1)]
+    assert rows[:n_kept].tolist() == [row for row in values if not any(row & ~other == 0 for other in every_excluded)]
+
+
+@given(st.lists(st.lists(words | st.integers(0, 31), max_size=60), min_size=1, max_size=3), words)
+@settings(max_examples=100, deadline=None)
+def test_distinct_restrictions(lists: list[list[int]], mask: int) -> None:
+    n_all = sum(len(values) for values in lists)
+    kept, table = np.zeros(n_all, np.uint64), np.zeros(table_size(n_all), np.uint64)
+    n_kept, singles = 0, np.uint64(0)
+    for values in lists:
+        n_kept, singles = restrict_distinct(as_rows(values), np.uint64(mask), kept, n_kept, singles, table)
+    restricted = {value & mask for values in lists for value in values}
+    several = {row for row in restricted if row.bit_count() > 1}
+    assert set(kept[:n_kept].tolist()) == several
+    assert n_kept == len(several)
+    assert int(singles) == sum(row for row in restricted if row.bit_count() == 1)
 
 
 @given(graphs.matrices(max_left=9, max_right=9), st.integers(1, 3), st.integers(1, 3), st.data())
