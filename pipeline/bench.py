@@ -1,16 +1,22 @@
 """Counting and writing, timed: each graph in a process of its own, so that its peak memory is its own.
 
-``python -m pipeline.bench FILE`` measures one graph in this process and prints one JSON object.
+``python -m pipeline.bench count|write|both FILE THREADS REPEATS ENGINE SPEND_SECONDS`` measures one graph in this
+process and prints one JSON object.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +24,73 @@ from mbe_stage.errors import EngineUnavailable, StageError
 from pipeline.config import Config
 from pipeline.errors import InputError, PipelineError, PublishError, exit_code
 
-__all__ = ["Measurement", "bench_graph", "measure", "sample_graph"]
+__all__ = [
+    "CountTimes",
+    "Measurement",
+    "WriteTimes",
+    "bench_count",
+    "bench_graph",
+    "bench_write",
+    "measure",
+    "measure_count",
+    "measure_write",
+    "sample_graph",
+]
 
+_T = TypeVar("_T")
 _BY_EXIT_CODE: dict[int, type[StageError]] = {2: InputError, 3: PublishError, 4: EngineUnavailable}
+
+
+@dataclass(frozen=True, slots=True)
+class CountTimes:
+    """Counting alone, storing nothing.
+
+    Attributes
+    ----------
+    seconds : tuple of float
+        From the graph in memory to the count, one figure a repeat, in the order they were run.
+    read_seconds : float
+        Before that, once: reading the edges and building the graph.
+    peak_memory_bytes : int
+        Peak of the process, the interpreter, its libraries and the reading included.
+    """
+
+    graph: str
+    n_edges: int
+    n_bicliques: int
+    engine: str
+    device: str
+    seconds: tuple[float, ...]
+    read_seconds: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTimes:
+    """The whole job without a report: every biclique and vertex in a published run.
+
+    Attributes
+    ----------
+    seconds : tuple of float
+        From the graph in memory to the run published: enumeration, Parquet, tables, checksums, syncing. One figure a
+        repeat, in the order they were run.
+    steps : dict
+        Seconds of each step of the last repeat, as in its manifest.
+    peak_memory_bytes : int
+        As in `CountTimes`.
+    written_bytes : int
+        Of the published run.
+    """
+
+    graph: str
+    n_edges: int
+    n_bicliques: int
+    engine: str
+    device: str
+    seconds: tuple[float, ...]
+    steps: dict[str, float]
+    peak_memory_bytes: int
+    written_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +99,8 @@ class Measurement:
 
     Attributes
     ----------
-    count_seconds : float
-        Enumeration alone, storing nothing; the best of the repeats.
-    write_seconds : float
-        Enumeration with every biclique written to Parquet, and the tables; the best of the repeats.
+    count_seconds, write_seconds : float
+        The best of the repeats; see `CountTimes` and `WriteTimes` for what they span.
     count_memory_bytes, write_memory_bytes : int
         Peak of the process up to then, the interpreter and its libraries included.
     written_bytes : int
@@ -52,52 +120,152 @@ class Measurement:
 
 
 def bench_graph(path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto") -> Measurement:
-    """Measure one graph in a fresh process.
+    """Measure counting and writing of one graph in a fresh process.
 
     Raises
     ------
     StageError
         The measurement failed; the message is the process's own.
     """
-    command = [sys.executable, "-m", "pipeline.bench", str(path), str(threads), str(repeats), engine]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        message = (done.stderr.strip().splitlines() or [f"{path}: the measurement ended with {done.returncode}"])[-1]
-        raise _BY_EXIT_CODE.get(done.returncode, PipelineError)(message)
-    return Measurement(**json.loads(done.stdout.splitlines()[-1]))
+    return Measurement(**_in_fresh_process("both", path, threads, repeats, engine, math.inf, {}))
+
+
+def bench_count(
+    path: str | Path,
+    threads: int = 0,
+    repeats: int = 3,
+    engine: str = "auto",
+    spend_seconds: float = math.inf,
+    environment: Mapping[str, str] | None = None,
+) -> CountTimes:
+    """Measure counting in a fresh process.
+
+    Parameters
+    ----------
+    path : path
+    threads, repeats, engine
+        As in `measure_count`.
+    spend_seconds : float
+        No further repeat is begun after so long.
+    environment : mapping, optional
+        Variables the process gets beside this one's.
+
+    Raises
+    ------
+    StageError
+        The measurement failed; the message is the process's own.
+    """
+    found = _in_fresh_process("count", path, threads, repeats, engine, spend_seconds, environment or {})
+    return CountTimes(**{**found, "seconds": tuple(found["seconds"])})
+
+
+def bench_write(
+    path: str | Path,
+    threads: int = 0,
+    repeats: int = 3,
+    engine: str = "auto",
+    spend_seconds: float = math.inf,
+    environment: Mapping[str, str] | None = None,
+) -> WriteTimes:
+    """Measure writing in a fresh process; parameters and errors as `bench_count`."""
+    found = _in_fresh_process("write", path, threads, repeats, engine, spend_seconds, environment or {})
+    return WriteTimes(**{**found, "seconds": tuple(found["seconds"])})
 
 
 def measure(path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto") -> Measurement:
-    """Measure one graph in this process."""
-    from pipeline.run import count, run
-
-    execution = {"threads": threads, "engine": engine}
-    config = Config.from_mapping({"input": {"path": str(path)}, "execution": execution})
-    # The first call compiles, or loads what was compiled before.
-    count(config, (np.array([0, 0, 1]), np.array([0, 1, 1])))
-    counts = [count(config) for _ in range(repeats)]
-    count_memory = counts[-1].peak_memory_bytes
-    writes = []
-    for _ in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
-            output = {"directory": directory, "report": False}
-            writes.append(
-                run(Config.from_mapping({"input": {"path": str(path)}, "execution": execution, "output": output}))
-            )
-    last = writes[-1].manifest
+    """Measure counting and then writing of one graph in this process."""
+    counted = measure_count(path, threads, repeats, engine)
+    written = measure_write(path, threads, repeats, engine)
     return Measurement(
+        graph=written.graph,
+        n_edges=written.n_edges,
+        n_bicliques=written.n_bicliques,
+        engine=written.engine,
+        device=written.device,
+        count_seconds=min(counted.seconds),
+        write_seconds=min(written.seconds),
+        count_memory_bytes=counted.peak_memory_bytes,
+        write_memory_bytes=written.peak_memory_bytes,
+        written_bytes=written.written_bytes,
+    )
+
+
+def measure_count(
+    path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto", spend_seconds: float = math.inf
+) -> CountTimes:
+    """Count the maximal bicliques of one graph in this process, several times.
+
+    Parameters
+    ----------
+    path : path
+        Any input `mbe enumerate` reads.
+    threads : int
+        0 is every core.
+    repeats : int
+        At least 1.
+    engine : str
+    spend_seconds : float
+        No further repeat is begun after so long.
+    """
+    from mbe_stage.enumerate import RunFacts, enumerate_into
+    from mbe_stage.results import CountSink
+    from pipeline.ingest import ingest
+    from pipeline.manifest import peak_memory_bytes
+    from pipeline.run import count
+
+    config = _config(path, threads, engine)
+    count(config, _warm_up_edges())
+    start = time.perf_counter()
+    edges = ingest(config.input)
+    graph = edges.graph()
+    read_seconds = time.perf_counter() - start
+
+    def once() -> tuple[float, RunFacts]:
+        began = time.perf_counter()
+        facts = enumerate_into(CountSink(), graph, None, config.execution.to_execution(), engine)
+        return time.perf_counter() - began, facts
+
+    results = _repeated(once, repeats, spend_seconds)
+    facts = results[-1][1]
+    return CountTimes(
+        graph=Path(path).stem,
+        n_edges=edges.facts.n_edges,
+        n_bicliques=facts.n_bicliques,
+        engine=facts.engine,
+        device=facts.device,
+        seconds=tuple(seconds for seconds, _ in results),
+        read_seconds=read_seconds,
+        peak_memory_bytes=peak_memory_bytes(),
+    )
+
+
+def measure_write(
+    path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto", spend_seconds: float = math.inf
+) -> WriteTimes:
+    """Publish every maximal biclique of one graph from this process, several times; parameters as `measure_count`."""
+    from pipeline.manifest import Manifest
+    from pipeline.run import run
+
+    def once(source: Any = None) -> tuple[float, Manifest]:
+        with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
+            config = _config(path, threads, engine, {"directory": directory, "report": False})
+            began = time.perf_counter()
+            manifest = run(config, source).manifest
+            seconds = time.perf_counter() - began
+        return seconds - manifest.seconds["read"] - manifest.seconds["graph"], manifest
+
+    once(_warm_up_edges())
+    results = _repeated(once, repeats, spend_seconds)
+    last = results[-1][1]
+    return WriteTimes(
         graph=Path(path).stem,
         n_edges=last.input.n_edges,
         n_bicliques=last.counts.bicliques,
         engine=last.engine,
         device=last.device,
-        count_seconds=min(result.seconds["enumerate"] for result in counts),
-        write_seconds=min(
-            sum(result.manifest.seconds.get(step, 0.0) for step in ("enumerate", "write", "tables"))
-            for result in writes
-        ),
-        count_memory_bytes=count_memory,
-        write_memory_bytes=last.peak_memory_bytes,
+        seconds=tuple(seconds for seconds, _ in results),
+        steps=last.seconds,
+        peak_memory_bytes=last.peak_memory_bytes,
         written_bytes=sum(entry.bytes for entry in last.files),
     )
 
@@ -112,12 +280,71 @@ def sample_graph(directory: str | Path) -> Path:
     return path
 
 
-def _main(path: str, threads: str = "0", repeats: str = "1", engine: str = "auto") -> None:
+def _config(path: str | Path, threads: int, engine: str, output: Mapping[str, Any] | None = None) -> Config:
+    return Config.from_mapping(
+        {
+            "input": {"path": str(path)},
+            "execution": {"threads": threads, "engine": engine},
+            "output": dict(output or {}),
+        }
+    )
+
+
+def _warm_up_edges() -> tuple[np.ndarray, np.ndarray]:
+    """A small graph that goes through every part of an engine: compiling, or loading what was compiled before.
+
+    It has a vertex of more than 64 neighbours, so that the part for large neighbourhoods takes part.
+    """
+    rng = np.random.default_rng(7)
+    left, right = rng.integers(0, 120, 600), rng.integers(0, 40, 600)
+    return np.concatenate([left, np.arange(120)]), np.concatenate([right, np.zeros(120, np.int64)])
+
+
+def _repeated(once: Callable[[], _T], repeats: int, spend_seconds: float) -> list[_T]:
+    began = time.perf_counter()
+    results = [once()]
+    while len(results) < repeats and time.perf_counter() - began < spend_seconds:
+        results.append(once())
+    return results
+
+
+def _in_fresh_process(
+    what: str,
+    path: str | Path,
+    threads: int,
+    repeats: int,
+    engine: str,
+    spend_seconds: float,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    arguments = [what, str(path), str(threads), str(repeats), engine, str(spend_seconds)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.bench", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    if done.returncode != 0:
+        message = (done.stderr.strip().splitlines() or [f"{path}: the measurement ended with {done.returncode}"])[-1]
+        raise _BY_EXIT_CODE.get(done.returncode, PipelineError)(message)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_seconds: str) -> None:
+    means = path, int(threads), int(repeats), engine
+    found: CountTimes | WriteTimes | Measurement
     try:
-        print(json.dumps(asdict(measure(path, int(threads), int(repeats), engine))))
+        if what == "both":
+            found = measure(*means)
+        elif what == "count":
+            found = measure_count(*means, float(spend_seconds))
+        else:
+            found = measure_write(*means, float(spend_seconds))
     except StageError as error:
         print(error, file=sys.stderr)
         sys.exit(exit_code(error))
+    print(json.dumps(asdict(found)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Times beside the published programs': ``make bench``; see README.md."""

@@ -1,0 +1,140 @@
+"""One graph's row of the table: what was measured, and what follows from it."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benchmarks.graphs import BenchGraph, find_graph
+from pipeline.bench import CountTimes, WriteTimes, bench_count, bench_write
+
+__all__ = ["Row", "Settings", "compiled_afresh", "measure_graph"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a graph is measured.
+
+    Attributes
+    ----------
+    threads : tuple of int
+        Counting is measured with each; writing with the first.
+    repeats, write_repeats : int
+        Of which the median counts; without `write_repeats` nothing is written.
+    spend_seconds : float
+        No further repeat of one measurement is begun after so long.
+    """
+
+    threads: tuple[int, ...] = (1, 2)
+    repeats: int = 5
+    write_repeats: int = 3
+    spend_seconds: float = 180.0
+    engine: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One graph.
+
+    Attributes
+    ----------
+    known : BenchGraph or None
+        None for a file that is not of the list.
+    counts : dict
+        By number of threads.
+    write : WriteTimes or None
+        With the first number of threads.
+    """
+
+    name: str
+    known: BenchGraph | None
+    counts: dict[int, CountTimes]
+    write: WriteTimes | None
+
+    @property
+    def n_bicliques(self) -> int:
+        """As counted first."""
+        return next(iter(self.counts.values())).n_bicliques
+
+    @property
+    def wrong(self) -> str | None:
+        """What contradicts the known number, or another measurement of the same graph; None when all agree."""
+        found = {times.n_bicliques for times in (*self.counts.values(), *([self.write] if self.write else []))}
+        expected = self.known.expected if self.known else None
+        if len(found) > 1:
+            return f"{self.name}: counts differ: {sorted(found)}"
+        if expected is not None and found != {expected}:
+            return f"{self.name}: counted {found.pop():,} maximal bicliques; expected {expected:,}"
+        return None
+
+    def count_seconds(self, threads: int) -> float | None:
+        """Median; None where it was not measured."""
+        return statistics.median(self.counts[threads].seconds) if threads in self.counts else None
+
+    @property
+    def first_count_seconds(self) -> float:
+        """With the first number of threads, as `write_seconds`."""
+        return statistics.median(next(iter(self.counts.values())).seconds)
+
+    @property
+    def write_seconds(self) -> float | None:
+        """Median; None where nothing was written."""
+        return statistics.median(self.write.seconds) if self.write else None
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """Of the process that needed most."""
+        return max(times.peak_memory_bytes for times in (*self.counts.values(), *([self.write] if self.write else [])))
+
+    @property
+    def fewest_repeats(self) -> int:
+        """Of the measurements of counting."""
+        return min(len(times.seconds) for times in self.counts.values())
+
+    def speed_up(self, threads: int) -> float | None:
+        """How many times faster than one thread; None where either was not measured."""
+        one, many = self.count_seconds(1), self.count_seconds(threads)
+        return one / many if one is not None and many is not None else None
+
+
+def measure_graph(
+    name: str,
+    settings: Settings,
+    environment: Mapping[str, str],
+    say: Callable[[str], None] = lambda text: None,  # noqa: ARG005 - says nothing
+) -> Row:
+    """Measure one graph, every figure in a process of its own.
+
+    Raises
+    ------
+    StageError
+        The graph is not there, or cannot be measured.
+    """
+    path, known = find_graph(name)
+    counts = {}
+    for threads in settings.threads:
+        say(f"{name}: counting, threads: {threads}")
+        counts[threads] = bench_count(
+            path, threads, settings.repeats, settings.engine, settings.spend_seconds, environment
+        )
+    write = None
+    if settings.write_repeats:
+        say(f"{name}: writing, threads: {settings.threads[0]}")
+        write = bench_write(
+            path, settings.threads[0], settings.write_repeats, settings.engine, settings.spend_seconds, environment
+        )
+    return Row(known.name if known else path.stem, known, counts, write)
+
+
+@contextmanager
+def compiled_afresh() -> Iterator[dict[str, str]]:
+    """Environment for measuring processes in which all code is compiled anew, once, and then shared by them.
+
+    Numba's cache knows a function's own file, not those of the functions it calls: after an edit it may hand out code
+    of before.
+    """
+    with tempfile.TemporaryDirectory(prefix="mbe-bench-numba-") as directory:
+        yield {"NUMBA_CACHE_DIR": directory}
