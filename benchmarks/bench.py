@@ -120,7 +120,8 @@ def _measured(names: Sequence[str], settings: Settings) -> tuple[list[Row], dict
     meter = machine.IdlenessMeter()
     _say("calibrating")
     before = machine.calibrate(settings.threads)
-    with compiled_afresh() as environment:
+    _say("compiling")
+    with compiled_afresh(settings) as environment:
         rows = [measure_graph(name, settings, environment, _say) for name in names]
     _say("calibrating again")
     after = machine.calibrate(settings.threads)

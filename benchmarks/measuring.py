@@ -7,6 +7,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from benchmarks.graphs import BenchGraph, find_graph
 from pipeline.bench import CountTimes, WriteTimes, bench_count, bench_write
@@ -55,6 +58,11 @@ class Row:
     write: WriteTimes | None
 
     @property
+    def _measurements(self) -> list[CountTimes | WriteTimes]:
+        counted: list[CountTimes | WriteTimes] = list(self.counts.values())
+        return counted if self.write is None else [*counted, self.write]
+
+    @property
     def n_bicliques(self) -> int:
         """As counted first."""
         return next(iter(self.counts.values())).n_bicliques
@@ -62,7 +70,7 @@ class Row:
     @property
     def wrong(self) -> str | None:
         """What contradicts the known number, or another measurement of the same graph; None when all agree."""
-        found = {times.n_bicliques for times in (*self.counts.values(), *([self.write] if self.write else []))}
+        found = {times.n_bicliques for times in self._measurements}
         expected = self.known.expected if self.known else None
         if len(found) > 1:
             return f"{self.name}: counts differ: {sorted(found)}"
@@ -87,7 +95,7 @@ class Row:
     @property
     def peak_memory_bytes(self) -> int:
         """Of the process that needed most."""
-        return max(times.peak_memory_bytes for times in (*self.counts.values(), *([self.write] if self.write else [])))
+        return max(times.peak_memory_bytes for times in self._measurements)
 
     @property
     def fewest_repeats(self) -> int:
@@ -130,11 +138,25 @@ def measure_graph(
 
 
 @contextmanager
-def compiled_afresh() -> Iterator[dict[str, str]]:
-    """Environment for measuring processes in which all code is compiled anew, once, and then shared by them.
+def compiled_afresh(settings: Settings, switches: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
+    """Environment for measuring processes that all load the same code, compiled anew here and now.
 
     Numba's cache knows a function's own file, not those of the functions it calls: after an edit it may hand out code
-    of before.
+    of before. And a process that compiles needs more memory than one that loads.
+
+    Parameters
+    ----------
+    settings : Settings
+        Which engine, and whether writing is measured.
+    switches : mapping, optional
+        Further variables of the environment, in force while compiling too.
     """
-    with tempfile.TemporaryDirectory(prefix="mbe-bench-numba-") as directory:
-        yield {"NUMBA_CACHE_DIR": directory}
+    with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:
+        environment = {**(switches or {}), "NUMBA_CACHE_DIR": directory}
+        # Any graph will do: a measuring process warms up on one of its own that goes through all of the engine.
+        sample = Path(directory) / "sample.npz"
+        np.savez(sample, u=[0, 0, 1], v=[0, 1, 1])
+        bench_count(sample, 1, 1, settings.engine, environment=environment)
+        if settings.write_repeats:
+            bench_write(sample, 1, 1, settings.engine, environment=environment)
+        yield environment
