@@ -18,7 +18,7 @@ if __name__ == "__main__" and not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import machine
-from benchmarks.graphs import GRAPHS, data_directory
+from benchmarks.graphs import GRAPHS, data_directory, find_graph
 from benchmarks.measuring import Row, Settings, compiled_afresh, measure_graph
 from benchmarks.peers import AT_MOST_SECONDS
 from benchmarks.table import results_table, row_values, target_table
@@ -96,6 +96,8 @@ def _settings(options: argparse.Namespace) -> Settings:
 def _chosen(options: argparse.Namespace) -> list[str]:
     """The graphs asked for; without any, the usual ones that are there, and those that are not are named."""
     if options.graphs:
+        for name in options.graphs:
+            find_graph(name)
         return list(options.graphs)
     directory = data_directory()
     usual = [graph for graph in GRAPHS if graph.measured]

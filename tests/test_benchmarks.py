@@ -1,0 +1,289 @@
+"""The benchmark harness on tiny graphs: right counts, whole tables, honest refusals. No test looks at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import bench, machine, scaling
+from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
+from benchmarks.measuring import Row
+from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
+from benchmarks.scaling_chart import Point, scaling_svg
+from benchmarks.table import markdown_table, results_table
+from benchmarks.targets import geometric_mean, ratio_to_best, targets
+from pipeline.bench import CountTimes, WriteTimes
+from pipeline.errors import InputError
+
+# Davis, Gardner and Gardner 1941, as 18 women's events.
+DAVIS = (
+    "1 2 3 4 5 6 8 9",
+    "1 2 3 5 6 7 8",
+    "2 3 4 5 6 7 8 9",
+    "1 3 4 5 6 7 8",
+    "3 4 5 7",
+    "3 5 6 8",
+    "5 6 7 8",
+    "6 8 9",
+    "5 7 8 9",
+    "7 8 9 12",
+    "8 9 10 12",
+    "8 9 10 12 13 14",
+    "7 8 9 10 12 13 14",
+    "6 7 9 10 11 12 13 14",
+    "7 8 10 11 12",
+    "8 9",
+    "9 11",
+    "9 11",
+)
+
+
+@pytest.fixture
+def graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of graphs that holds southern_women alone."""
+    pairs = [(woman, int(event) - 1) for woman, events in enumerate(DAVIS) for event in events.split()]
+    u, v = np.array(pairs, np.int32).T
+    directory = tmp_path / "graphs"
+    directory.mkdir()
+    np.savez(directory / "southern_women.npz", u=u, v=v)
+    monkeypatch.setenv("MBE_DATA", str(directory))
+    return directory
+
+
+@pytest.fixture
+def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = machine.calibrate
+    monkeypatch.setattr(machine, "calibrate", lambda threads=(1,): whole(threads, steps=1 << 12))
+
+
+def row(name: str, one: float, two: float | None = None, write: float | None = None, memory: int = 10**8) -> Row:
+    """A row with invented times."""
+    known = BY_NAME[name]
+    facts = (name, known.n_edges, known.n_bicliques or 0, "cpu", "somewhere")
+    counts = {n: CountTimes(*facts, (t,) * 5, 0.1, 10**8) for n, t in ((1, one), (2, two)) if t is not None}
+    written = None if write is None else WriteTimes(*facts, (write,), {}, memory, 1)
+    return Row(name, known, counts, written)
+
+
+@pytest.mark.usefixtures("quick_calibration")
+def test_one_command_prints_the_table(graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "mine.csv"
+    other.write_text("left,right\na,x\na,y\nb,y\n")
+    figures = tmp_path / "figures.json"
+    asked = [
+        "--graphs",
+        "southern_women",
+        str(other),
+        "--engine",
+        "reference",
+        "--repeats",
+        "3",
+        "--json",
+        str(figures),
+    ]
+    assert bench.main([*asked, "--write-repeats", "1"]) == 0
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if line.startswith("| ")]
+    assert [line.split("|")[1].strip() for line in lines[2:4]] == ["southern_women", "mine"]
+    assert [line.split("|")[2].strip() for line in lines[2:4]] == ["63", "2"]
+    for word in ("calibration", "idle ", "load ", "commit", "numba", "python", "median of 3"):
+        assert word in out
+    values = json.loads(figures.read_text())
+    first = values["graphs"][0]
+    assert set(first["count"]) == {"1", "2"}
+    assert len(first["count"]["1"]["seconds"]) == 3
+    assert len(first["write"]["seconds"]) == 1
+    assert first["write"]["n_bicliques"] == 63
+    assert first["write"]["written_bytes"] > 1000
+    assert first["write_seconds"] > 0
+    assert set(values["calibration"]["before"]["each_of_threads"]) == {"2"}
+    assert graphs.is_dir()
+
+
+@pytest.mark.usefixtures("quick_calibration", "graphs")
+def test_a_wrong_count_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = BY_NAME["southern_women"].__class__("southern_women", 18, 14, 89, 64, "agreed", "", "")
+    monkeypatch.setitem(BY_NAME, "southern_women", wrong)
+    asked = ["--graphs", "southern_women", "--engine", "reference", "--threads", "1", "--repeats", "1"]
+    assert bench.main([*asked, "--write-repeats", "0"]) == 1
+    printed = capsys.readouterr()
+    assert "63 WRONG" in printed.out
+    assert "counted 63 maximal bicliques; expected 64" in printed.err
+
+
+def test_missing_graphs_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MBE_DATA", str(tmp_path))
+    assert bench.main([]) == 2
+    assert "youtube.npz" in capsys.readouterr().err
+    assert bench.main(["--graphs", "youtube"]) == 2
+    assert "KONECT: youtube-groupmemberships" in capsys.readouterr().err
+    assert bench.main(["--graphs", "no such graph"]) == 2
+    assert "neither a graph of the list nor a file" in capsys.readouterr().err
+
+
+def test_graphs_are_made_from_their_source(graphs: Path, tmp_path: Path) -> None:
+    # Columns in the other order, one edge twice, and a format of its own.
+    konect = tmp_path / "out.davis"
+    pairs = [f"{event} {woman + 1}" for woman, events in enumerate(DAVIS) for event in events.split()]
+    konect.write_text("\n".join(["% bip unweighted", *pairs, pairs[0]]) + "\n")
+    made = convert("southern_women", konect, tmp_path / "made")
+    with np.load(made) as found, np.load(graphs / "southern_women.npz") as expected:
+        assert set(zip(found["u"], found["v"], strict=True)) == set(zip(expected["u"], expected["v"], strict=True))
+        assert len(found["u"]) == 89
+    with pytest.raises(InputError, match="14 x 18, 89 distinct edges; expected 25 x 15, 95"):
+        convert("club_membership", konect, tmp_path / "made")
+    assert find_graph("southern_women", tmp_path / "made")[0] == made
+
+
+def test_figures_belong_to_graphs() -> None:
+    assert len(BY_NAME) == len(GRAPHS)
+    assert {figure.graph for figure in PEERS} <= set(BY_NAME)
+    assert set(AT_MOST_SECONDS) <= {graph.name for graph in GRAPHS if graph.measured}
+    for name, most in AT_MOST_SECONDS.items():
+        best = best_single_thread(name)
+        assert best is not None
+        assert most < best.seconds
+
+
+def test_best_programs() -> None:
+    best = best_single_thread("github_half")
+    assert best is not None
+    assert (best.program, best.seconds) == ("MBET", 1.54)
+    assert best_single_thread("bookcrossing") is None
+    parallel = best_cpu("bookcrossing")
+    assert parallel is not None
+    assert (parallel.program, parallel.threads, parallel.seconds) == ("ParAdaMBE", 16, 37.0)
+
+
+def test_targets() -> None:
+    rows = [row("youtube", 1.115, 0.5, 2.0), row("EuAll", 17.5, 10.0, 40.0), row("mushroom", 0.18, 0.18)]
+    verdicts = {target.what: target.met for target in targets(rows)}
+    assert verdicts == {
+        "youtube: counted on one thread": False,
+        "youtube: two threads over one": True,
+        "youtube: written over counted": True,
+        "EuAll: counted on one thread": False,
+        "EuAll: two threads over one": False,
+        "EuAll: written over counted": False,
+        "mushroom: counted on one thread": True,
+        "time over the best program's, geometric mean of 3 of 9 graphs": False,
+        "the same, worst of 3 of 9 graphs": True,
+    }
+    assert ratio_to_best(rows[0]) == pytest.approx(0.5)
+    assert geometric_mean([0.5, 1.0, 0.5]) == pytest.approx(0.63, abs=0.001)
+    small, large = (targets([row("bookcrossing", 30.0, None, 60.0, memory)]) for memory in (2 * 10**9, 2 * 10**9 + 1))
+    assert [target.met for target in (*small, *large)] == [True, False]
+
+
+def test_table_holds_every_comparison() -> None:
+    table = results_table([row("youtube", 1.0, 0.5, 1.5), row("bookcrossing", 30.0)])
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    youtube = dict(zip(cells[0], cells[2], strict=True))
+    assert youtube["bicliques"] == "1,826,587"
+    assert youtube["speed-up, 2"] == "2.00"
+    assert youtube["write / count"] == "1.50"
+    assert youtube["best program, 1 thread"] == "2.23 s AdaMBE"
+    assert youtube["ours / best"] == "0.45"
+    assert youtube["met"] == "yes"
+    bookcrossing = dict(zip(cells[0], cells[3], strict=True))
+    assert bookcrossing["best program, 1 thread"] == "(37 s ParAdaMBE, 16 threads)"
+    assert bookcrossing["ours / best"] == bookcrossing["write, 1 thread"] == "-"
+
+
+def test_markdown_table_is_aligned() -> None:
+    table = markdown_table(["a", "number"], [["long name", "1"], ["b", "22"]], right_from=1)
+    assert table.splitlines() == [
+        "| a         | number |",
+        "| --------- | -----: |",
+        "| long name |      1 |",
+        "| b         |     22 |",
+    ]
+
+
+def test_the_calibration_loop_does_the_same_work_everywhere() -> None:
+    # It checks its result itself, here at its full length.
+    found = machine.calibrate()
+    assert found.one_thread > 0
+    assert found.each_of_threads == {}
+
+
+def test_another_result_of_the_calibration_loop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_STEPS", 1000)
+    with pytest.raises(RuntimeError, match="calibration loop"):
+        machine.calibrate(steps=1000)
+
+
+def test_idleness_names_its_doubts() -> None:
+    quick, slow = machine.Calibration(0.5, {}), machine.Calibration(0.6, {})
+    alone = machine.Idleness((0.0, 0.0, 0.0), (1.0, 0.5, 0.2), 0.01, 0.0)
+    shared = machine.Idleness(None, None, 0.437, 0.2)
+    assert machine.why_not_idle(alone, quick, quick) == []
+    assert machine.why_not_idle(machine.Idleness(None, None, None, None), quick, quick) == []
+    assert machine.why_not_idle(shared, quick, slow) == [
+        "other processes took 43.7% of the processor",
+        "other virtual machines took 20.0% of the processor",
+        "the calibration loop took 20% longer at one end of the benchmark than at the other",
+    ]
+
+
+def test_scaling_measures_and_draws(
+    graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "calibrate", lambda: machine.Calibration(0.5, {}))
+    files = ["--json", str(tmp_path / "figures" / "s.json"), "--image", str(tmp_path / "images" / "s.svg")]
+    asked = ["--graphs", "southern_women", "--sampled", "southern_women", "--repeats", "1", "--engine", "reference"]
+    assert scaling.main([*asked, *files]) == 0
+    figures = json.loads((tmp_path / "figures" / "s.json").read_text())
+    assert [(entry["graph"], entry["bicliques"]) for entry in figures["graphs"]] == [("southern_women", 63)]
+    assert [(entry["percent"], entry["edges"]) for entry in figures["samples"]] == [
+        (10, 8),
+        (25, 22),
+        (50, 44),
+        (100, 89),
+    ]
+    assert figures["samples"][-1]["bicliques"] == 63
+    assert "southern_women 10 %" in capsys.readouterr().out
+    drawn = (tmp_path / "images" / "s.svg").read_text()
+    (tmp_path / "images" / "s.svg").unlink()
+    assert scaling.main(["--draw", *files]) == 0
+    assert (tmp_path / "images" / "s.svg").read_text() == drawn
+    assert graphs.is_dir()
+
+
+def test_samples_hold_the_smaller_ones(graphs: Path, tmp_path: Path) -> None:
+    found = []
+    for share in (10, 50, 100):
+        with np.load(scaling.sample_edges(graphs / "southern_women.npz", share, tmp_path)) as edges:
+            found.append(set(zip(edges["u"].tolist(), edges["v"].tolist(), strict=True)))
+    assert [len(edges) for edges in found] == [8, 44, 89]
+    assert found[0] < found[1] < found[2]
+
+
+def test_the_picture_shows_every_point() -> None:
+    graphs = [Point(63, 4e-4, "small"), Point(10**6, 0.5, "large & <odd>"), Point(10**6, 0.5, "the same place")]
+    samples = [Point(10**5, 0.1, "10 %"), Point(10**6, 9.0, "100 %")]
+    root = ET.fromstring(scaling_svg(graphs, samples, "large", "a note"))
+    space = "{http://www.w3.org/2000/svg}"
+    titles = [title.text for title in root.iter(f"{space}title")]
+    assert sum("maximal bicliques," in (title or "") for title in titles) == 3
+    assert sum("edges," in (title or "") for title in titles) == 2
+    circles = list(root.iter(f"{space}circle"))
+    assert len(circles) == 5
+    assert all(0 <= float(circle.attrib["cx"]) <= 560 for circle in circles)
+    names = [text.text for text in root.iter(f"{space}text") if text.attrib.get("class") == "name"]
+    assert "large & <odd>" in names
+
+
+def test_the_readme_names_real_options() -> None:
+    readme = (Path(bench.__file__).parent / "README.md").read_text()
+    named = set(re.findall(r"`(--[a-z-]+)", readme))
+    help_text = bench._parser().format_help()
+    assert named
+    assert all(option in help_text for option in named)
