@@ -1,0 +1,130 @@
+"""What the documents for users show is true: their commands and snippets run, and print what stands below them.
+
+In order and in one directory, so that later blocks use what earlier ones made: ``bash`` blocks in a shell, ``python``
+blocks in an interpreter of their own. A ``text`` block right behind one is its output, ``...`` standing for anything.
+``console`` blocks are not run (they install, serve or take minutes); their make targets have to exist.
+"""
+
+from __future__ import annotations
+
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from examples.demo.__main__ import southern_women
+from examples.demo.groups import group_table, telling_groups
+from mbe_stage import engine_names
+
+ROOT = Path(__file__).parent.parent
+RUNNABLE = ["README.md", "docs/library.md"]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs", "docs/decisions")
+    for path in (ROOT / folder).glob("*.md")
+)
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#]+)?(?:#([^)]+))?\)|src=\"([^\"]+)\"")
+_COMMANDS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block, and the output that the document shows for it."""
+
+    language: str
+    code: str
+    output: str | None
+    line: int
+
+
+def blocks(document: str) -> list[Block]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [Block(m[1], m[2], m[3], text.count("\n", 0, m.start()) + 1) for m in _FENCE.finditer(text)]
+
+
+def run_block(block: Block, directory: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        [*_COMMANDS[block.language], block.code],
+        cwd=directory,
+        # So that a checkout which is not installed works too.
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("document", RUNNABLE)
+def test_blocks_run_and_print_what_is_shown(document: str, tmp_path: Path) -> None:
+    runnable = [block for block in blocks(document) if block.language in _COMMANDS]
+    assert runnable
+    for block in runnable:
+        done = run_block(block, tmp_path)
+        assert done.returncode == 0, f"{document}, line {block.line}: exit code {done.returncode}\n{done.stderr}"
+        if block.output is not None:
+            matches = doctest.OutputChecker().check_output(block.output, done.stdout, doctest.ELLIPSIS)
+            assert matches, f"{document}, line {block.line}: printed\n{done.stdout}"
+
+
+def test_the_result_shown_is_that_of_the_demo(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    run = southern_women(tmp_path)
+    shown = next(block.code for block in blocks("README.md") if block.code.startswith("Southern Women"))
+    headline, heading, *table = shown.splitlines()
+    facts, counts = run.manifest.input, run.manifest.counts
+    assert headline.startswith(
+        f"Southern Women: {facts.n_left} women × {facts.n_right} events, {facts.n_edges} edges, "
+        f"{counts.bicliques} maximal bicliques in "
+    )
+    printed = io.StringIO()
+    console = Console(file=printed, width=80, color_system=None)
+    console.print(group_table(heading, "women", "events", telling_groups(run.run_dir, 5, 3)))
+    assert [line.rstrip() for line in printed.getvalue().splitlines()] == [heading, *table]
+
+
+def test_make_targets_shown_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    shown = {
+        target
+        for document in DOCUMENTS
+        for target in re.findall(r"(?:\$ |`)make ([\w-]+)", (ROOT / document).read_text(encoding="utf-8"))
+    }
+    assert {"run", "test"} <= shown
+    assert shown <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for target, anchor, image in _LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
+        name = target or image
+        if name.startswith(("http:", "https:")):
+            continue
+        path = (ROOT / document).parent / name if name else ROOT / document
+        assert path.exists(), f"{document}: {name} is not there"
+        if anchor:
+            assert anchor in anchors(path), f"{document}: {name}#{anchor} is not there"
+
+
+def test_the_tiers_are_those_of_this_version() -> None:
+    tiers = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Tiers")[2].partition("\n## ")[0]
+    for engine in engine_names("bicliques"):
+        assert f"`{engine}`" in tiers, f"README.md: engine {engine} is missing under Tiers"
+    assert ("no engine yet" in tiers) == ("cuda" not in engine_names("bicliques"))
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
