@@ -107,6 +107,14 @@ class Row:
         one, many = self.count_seconds(1), self.count_seconds(threads)
         return one / many if one is not None and many is not None else None
 
+    def busy_ratio(self, threads: int) -> float | None:
+        """Processor time over wall time and threads, median; None where it was not measured."""
+        times = self.counts.get(threads)
+        if times is None:
+            return None
+        pairs = zip(times.cpu_seconds, times.seconds, strict=True)
+        return statistics.median(cpu / (wall * threads) for cpu, wall in pairs)
+
 
 def measure_graph(
     name: str,

@@ -71,6 +71,7 @@ def row_values(row: Row) -> dict[str, Any]:
         "wrong": row.wrong,
         "count_seconds": {str(n): row.count_seconds(n) for n in row.counts},
         "speed_up": {str(n): row.speed_up(n) for n in row.counts if n != 1},
+        "busy_ratio": {str(n): row.busy_ratio(n) for n in row.counts if n},
         "write_seconds": row.write_seconds,
         "peak_memory_bytes": row.peak_memory_bytes,
         "best_single_thread": None if best is None else asdict(best),

@@ -13,6 +13,8 @@ __all__ = ["Target", "geometric_mean", "ratio_to_best", "targets"]
 
 _LONG_SECONDS = 1.0
 _LEAST_SPEED_UP = 1.8
+_LEAST_BUSY_RATIO = 0.95
+_BUSY_GRAPHS = ("youtube", "EuAll")
 _MOST_WRITE_RATIO = 2.0
 _WRITE_RATIO_GRAPHS = ("youtube", "EuAll")
 _MOST_MEMORY_BYTES = 2 * 10**9
@@ -45,7 +47,7 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     """Every demand that these rows can answer."""
     found: list[Target] = []
     for row in rows:
-        found += [*_count_time(row), *_speed_up(row), *_write_ratio(row), *_memory(row)]
+        found += [*_count_time(row), *_speed_up(row), *_busy(row), *_write_ratio(row), *_memory(row)]
     ratios = [ratio for row in rows if row.name in AT_MOST_SECONDS and (ratio := ratio_to_best(row)) is not None]
     if ratios:
         mean, worst = geometric_mean(ratios), max(ratios)
@@ -68,8 +70,14 @@ def _speed_up(row: Row) -> list[Target]:
     one, speed_up = row.count_seconds(1), row.speed_up(2)
     if one is None or speed_up is None or one <= _LONG_SECONDS:
         return []
-    met = speed_up >= _LEAST_SPEED_UP
-    return [Target(f"{row.name}: two threads over one", f"at least {_LEAST_SPEED_UP}", f"{speed_up:.2f}", met)]
+    return [_least(f"{row.name}: speed-up by two threads", _LEAST_SPEED_UP, speed_up)]
+
+
+def _busy(row: Row) -> list[Target]:
+    busy = row.busy_ratio(2)
+    if busy is None or row.name not in _BUSY_GRAPHS:
+        return []
+    return [_least(f"{row.name}: two threads busy, share of their time", _LEAST_BUSY_RATIO, busy)]
 
 
 def _write_ratio(row: Row) -> list[Target]:
@@ -84,6 +92,10 @@ def _memory(row: Row) -> list[Target]:
         return []
     peak = row.write.peak_memory_bytes / 1e9
     return [_most(f"{row.name}: written in full, resident", _MOST_MEMORY_BYTES / 1e9, peak, "{:.2f} GB")]
+
+
+def _least(what: str, least: float, found: float) -> Target:
+    return Target(what, f"at least {least}", f"{found:.2f}", found >= least)
 
 
 def _most(what: str, most: float, found: float, form: str) -> Target:

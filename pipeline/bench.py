@@ -49,6 +49,8 @@ class CountTimes:
     ----------
     seconds : tuple of float
         From the graph in memory to the count, one figure a repeat, in the order they were run.
+    cpu_seconds : tuple of float
+        Processor time of all threads in each repeat: over `seconds` times threads, how busy they were.
     read_seconds : float
         Before that, once: reading the edges and building the graph.
     peak_memory_bytes : int
@@ -61,6 +63,7 @@ class CountTimes:
     engine: str
     device: str
     seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
     read_seconds: float
     peak_memory_bytes: int
 
@@ -156,7 +159,9 @@ def bench_count(
         The measurement failed; the message is the process's own.
     """
     found = _in_fresh_process("count", path, threads, repeats, engine, spend_seconds, environment or {})
-    return CountTimes(**{**found, "seconds": tuple(found["seconds"])})
+    return CountTimes(
+        **{**found, "seconds": tuple(found["seconds"]), "cpu_seconds": tuple(found["cpu_seconds"])},
+    )
 
 
 def bench_write(
@@ -220,20 +225,21 @@ def measure_count(
     graph = edges.graph()
     read_seconds = time.perf_counter() - start
 
-    def once() -> tuple[float, RunFacts]:
-        began = time.perf_counter()
+    def once() -> tuple[float, float, RunFacts]:
+        began, cpu_began = time.perf_counter(), time.process_time()
         facts = enumerate_into(CountSink(), graph, None, config.execution.to_execution(), engine)
-        return time.perf_counter() - began, facts
+        return time.perf_counter() - began, time.process_time() - cpu_began, facts
 
     results = _repeated(once, repeats, spend_seconds)
-    facts = results[-1][1]
+    facts = results[-1][-1]
     return CountTimes(
         graph=Path(path).stem,
         n_edges=edges.facts.n_edges,
         n_bicliques=facts.n_bicliques,
         engine=facts.engine,
         device=facts.device,
-        seconds=tuple(seconds for seconds, _ in results),
+        seconds=tuple(seconds for seconds, _, _ in results),
+        cpu_seconds=tuple(cpu_seconds for _, cpu_seconds, _ in results),
         read_seconds=read_seconds,
         peak_memory_bytes=peak_memory_bytes(),
     )
