@@ -14,7 +14,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cpu.crew import Crew, Task
 from mbe_stage.bicliques.cpu.hand import Hand, Plan
-from mbe_stage.bicliques.cpu.layout import Graph
+from mbe_stage.bicliques.cpu.layout import sparse_parts
 from mbe_stage.bicliques.cpu.worker import FirstSizes
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
@@ -73,7 +73,9 @@ def run(
     reduced = rows_by_degree(reduced)
     n_threads = execution.worker_count
     plan = Plan(
-        graph=_as_tree_graph(reduced.graph),
+        graph=_as_sparse_node(reduced.graph),
+        n_rows=reduced.graph.n_right,
+        n_columns=reduced.graph.n_left,
         column_groups=reduced.left_groups,
         row_groups=reduced.right_groups,
         rows_are_left=rows_are_left,
@@ -87,19 +89,24 @@ def run(
     yield _finished(detail)
 
 
-def _as_tree_graph(graph: BipartiteCSR) -> Graph:
-    if graph.n_edges >= 2**31:
+def _as_sparse_node(graph: BipartiteCSR) -> np.ndarray:
+    """The whole graph in the layout that the tree walk reads, rows being the right side."""
+    row_ids, row_offsets, column_offsets, row_members, column_members, end = sparse_parts(
+        graph.n_right, graph.n_left, graph.n_edges
+    )
+    if end >= 2**31:
         raise InvalidArgument(
-            f"the graph has {graph.n_edges:,} edges after reduction: the CPU engine takes fewer than {2**31:,}; "
+            f"the graph has {graph.n_edges:,} edges after reduction: the CPU engine takes about {2**30:,} at most; "
             "use minimum sizes, which remove edges before the search"
         )
-    return Graph(
-        row_offsets=graph.right_offsets.astype(np.int32),
-        row_members=np.ascontiguousarray(graph.right_members),
-        column_offsets=graph.left_offsets.astype(np.int32),
-        column_members=np.ascontiguousarray(graph.left_members),
-        identity=np.arange(max(graph.n_left, graph.n_right) + 2, dtype=np.int32),
-    )
+    node = np.empty(end, np.int32)
+    node[:row_ids] = np.arange(graph.n_left)
+    node[row_ids:row_offsets] = np.arange(graph.n_right)
+    node[row_offsets:column_offsets] = graph.right_offsets
+    node[column_offsets:row_members] = graph.left_offsets
+    node[row_members:column_members] = graph.right_members
+    node[column_members:] = graph.left_members
+    return node
 
 
 def _limits(query: BicliqueQuery) -> np.ndarray:

@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
-from mbe_stage.bicliques.cpu.family import family_of, maximal_family, positions_of
-from mbe_stage.bicliques.cpu.rows import drop_dominated, merge_equal, restrict_distinct, sort_rows
-from mbe_stage.bicliques.cpu.word_node import table_size
+from mbe_stage.bicliques.cpu.family import bit_masks, column_groups, family_of, family_of_singles, maximal_family
+from mbe_stage.bicliques.cpu.rows import (
+    drop_dominated,
+    drop_dominated_with_payload,
+    merge_equal,
+    restrict_distinct,
+    sort_rows,
+    sort_rows_with_payload,
+    table_size,
+)
 from mbe_stage.reduction import reduce_graph
 from tests.mbe_stage import graphs
 
@@ -19,6 +26,10 @@ words = st.integers(0, 2**64 - 1)
 
 def as_rows(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.uint64)
+
+
+def as_family(subsets: list[int]) -> np.uint64:
+    return np.uint64(sum(1 << subset for subset in set(subsets)))
 
 
 @given(st.integers(1, 6), st.data())
@@ -30,21 +41,49 @@ def test_a_family_holds_the_closed_sets_outside_every_excluded_row(width: int, d
     for row in candidates:
         closed |= {row & known for known in closed}
     expected = {s for s in closed if s and not any(s & ~row == 0 for row in excluded)}
-    family = maximal_family(
-        np.uint64(sum(1 << s for s in set(candidates))), np.uint64(sum(1 << s for s in set(excluded))), width
-    )
+    family = maximal_family(as_family([*candidates, 2**width - 1]), as_family(excluded))
     assert {s for s in range(64) if int(family) >> s & 1} == expected
+    without_own_row = maximal_family(as_family(candidates), as_family(excluded))
+    assert {s for s in range(64) if int(without_own_row) >> s & 1} == {
+        s for s in expected if any(s & ~row == 0 for row in candidates)
+    }
 
 
 @given(st.lists(words, max_size=70), st.sets(st.integers(0, 63), min_size=1, max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_family_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -> None:
     bits = sorted(chosen)
-    mask = np.uint64(sum(1 << bit for bit in bits))
+    left = np.uint64(sum(1 << bit for bit in bits))
+    masks = np.zeros(6, np.uint64)
+    bit_masks(left, masks)
     expected = 0
     for row in rows:
         expected |= 1 << sum((row >> bit & 1) << k for k, bit in enumerate(bits))
-    assert int(family_of(as_rows(rows), mask, positions_of(mask))) == expected
+    assert int(family_of(as_rows(rows), 0, len(rows), left, masks)) == expected
+
+
+@given(st.lists(st.integers(0, 255), max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_column_groups_are_what_rows_cannot_tell_apart(rows: list[int]) -> None:
+    patterns: dict[tuple[int, ...], int] = {}
+    for column in range(8):
+        pattern = tuple(row >> column & 1 for row in rows)
+        if any(pattern):
+            patterns[pattern] = patterns.get(pattern, 0) | 1 << column
+    masks = np.zeros(6, np.uint64)
+    fits = column_groups(as_rows(rows), 0, len(rows), masks)
+    assert fits == (len(patterns) <= 6)
+    if fits:
+        assert {int(mask) for mask in masks} - {2**64 - 1} == set(patterns.values())
+
+
+@given(st.integers(0, 255))
+def test_single_columns_forbid_only_groups_of_one(singles: int) -> None:
+    masks = np.full(6, 2**64 - 1, np.uint64)
+    groups = [1, 2, 12, 48]
+    masks[:4] = groups
+    family = int(family_of_singles(np.uint64(singles), masks))
+    assert family == sum(1 << (1 << k) for k, group in enumerate(groups) if group & singles == group and k < 2)
 
 
 @given(st.lists(st.integers(0, 40) | words, max_size=100))
@@ -52,30 +91,47 @@ def test_family_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) ->
 def test_sorting_and_merging(values: list[int]) -> None:
     rows = as_rows(values)
     payload = np.arange(rows.size, dtype=np.int32)
-    sort_rows(rows, payload)
+    sort_rows_with_payload(rows, 0, rows.size, payload, 0)
     assert rows.tolist() == sorted(values)
     assert [values[k] for k in payload] == rows.tolist()
-    assert rows[: merge_equal(rows)].tolist() == sorted(set(values))
+    alone = as_rows(values)
+    sort_rows(alone, 0, alone.size)
+    assert alone.tolist() == rows.tolist()
+    assert rows[: merge_equal(rows, 0, rows.size)].tolist() == sorted(set(values))
 
 
 @given(st.lists(st.integers(1, 255), max_size=12), st.lists(st.integers(0, 255), max_size=80), st.integers(0, 255))
 @settings(max_examples=100, deadline=None)
 def test_dominated_rows_are_dropped(values: list[int], excluded: list[int], singles: int) -> None:
-    rows = as_rows(values)
-    half = len(excluded) // 2
-    n_kept = drop_dominated(rows, as_rows(excluded[:half]), np.uint64(singles), as_rows(excluded[half:]))
+    words = as_rows([*values, *excluded])
+    n, n_all = len(values), len(values) + len(excluded)
+    half = n + len(excluded) // 2
     every_excluded = [*excluded, *(1 << bit for bit in range(8) if singles >> bit & 1)]
-    assert rows[:n_kept].tolist() == [row for row in values if not any(row & ~other == 0 for other in every_excluded)]
+    expected = [row for row in values if not any(row & ~other == 0 for other in every_excluded)]
+    with_payload, payload = words.copy(), np.arange(n, dtype=np.int32)
+    n_kept = drop_dominated(words, 0, n, n, half, np.uint64(singles), half, n_all)
+    assert words[:n_kept].tolist() == expected
+    n_kept = drop_dominated_with_payload(with_payload, 0, n, n, half, np.uint64(singles), half, n_all, payload, 0)
+    assert with_payload[:n_kept].tolist() == expected
+    assert [values[k] for k in payload[:n_kept]] == expected
 
 
 @given(st.lists(st.lists(words | st.integers(0, 31), max_size=60), min_size=1, max_size=3), words)
 @settings(max_examples=100, deadline=None)
 def test_distinct_restrictions(lists: list[list[int]], mask: int) -> None:
     n_all = sum(len(values) for values in lists)
-    kept, table = np.zeros(n_all, np.uint64), np.zeros(table_size(n_all), np.uint64)
-    n_kept, singles = 0, np.uint64(0)
+    table_at = 2 * n_all
+    table_end = table_at + table_size(n_all)
+    words = np.zeros(table_end, np.uint64)
+    words[:n_all] = as_rows([value for values in lists for value in values])
+    start, kept_end, singles = 0, n_all, np.uint64(0)
     for values in lists:
-        n_kept, singles = restrict_distinct(as_rows(values), np.uint64(mask), kept, n_kept, singles, table)
+        end = start + len(values)
+        kept_end, singles = restrict_distinct(
+            words, start, end, np.uint64(mask), n_all, kept_end, singles, table_at, table_end
+        )
+        start = end
+    kept, n_kept = words[n_all:], kept_end - n_all
     restricted = {value & mask for values in lists for value in values}
     several = {row for row in restricted if row.bit_count() > 1}
     assert set(kept[:n_kept].tolist()) == several

@@ -15,65 +15,75 @@ _U = np.uint64
 _ONE = _U(1)
 
 
-@njit(cache=True, nogil=True)
-def emit_word(left, column_ids, n_path, first_row, rows, starts, ids, worker, output):
-    """One biclique whose left side is a word over `column_ids`.
+@njit(inline="always")
+def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
+    """One biclique whose left side is a word over the columns ``ints[columns_at:]``.
 
-    Its right side is the path and, from `first_row` on, every group of `rows` that holds all of `left`; group ``g`` is
-    ``ids[starts[g]:starts[g + 1]]``.
+    Its right side is the path and what stands behind every row of ``words[rows_at:rows_end]`` that holds all of `left`:
+    the row's payload ``p`` itself, or, with groups, the ids from ``ints[groups_at + p]`` to ``ints[groups_at + p + 1]``
+    (positions behind `ids_at`).
     """
-    control = worker.control
+    control, words, ints = worker.control, worker.words, worker.ints
+    out_left, out_right = output.left, output.right
     n_left = control[at.LEFT_USED]
     n_right = control[at.RIGHT_USED]
-    if control[at.N_OUT] == output.left_sizes.size or n_left + 64 > output.left.size:
+    if control[at.N_OUT] == output.left_sizes.size or n_left + 64 > out_left.size:
         return False
-    if n_right + n_path > output.right.size:
+    if n_right + n_path + rows_end - rows_at > out_right.size:
         return False
     rest = left
     while rest != _U(0):
-        output.left[n_left] = column_ids[lowest_bit_index(rest)]
+        out_left[n_left] = ints[columns_at + lowest_bit_index(rest)]
         n_left += 1
         rest &= rest - _ONE
     for k in range(n_path):
-        output.right[n_right + k] = worker.path[k]
+        out_right[n_right + k] = worker.path[k]
     n_right += n_path
-    for g in range(first_row, rows.size):
-        if left & ~rows[g] == _U(0):
-            if n_right + starts[g + 1] - starts[g] > output.right.size:
-                return False
-            for k in range(starts[g], starts[g + 1]):
-                output.right[n_right] = ids[k]
-                n_right += 1
+    for k in range(rows_end - rows_at):
+        if left & ~words[rows_at + k] != _U(0):
+            continue
+        behind = ints[payload_at + k]
+        if groups_at == at.NO_GROUPS:
+            out_right[n_right] = behind
+            n_right += 1
+            continue
+        start, end = ints[groups_at + behind], ints[groups_at + behind + 1]
+        if n_right + end - start + rows_end - rows_at > out_right.size:
+            return False
+        for j in range(ids_at + start, ids_at + end):
+            out_right[n_right] = ints[j]
+            n_right += 1
     _commit(n_left, n_right, control, output)
     return True
 
 
 @njit(cache=True, nogil=True)
-def emit_family(family, positions, column_ids, n_path, first_row, rows, starts, ids, worker, output):
-    """All bicliques of a family of left sides; see `emit_word` for their right sides."""
+def emit_family(family, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
+    """All bicliques of a family over the groups in ``worker.masks``; see `emit_word` for their right sides."""
     while family != _U(0):
-        left = spread(_U(lowest_bit_index(family)), positions)
-        if not emit_word(left, column_ids, n_path, first_row, rows, starts, ids, worker, output):
+        left = spread(_U(lowest_bit_index(family)), worker.masks)
+        if not emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
             return False
         family &= family - _ONE
     return True
 
 
 @njit(cache=True, nogil=True)
-def emit_list(columns, column_ids, n_path, worker, output):
-    """One biclique: a list of local columns, and the path."""
+def emit_list(node, columns_at, left_at, left_end, n_path, worker, output):
+    """One biclique: the columns ``node[left_at:left_end]``, whose ids stand at ``node[columns_at:]``, and the path."""
     control = worker.control
     n_left = control[at.LEFT_USED]
     n_right = control[at.RIGHT_USED]
+    n_columns = left_end - left_at
     if control[at.N_OUT] == output.left_sizes.size:
         return False
-    if n_left + columns.size > output.left.size or n_right + n_path > output.right.size:
+    if n_left + n_columns > output.left.size or n_right + n_path > output.right.size:
         return False
-    for k in range(columns.size):
-        output.left[n_left + k] = column_ids[columns[k]]
+    for k in range(n_columns):
+        output.left[n_left + k] = node[columns_at + node[left_at + k]]
     for k in range(n_path):
         output.right[n_right + k] = worker.path[k]
-    _commit(n_left + columns.size, n_right + n_path, control, output)
+    _commit(n_left + n_columns, n_right + n_path, control, output)
     return True
 
 
@@ -81,13 +91,13 @@ def emit_list(columns, column_ids, n_path, worker, output):
 def _commit(n_left, n_right, control, output):
     """Make what was written a biclique, unless its size is not wanted."""
     left_start, right_start = control[at.LEFT_USED], control[at.RIGHT_USED]
-    if output.limits[at.ACTIVE]:
+    limits = output.limits
+    if limits[at.ACTIVE]:
         left_weight = right_weight = 0
         for k in range(left_start, n_left):
             left_weight += output.left_weights[output.left[k]]
         for k in range(right_start, n_right):
             right_weight += output.right_weights[output.right[k]]
-        limits = output.limits
         if not (
             limits[at.MIN_LEFT] <= left_weight <= limits[at.MAX_LEFT]
             and limits[at.MIN_RIGHT] <= right_weight <= limits[at.MAX_RIGHT]

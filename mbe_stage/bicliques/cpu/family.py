@@ -1,13 +1,17 @@
-"""Whole subtrees at once: at most six left vertices have only 64 subsets, and one word holds a set of subsets.
+"""Whole subtrees at once: six left vertices have only 64 subsets, and one word holds a set of subsets.
 
 A *family* is a uint64 whose bit ``s`` says whether the subset with index ``s`` (bit ``b`` of ``s``: vertex ``b``) is in
-it. For a node with left set X, |X| <= 6, whose candidates' rows form the family F (with X itself in it) and whose
-excluded rows form the family Q, the maximal bicliques of the whole subtree are the non-empty sets S that
+it. For a node whose candidates' rows form the family F and whose excluded rows form the family Q, the left sides of all
+maximal bicliques below it are the non-empty sets S that
 
-- are an intersection of members of F: every vertex outside S is missing in some member of F that holds S;
+- are an intersection of members of F: S lies in one, and every vertex outside S is missing in one that holds S;
 - lie inside no member of Q.
 
 Both are a few shifts: the down-set of a family (all subsets of its members) takes one step per vertex.
+
+Columns that the candidates cannot tell apart are in the same left sets, so the six "vertices" may be six groups of
+columns, each given by its mask: a candidate's row holds all of a group or none of it, an excluded row counts as holding
+a group only if it holds all of it.
 """
 
 from __future__ import annotations
@@ -15,12 +19,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.cpu.bits import lowest_bit_index
-
-__all__ = ["FAMILY_WIDTH", "family_of", "family_of_singles", "maximal_family", "positions_of", "spread"]
+__all__ = ["FAMILY_WIDTH", "bit_masks", "column_groups", "family_of", "family_of_singles", "maximal_family", "spread"]
 
 FAMILY_WIDTH = 6
-"""Most left vertices whose subsets fit one word."""
+"""Most groups of columns whose subsets fit one word."""
 
 _U = np.uint64
 # Subsets without vertex 0, 1, ... 5.
@@ -31,6 +33,8 @@ _WITHOUT_3 = _U(0x00FF00FF00FF00FF)
 _WITHOUT_4 = _U(0x0000FFFF0000FFFF)
 _WITHOUT_5 = _U(0x00000000FFFFFFFF)
 _ONE = _U(1)
+# Stands for a group that is not there: no restricted row has all 64 columns.
+_NO_GROUP = ~_U(0)
 
 
 @njit(inline="always")
@@ -45,101 +49,104 @@ def _down_set(family):
 
 
 @njit(cache=True, nogil=True)
-def maximal_family(candidates, excluded, width):
-    """The left sides of all maximal bicliques of the subtree, as a family.
+def maximal_family(candidates, excluded):
+    """The left sides of all maximal bicliques that contain a candidate, as a family.
 
     Parameters
     ----------
     candidates, excluded : uint64
-        Families of the rows restricted to X; the whole of X is added to `candidates`.
-    width : int
-        |X|, 1 to 6.
+        Families of rows; the node's own left set counts as a candidate where it is to be among the results.
 
     Returns
     -------
     uint64
-        A family; it holds X itself unless an excluded row does.
     """
-    size = _U(1) << _U(width)
-    candidates |= _ONE << (size - _ONE)
     closed = ~_WITHOUT_0 | _down_set(candidates & _WITHOUT_0)
     closed &= ~_WITHOUT_1 | _down_set(candidates & _WITHOUT_1)
     closed &= ~_WITHOUT_2 | _down_set(candidates & _WITHOUT_2)
     closed &= ~_WITHOUT_3 | _down_set(candidates & _WITHOUT_3)
     closed &= ~_WITHOUT_4 | _down_set(candidates & _WITHOUT_4)
     closed &= ~_WITHOUT_5 | _down_set(candidates & _WITHOUT_5)
-    # Below six vertices the indices above 2**width name no subset of X; index 0 is the empty set.
-    universe = ~_U(0) if width == 6 else (_ONE << size) - _ONE
-    return closed & universe & ~_ONE & ~_down_set(excluded)
+    return closed & _down_set(candidates) & ~_ONE & ~_down_set(excluded)
 
 
 @njit(inline="always")
-def positions_of(word):
-    """Positions of the (at most six) set bits of a word; missing ones point at a clear bit."""
-    clear = _U(lowest_bit_index(~word))
-    p0 = clear if word == _U(0) else _U(lowest_bit_index(word))
-    word &= word - _ONE
-    p1 = clear if word == _U(0) else _U(lowest_bit_index(word))
-    word &= word - _ONE
-    p2 = clear if word == _U(0) else _U(lowest_bit_index(word))
-    word &= word - _ONE
-    p3 = clear if word == _U(0) else _U(lowest_bit_index(word))
-    word &= word - _ONE
-    p4 = clear if word == _U(0) else _U(lowest_bit_index(word))
-    word &= word - _ONE
-    p5 = clear if word == _U(0) else _U(lowest_bit_index(word))
-    return p0, p1, p2, p3, p4, p5
+def bit_masks(word, masks):
+    """Fill `masks`, (6,) uint64, with the (at most six) set bits of a word, each a group of its own."""
+    for k in range(FAMILY_WIDTH):
+        lowest = word & (~word + _ONE)
+        masks[k] = lowest if word != _U(0) else _NO_GROUP
+        word ^= lowest
 
 
 @njit(cache=True, nogil=True)
-def family_of(rows, mask, positions):
-    """Family of the rows restricted to `mask`, whose bits stand at `positions` (a loop without branches: it is
-    compiled to vector instructions)."""
-    p0, p1, p2, p3, p4, p5 = positions
+def column_groups(words, start, end, masks):
+    """Fill `masks`, (6,) uint64, with the groups of columns that the rows ``words[start:end]`` cannot tell apart.
+
+    Returns
+    -------
+    bool
+        False where there are more than six. Columns in no row belong to no group.
+    """
+    n_groups = 0
+    covered = _U(0)
+    for k in range(FAMILY_WIDTH):
+        masks[k] = _NO_GROUP
+    for k in range(start, end):
+        row = words[k]
+        for g in range(n_groups):
+            inside = masks[g] & row
+            if inside != _U(0) and inside != masks[g]:
+                if n_groups == FAMILY_WIDTH:
+                    return False
+                masks[n_groups] = masks[g] ^ inside
+                masks[g] = inside
+                n_groups += 1
+        fresh = row & ~covered
+        if fresh != _U(0):
+            if n_groups == FAMILY_WIDTH:
+                return False
+            masks[n_groups] = fresh
+            n_groups += 1
+            covered |= row
+    return True
+
+
+@njit(cache=True, nogil=True)
+def family_of(words, start, end, left, masks):
+    """Family of ``words[start:end]`` restricted to `left`: the groups each row holds (no branches: vector code)."""
+    rows = words[start:end]
+    m0, m1, m2, m3, m4, m5 = masks[0], masks[1], masks[2], masks[3], masks[4], masks[5]
     family = _U(0)
     for k in range(rows.size):
-        row = rows[k] & mask
+        row = rows[k] & left
         index = (
-            ((row >> p0) & _ONE)
-            | (((row >> p1) & _ONE) << _U(1))
-            | (((row >> p2) & _ONE) << _U(2))
-            | (((row >> p3) & _ONE) << _U(3))
-            | (((row >> p4) & _ONE) << _U(4))
-            | (((row >> p5) & _ONE) << _U(5))
+            (_ONE if row & m0 == m0 else _U(0))
+            | (_U(2) if row & m1 == m1 else _U(0))
+            | (_U(4) if row & m2 == m2 else _U(0))
+            | (_U(8) if row & m3 == m3 else _U(0))
+            | (_U(16) if row & m4 == m4 else _U(0))
+            | (_U(32) if row & m5 == m5 else _U(0))
         )
         family |= _ONE << index
     return family
 
 
 @njit(inline="always")
-def family_of_singles(columns, positions):
-    """Family of the one-element sets of `columns`."""
-    p0, p1, p2, p3, p4, p5 = positions
-    return (
-        (((columns >> p0) & _ONE) << _U(1))
-        | (((columns >> p1) & _ONE) << _U(2))
-        | (((columns >> p2) & _ONE) << _U(4))
-        | (((columns >> p3) & _ONE) << _U(8))
-        | (((columns >> p4) & _ONE) << _U(16))
-        | (((columns >> p5) & _ONE) << _U(32))
-    )
+def family_of_singles(columns, masks):
+    """Family of rows of one column each, given together as a word: a group counts only if it is one of them."""
+    family = _U(0)
+    for k in range(FAMILY_WIDTH):
+        if masks[k] & columns == masks[k] and masks[k] & (masks[k] - _ONE) == _U(0):
+            family |= _ONE << (_ONE << _U(k))
+    return family
 
 
 @njit(inline="always")
-def spread(subset, positions):
-    """The word whose bits stand where the subset with this index says: the inverse of the index in `family_of`."""
-    p0, p1, p2, p3, p4, p5 = positions
+def spread(subset, masks):
+    """The columns of all groups in the subset with this index."""
     word = _U(0)
-    if subset & _U(1):
-        word |= _ONE << p0
-    if subset & _U(2):
-        word |= _ONE << p1
-    if subset & _U(4):
-        word |= _ONE << p2
-    if subset & _U(8):
-        word |= _ONE << p3
-    if subset & _U(16):
-        word |= _ONE << p4
-    if subset & _U(32):
-        word |= _ONE << p5
+    for k in range(FAMILY_WIDTH):
+        if subset >> _U(k) & _ONE:
+            word |= masks[k]
     return word

@@ -10,7 +10,7 @@ import numpy as np
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.crew import Crew, Task
 from mbe_stage.bicliques.cpu.expand import expand_blocks
-from mbe_stage.bicliques.cpu.layout import Graph, Output, Worker
+from mbe_stage.bicliques.cpu.layout import Output, Worker
 from mbe_stage.bicliques.cpu.tree import run_slice
 from mbe_stage.bicliques.cpu.worker import (
     FirstSizes,
@@ -39,7 +39,9 @@ class Plan:
 
     Attributes
     ----------
-    graph : Graph
+    graph : int32
+        The whole graph in the layout of a sparse node.
+    n_rows, n_columns : int
     column_groups, row_groups : Groups
         The user's ids behind columns and rows.
     rows_are_left : bool
@@ -52,7 +54,9 @@ class Plan:
         Entries that a worker's arenas start with.
     """
 
-    graph: Graph
+    graph: np.ndarray
+    n_rows: int
+    n_columns: int
     column_groups: Groups
     row_groups: Groups
     rows_are_left: bool
@@ -105,9 +109,9 @@ class Hand:
                 self._reserve(-nbytes(worker))
                 continue
             if own is None:
-                own = new_worker(self._plan.graph.row_offsets.size - 1, self._plan.first_sizes)
+                own = new_worker(self._plan.n_rows, self._plan.first_sizes)
                 self._reserve(nbytes(own))
-            set_task(own, task.first_row, task.end_row)
+            set_task(own, task.first_row, task.end_row, self._plan.n_rows, self._plan.n_columns)
             own = self._walk(own, task.cost)
         self._flush()
 

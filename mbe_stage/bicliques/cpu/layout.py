@@ -2,6 +2,9 @@
 
 Right vertices are *rows*, in enumeration order; left vertices are *columns*. The subtree of row ``i`` holds the maximal
 bicliques whose first row is ``i``: later rows are its candidates, earlier ones are excluded.
+
+Pieces of the arenas are passed as an array and two positions, never as slices: every slice that crosses a call costs
+Numba a pair of atomic reference counts, as much as the work on a small node.
 """
 
 from __future__ import annotations
@@ -10,21 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Graph", "Output", "Worker"]
-
-
-class Graph(NamedTuple):
-    """The reduced graph, rows in enumeration order.
-
-    ``identity`` holds ``0, 1, 2, ...``: it lets the whole graph be read as a sparse node whose local numbers are the
-    global ones, and single rows as groups of one.
-    """
-
-    row_offsets: np.ndarray
-    row_members: np.ndarray
-    column_offsets: np.ndarray
-    column_members: np.ndarray
-    identity: np.ndarray
+__all__ = ["Output", "Worker"]
 
 
 class Worker(NamedTuple):
@@ -36,7 +25,7 @@ class Worker(NamedTuple):
         The stack: one frame per open node.
     ints, words : int32, uint64
         Arenas; frames own consecutive pieces, the deepest one last.
-    path : (n_rows,) int32
+    path : (n_rows + 1,) int32
         The right members collected on the way down.
     bits : (n_rows + 1,) uint64
         Scratch, all zero between two children.
@@ -44,6 +33,8 @@ class Worker(NamedTuple):
         Scratch: which entries of `bits` or `counts` are in use.
     counts : (n_rows + 1,) int32
         Scratch, all zero between two children.
+    masks : (6,) uint64
+        Scratch: groups of columns.
     control : (CONTROL_FIELDS,) int64
     """
 
@@ -54,6 +45,7 @@ class Worker(NamedTuple):
     bits: np.ndarray
     touched: np.ndarray
     counts: np.ndarray
+    masks: np.ndarray
     control: np.ndarray
 
 
@@ -74,25 +66,39 @@ class Output(NamedTuple):
 
 # Fields of a frame.
 KIND = 0
-CURSOR = 1  # next child
-END = 2  # one past the last child of this task
-N_ROWS = 3  # sparse: all local rows; word: candidate groups
-N_EXCLUDED = 4  # word: excluded rows behind the candidates
-N_COLUMNS = 5  # sparse: local columns
-INTS = 6  # first entry in the arena of ints
-INTS_TOP = 7  # one past the last
-WORDS = 8
-WORDS_TOP = 9
-N_PATH = 10  # right members on the path, this node's included
-COLUMN_IDS = 11  # word: where the global ids of its (at most 64) columns stand in the arena of ints
-FIRST = 12  # first child of this task
-SINGLES = 13  # word: the columns that are an excluded row by themselves
+FIRST = 1  # first child of this task
+CURSOR = 2  # next child
+END = 3  # one past the last child of this task
+N_ROWS = 4  # sparse: all local rows; word: candidate rows
+N_EXCLUDED = 5  # word: excluded rows behind the candidates
+SINGLES = 6  # word: the columns that are an excluded row by themselves
+N_COLUMNS = 7  # sparse: local columns
+INTS = 8  # first entry in the arena of ints
+INTS_TOP = 9  # one past the last
+WORDS = 10
+WORDS_TOP = 11
+N_PATH = 12  # right members on the path, this node's included
+COLUMN_IDS = 13  # word: where the ids of its (at most 64) columns stand in the arena of ints
 FRAME_FIELDS = 14
 
-# Kinds of nodes.
+# Kinds of nodes. The whole graph is a sparse node in an array of its own.
 WHOLE_GRAPH = 0
 SPARSE = 1
 WORD = 2
+
+# A sparse node is, one behind the other: column ids, row ids (excluded rows first), row offsets, column offsets,
+# row members, column members; offsets count from 0.
+
+
+def sparse_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int, int, int, int, int]:
+    """Where row ids, row offsets, column offsets, row members, column members and the end of a sparse node stand."""
+    row_ids = n_columns
+    row_offsets = row_ids + n_rows
+    column_offsets = row_offsets + n_rows + 1
+    row_members = column_offsets + n_columns + 1
+    column_members = row_members + n_edges
+    return row_ids, row_offsets, column_offsets, row_members, column_members, column_members + n_edges
+
 
 # Fields of the control array.
 DEPTH = 0  # index of the deepest frame; -1 when the task is done
@@ -106,6 +112,9 @@ CONTROL_FIELDS = 7
 
 # Limits.
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
+
+# The payload of a row is the right vertex itself, not a group of them.
+NO_GROUPS = -1
 
 # What a slice ends with.
 OK = 0

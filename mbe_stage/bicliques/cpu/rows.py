@@ -2,6 +2,8 @@
 
 A row that is a subset of another is also the smaller number, so ascending order puts no row behind one it lies in:
 no child can then be dominated by an earlier sibling.
+
+All functions take a piece of an arena as ``words, start, end``.
 """
 
 from __future__ import annotations
@@ -9,7 +11,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["drop_dominated", "is_excluded", "is_inside_any", "merge_equal", "restrict_distinct", "sort_rows"]
+__all__ = [
+    "drop_dominated",
+    "drop_dominated_with_payload",
+    "is_excluded",
+    "is_inside_any",
+    "merge_equal",
+    "restrict_distinct",
+    "sort_rows",
+    "sort_rows_with_payload",
+    "table_size",
+]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -18,32 +30,57 @@ _HASH_FACTOR = _U(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
-def sort_rows(rows, payload):
-    """Sort rows ascending, in place; `payload` (int32, or None) goes along. Shell sort: no memory, few rows."""
-    n = rows.size
+def sort_rows(words, start, end):
+    """Sort rows ascending, in place. Shell sort: it needs no memory, and rows are few."""
     gap = 1
-    while gap < n // 3:
+    while gap < (end - start) // 3:
         gap = 3 * gap + 1
     while gap >= 1:
-        for k in range(gap, n):
-            row = rows[k]
-            if payload is not None:
-                carried = payload[k]
+        for k in range(start + gap, end):
+            row = words[k]
             j = k
-            while j >= gap and rows[j - gap] > row:
-                rows[j] = rows[j - gap]
-                if payload is not None:
-                    payload[j] = payload[j - gap]
+            while j >= start + gap and words[j - gap] > row:
+                words[j] = words[j - gap]
                 j -= gap
-            rows[j] = row
-            if payload is not None:
-                payload[j] = carried
+            words[j] = row
         gap //= 3
 
 
-@njit(inline="always")
-def is_inside_any(row, rows):
-    """Whether `row` is a subset of one of `rows`; whole batches without branches, so that they are vector code."""
+@njit(cache=True, nogil=True)
+def sort_rows_with_payload(words, start, end, ints, payload_at):
+    """The same, moving the entries from ``ints[payload_at]`` on along."""
+    shift = payload_at - start
+    gap = 1
+    while gap < (end - start) // 3:
+        gap = 3 * gap + 1
+    while gap >= 1:
+        for k in range(start + gap, end):
+            row, carried = words[k], ints[shift + k]
+            j = k
+            while j >= start + gap and words[j - gap] > row:
+                words[j] = words[j - gap]
+                ints[shift + j] = ints[shift + j - gap]
+                j -= gap
+            words[j] = row
+            ints[shift + j] = carried
+        gap //= 3
+
+
+@njit(cache=True, nogil=True)
+def merge_equal(words, start, end):
+    """Keep the first of each run of equal (sorted) rows, in place; returns the new end."""
+    kept = start
+    for k in range(start, end):
+        if k == start or words[k] != words[kept - 1]:
+            words[kept] = words[k]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def is_inside_any(row, words, start, end):
+    """Whether `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
+    rows = words[start:end]
     n = rows.size
     done = 0
     while done + _BATCH <= n:
@@ -60,54 +97,73 @@ def is_inside_any(row, rows):
 
 
 @njit(cache=True, nogil=True)
-def merge_equal(rows):
-    """Keep the first of each run of equal (sorted) rows, in place; returns how many are left."""
-    kept = 0
-    for k in range(rows.size):
-        if k == 0 or rows[k] != rows[kept - 1]:
-            rows[kept] = rows[k]
-            kept += 1
-    return kept
-
-
-@njit(inline="always")
-def is_excluded(row, excluded, singles, more_excluded):
+def is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
     """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & singles != _U(0):
         return True
-    return is_inside_any(row, more_excluded) or is_inside_any(row, excluded)
+    if is_inside_any(row, words, siblings_at, siblings_end):
+        return True
+    return is_inside_any(row, words, excluded_at, excluded_end)
 
 
 @njit(cache=True, nogil=True)
-def drop_dominated(rows, excluded, singles, more_excluded):
-    """Keep the rows that lie inside no excluded row, in place and in order; returns how many are left.
+def drop_dominated(words, start, end, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+    """Keep the rows that lie inside no excluded row, in place and in order; returns the new end.
 
     What is dropped can never yield a maximal biclique below this node: every left set inside it lies inside the
     excluded row too.
     """
-    kept = 0
-    for k in range(rows.size):
-        row = rows[k]
-        if not is_excluded(row, excluded, singles, more_excluded):
-            rows[kept] = row
+    kept = start
+    for k in range(start, end):
+        row = words[k]
+        if not is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+            words[kept] = row
             kept += 1
     return kept
 
 
 @njit(cache=True, nogil=True)
-def restrict_distinct(rows, mask, kept, n_kept, singles, table):
-    """Append the distinct restrictions of `rows` to `mask` that have two columns or more to ``kept[:n_kept]``.
+def drop_dominated_with_payload(
+    words, start, end, excluded_at, excluded_end, singles, siblings_at, siblings_end, ints, payload_at
+):
+    """The same, moving the entries from ``ints[payload_at]`` on along."""
+    kept = start
+    shift = payload_at - start
+    for k in range(start, end):
+        row = words[k]
+        if not is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+            words[kept] = row
+            ints[shift + kept] = ints[shift + k]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def table_size(n_rows):
+    """Places of the hash table that finds the distinct ones of `n_rows` rows: at most half of them get used."""
+    size = 16
+    while size < 2 * n_rows:
+        size *= 2
+    return size
+
+
+@njit(cache=True, nogil=True)
+def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table_at, table_end):
+    """Append the distinct restrictions of rows to `mask` that have two columns or more to those kept before.
 
     Restrictions to a single column are collected in the word `singles` instead: most excluded rows end as one.
-    `table` is a hash table of what is kept, a power of two in size and never full; 0 marks a free place.
+    The table is a hash table of what is kept, a power of two in size and never full; 0 marks a free place. Kept rows
+    need room for all of them, `start` to `end`, behind ``words[kept_at:kept_end]``.
 
     Returns
     -------
-    n_kept : int
+    kept_end : int
     singles : uint64
     """
+    rows, kept, table = words[start:end], words[kept_at:table_at], words[table_at:table_end]
     last = _U(table.size - 1)
     # First without branches, in place behind what is kept: how many columns are left is anybody's guess.
+    n_kept = kept_end - kept_at
     n_several = n_kept
     for k in range(rows.size):
         row = rows[k] & mask
@@ -124,4 +180,4 @@ def restrict_distinct(rows, mask, kept, n_kept, singles, table):
             table[place] = row
             kept[n_kept] = row
             n_kept += 1
-    return n_kept, singles
+    return kept_at + n_kept, singles

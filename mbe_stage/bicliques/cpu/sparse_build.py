@@ -17,26 +17,41 @@ _LOW = _U(0xFFFFFFFF)
 
 @njit(cache=True, nogil=True)
 def open_sparse_node(
-    row, left, columns, n_path, n_touched, column_ids, row_ids, column_offsets, column_members, frame, worker, output
+    node,
+    base,
+    row_ids,
+    column_offsets,
+    column_members,
+    row,
+    left_at,
+    left_end,
+    columns_at,
+    n_columns,
+    n_path,
+    n_touched,
+    depth,
+    worker,
+    output,
 ):
-    """Visit a child and push it as a sparse node over `columns` (scratch at the arena's top).
+    """Visit a child and push it as a sparse node over the columns ``ints[columns_at:]`` (scratch at the arena's top).
 
-    `counts` says for every touched row that is still a candidate or excluded how many of `left` it holds. Excluded rows
-    come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless they are equal.
+    `counts` says for every touched row that is still a candidate or excluded how many of the left set it holds.
+    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    they are equal.
     """
     counts, touched, bits = worker.counts, worker.touched, worker.bits
-    words, ints, control = worker.words, worker.ints, worker.control
-    depth = control[at.DEPTH]
-    top = frame[at.WORDS_TOP]
-    start = frame[at.INTS_TOP] + left.size
+    words, ints, control, frames = worker.words, worker.ints, worker.control, worker.frames
+    top = frames[depth, at.WORDS_TOP]
+    start = columns_at + left_end - left_at
     n_edges = 0
-    for k in range(columns.size):
-        for j in range(column_offsets[columns[k]], column_offsets[columns[k] + 1]):
-            other = column_members[j]
+    for k in range(columns_at, columns_at + n_columns):
+        column = column_offsets + ints[k]
+        for j in range(column_members + node[column], column_members + node[column + 1]):
+            other = node[j]
             if counts[other]:
                 bits[other] += _U(1)
                 n_edges += 1
-    needed = start + 2 * columns.size + 2 * n_touched + 2 + 2 * n_edges
+    needed = start + 2 * n_columns + 2 * n_touched + 2 + 2 * n_edges
     if needed > ints.size:
         control[at.NEEDED] = needed
         return at.INTS_SHORT
@@ -45,7 +60,7 @@ def open_sparse_node(
         return at.WORDS_SHORT
     if output is None:
         control[at.COUNT] += 1
-    elif not emit_list(left, column_ids, n_path, worker, output):
+    elif not emit_list(node, base, left_at, left_end, n_path, worker, output):
         return at.OUTPUT_FULL
 
     n_rows = 0
@@ -58,58 +73,58 @@ def open_sparse_node(
         if bits[touched[k]] and touched[k] > row:
             words[top + n_rows] = (bits[touched[k]] << _U(32)) | _U(touched[k])
             n_rows += 1
-    sort_rows(words[top + n_excluded : top + n_rows], None)
+    sort_rows(words, top + n_excluded, top + n_rows)
 
-    rows_at = start + columns.size
-    row_offsets_at = rows_at + n_rows
-    column_offsets_at = row_offsets_at + n_rows + 1
-    row_members_at = column_offsets_at + columns.size + 1
-    column_members_at = row_members_at + n_edges
-    new_row_offsets = ints[row_offsets_at:column_offsets_at]
-    new_column_offsets = ints[column_offsets_at:row_members_at]
-    new_row_members = ints[row_members_at:column_members_at]
-    new_column_members = ints[column_members_at : column_members_at + n_edges]
+    new_row_ids = start + n_columns
+    new_row_offsets = new_row_ids + n_rows
+    new_column_offsets = new_row_offsets + n_rows + 1
+    new_row_members = new_column_offsets + n_columns + 1
+    new_column_members = new_row_members + n_edges
     # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
-    new_row_offsets[0] = 0
-    filled = np.int64(0)
+    ints[new_row_offsets] = 0
+    filled = 0
     for local in range(n_rows):
-        other = words[top + local] & _LOW
-        ints[rows_at + local] = row_ids[other]
-        new_row_offsets[local + 1] = filled
+        other = np.int64(words[top + local] & _LOW)
+        ints[new_row_ids + local] = node[row_ids + other]
+        ints[new_row_offsets + local + 1] = filled
         filled += np.int64(bits[other])
         bits[other] = _U(local + 1)
-    for k in range(columns.size):
-        ints[start + k] = column_ids[columns[k]]
-        for j in range(column_offsets[columns[k]], column_offsets[columns[k] + 1]):
-            local = np.int64(bits[column_members[j]])  # type: ignore[assignment]
+    for k in range(n_columns):
+        column = column_offsets + ints[columns_at + k]
+        for j in range(column_members + node[column], column_members + node[column + 1]):
+            local = np.int64(bits[node[j]])
             if local:
-                new_row_members[new_row_offsets[local]] = k
-                new_row_offsets[local] += 1
-    new_column_offsets[:] = 0
+                place = new_row_offsets + local
+                ints[new_row_members + ints[place]] = k
+                ints[place] += 1
+    for k in range(n_columns):
+        ints[start + k] = node[base + ints[columns_at + k]]
+    for k in range(n_columns + 1):
+        ints[new_column_offsets + k] = 0
     for k in range(n_edges):
-        new_column_offsets[new_row_members[k] + 1] += 1
+        ints[new_column_offsets + ints[new_row_members + k] + 1] += 1
     n_before = 0
-    for k in range(1, new_column_offsets.size):
-        n = new_column_offsets[k]
-        new_column_offsets[k] = n_before
+    for k in range(new_column_offsets + 1, new_column_offsets + n_columns + 1):
+        n = ints[k]
+        ints[k] = n_before
         n_before += n
     for local in range(n_rows):
-        for j in range(new_row_offsets[local], new_row_offsets[local + 1]):
-            column = new_row_members[j] + 1
-            new_column_members[new_column_offsets[column]] = local
-            new_column_offsets[column] += 1
+        for j in range(ints[new_row_offsets + local], ints[new_row_offsets + local + 1]):
+            place = new_column_offsets + ints[new_row_members + j] + 1
+            ints[new_column_members + ints[place]] = local
+            ints[place] += 1
 
-    child = worker.frames[depth + 1]
-    child[at.KIND] = at.SPARSE
-    child[at.FIRST] = n_excluded
-    child[at.CURSOR] = n_excluded
-    child[at.END] = n_rows
-    child[at.N_ROWS] = n_rows
-    child[at.N_COLUMNS] = columns.size
-    child[at.INTS] = start
-    child[at.INTS_TOP] = column_members_at + n_edges
-    child[at.WORDS] = top
-    child[at.WORDS_TOP] = top
-    child[at.N_PATH] = n_path
-    control[at.DEPTH] = depth + 1
+    depth += 1
+    frames[depth, at.KIND] = at.SPARSE
+    frames[depth, at.FIRST] = n_excluded
+    frames[depth, at.CURSOR] = n_excluded
+    frames[depth, at.END] = n_rows
+    frames[depth, at.N_ROWS] = n_rows
+    frames[depth, at.N_COLUMNS] = n_columns
+    frames[depth, at.INTS] = start
+    frames[depth, at.INTS_TOP] = new_column_members + n_edges
+    frames[depth, at.WORDS] = top
+    frames[depth, at.WORDS_TOP] = top
+    frames[depth, at.N_PATH] = n_path
+    control[at.DEPTH] = depth
     return at.OK

@@ -2,9 +2,6 @@
 
 A child is found by counting: walk the columns of its row, and see how often every other row turns up. The cost is the
 number of two-step paths, whatever the number of rows. The few nodes of this kind stand at the top of the tree.
-
-A sparse node's piece of the arena of ints holds, one behind the other: column ids, row ids (excluded rows first), row
-offsets, column offsets, row members, column members.
 """
 
 from __future__ import annotations
@@ -15,10 +12,10 @@ from numba import njit
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_list
-from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, maximal_family, positions_of
-from mbe_stage.bicliques.cpu.rows import drop_dominated, merge_equal, sort_rows
+from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, column_groups, family_of, maximal_family
+from mbe_stage.bicliques.cpu.rows import table_size
 from mbe_stage.bicliques.cpu.sparse_build import open_sparse_node
-from mbe_stage.bicliques.cpu.word_node import close_word_node, push_word_node, table_size
+from mbe_stage.bicliques.cpu.word_build import push_word_node
 
 __all__ = ["visit_sparse_child"]
 
@@ -28,176 +25,134 @@ _WORD_BITS = 64
 
 
 @njit(cache=True, nogil=True)
-def visit_sparse_child(graph, worker, output):
-    """Visit the next child of the deepest frame, a sparse node or the whole graph; push it if it has children.
+def visit_sparse_child(node, base, worker, output):
+    """Visit the next child of the deepest frame, a sparse node that begins at ``node[base]``; push it if it has
+    children of its own.
 
     Returns
     -------
     int
         ``OK``, or what is short: then nothing has happened.
     """
-    frame = worker.frames[worker.control[at.DEPTH]]
-    if frame[at.KIND] == at.WHOLE_GRAPH:
-        return _visit(
-            graph.identity,
-            graph.identity,
-            graph.row_offsets,
-            graph.row_members,
-            graph.column_offsets,
-            graph.column_members,
-            frame,
-            graph.identity,
-            worker,
-            output,
-        )
-    ints = worker.ints
-    n_rows, n_columns = frame[at.N_ROWS], frame[at.N_COLUMNS]
-    rows_at = frame[at.INTS] + n_columns
-    row_offsets_at = rows_at + n_rows
-    column_offsets_at = row_offsets_at + n_rows + 1
-    row_members_at = column_offsets_at + n_columns + 1
-    n_edges = ints[column_offsets_at - 1]
-    return _visit(
-        ints[frame[at.INTS] : rows_at],
-        ints[rows_at:row_offsets_at],
-        ints[row_offsets_at:column_offsets_at],
-        ints[row_members_at : row_members_at + n_edges],
-        ints[column_offsets_at:row_members_at],
-        ints[row_members_at + n_edges : row_members_at + 2 * n_edges],
-        frame,
-        graph.identity,
-        worker,
-        output,
-    )
-
-
-@njit(cache=True, nogil=True)
-def _visit(
-    column_ids, row_ids, row_offsets, row_members, column_offsets, column_members, frame, identity, worker, output
-):
-    row = frame[at.CURSOR]
-    left = row_members[row_offsets[row] : row_offsets[row + 1]]
+    frames, control = worker.frames, worker.control
+    depth = control[at.DEPTH]
+    row = frames[depth, at.CURSOR]
+    n_rows, n_columns = frames[depth, at.N_ROWS], frames[depth, at.N_COLUMNS]
+    row_offsets = base + n_columns + n_rows
+    row_members = row_offsets + n_rows + n_columns + 2
+    left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
+    column_members = row_members + node[row_offsets + n_rows]
     if output is not None and output.limits[at.ACTIVE]:
         weight = 0
-        for k in range(left.size):
-            weight += output.left_weights[column_ids[left[k]]]
+        for k in range(left_at, left_end):
+            weight += output.left_weights[node[base + node[k]]]
         if weight < output.limits[at.MIN_LEFT]:
-            frame[at.CURSOR] = row + 1
+            frames[depth, at.CURSOR] = row + 1
             return at.OK
-    if left.size <= _WORD_BITS:
+    column_offsets = row_offsets + n_rows + 1
+    row_ids = base + n_columns
+    if left_end - left_at <= _WORD_BITS:
         status = _visit_narrow(
-            row, left, column_ids, row_ids, column_offsets, column_members, frame, identity, worker, output
+            node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output
         )
     else:
         status = _visit_wide(
-            row, left, column_ids, row_ids, column_offsets, column_members, frame, identity, worker, output
+            node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output
         )
     if status == at.OK:
-        frame[at.CURSOR] = row + 1
+        frames[depth, at.CURSOR] = row + 1
     return status
 
 
 @njit(cache=True, nogil=True)
-def _visit_narrow(row, left, column_ids, row_ids, column_offsets, column_members, frame, identity, worker, output):
+def _visit_narrow(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
-    bits, touched = worker.bits, worker.touched
+    bits, touched, control = worker.bits, worker.touched, worker.control
     n_touched = 0
-    for k in range(left.size):
-        bit = _ONE << _U(k)
-        column = left[k]
-        for j in range(column_offsets[column], column_offsets[column + 1]):
-            other = column_members[j]
+    bit = _ONE
+    for k in range(left_at, left_end):
+        column = column_offsets + node[k]
+        for j in range(column_members + node[column], column_members + node[column + 1]):
+            other = node[j]
             known = bits[other]
             touched[n_touched] = other
             n_touched += known == _U(0)
             bits[other] = known | bit
-    worker.control[at.WORK] += 8 + 2 * n_touched
-    if left.size <= FAMILY_WIDTH:
-        status = _finish_narrow(row, left, n_touched, column_ids, row_ids, frame, identity, worker, output)
-    else:
-        full = ~_U(0) >> _U(_WORD_BITS - left.size)
-        status = _open_word_node(
-            row, left, left, full, frame[at.N_PATH], n_touched, column_ids, row_ids, frame, identity, worker, output
-        )
+        bit <<= _ONE
+    control[at.WORK] += 8 + 2 * n_touched
+    width = left_end - left_at
+    if output is None and width <= FAMILY_WIDTH:
+        candidates = forbidden = _U(0)
+        for k in range(n_touched):
+            other = touched[k]
+            member = _ONE << bits[other]
+            candidates |= member if other >= row else _U(0)
+            forbidden |= member if other < row else _U(0)
+            bits[other] = _U(0)
+        # The child's own row is among the candidates: its left set is a result itself.
+        control[at.COUNT] += popcount(maximal_family(candidates, forbidden))
+        return at.OK
+    full = ~_U(0) >> _U(_WORD_BITS - width)
+    status = _open_word_node(
+        node,
+        base,
+        row_ids,
+        row,
+        left_at,
+        left_end,
+        node,
+        left_at,
+        width,
+        full,
+        worker.frames[depth, at.N_PATH],
+        n_touched,
+        depth,
+        worker,
+        output,
+    )
     for k in range(n_touched):
         bits[touched[k]] = _U(0)
     return status
 
 
 @njit(cache=True, nogil=True)
-def _finish_narrow(row, left, n_touched, column_ids, row_ids, frame, identity, worker, output):
-    """The whole subtree of a child with few left vertices."""
-    bits, touched, control = worker.bits, worker.touched, worker.control
-    candidates = forbidden = _U(0)
-    for k in range(n_touched):
-        other = touched[k]
-        if other < row:
-            forbidden |= _ONE << bits[other]
-        else:
-            candidates |= _ONE << bits[other]
-    family = maximal_family(candidates, forbidden, left.size)
-    if output is None:
-        control[at.COUNT] += popcount(family)
-        return at.OK
-    if family == _U(0):
-        return at.OK
-    words_top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
-    if words_top + n_touched > worker.words.size:
-        control[at.NEEDED] = words_top + n_touched
-        return at.WORDS_SHORT
-    if ints_top + n_touched + FAMILY_WIDTH > worker.ints.size:
-        control[at.NEEDED] = ints_top + n_touched + FAMILY_WIDTH
-        return at.INTS_SHORT
-    n = 0
-    for k in range(n_touched):
-        other = touched[k]
-        if other >= row:
-            worker.words[words_top + n] = bits[other]
-            worker.ints[ints_top + n] = row_ids[other]
-            n += 1
-    columns_at = ints_top + n
-    for k in range(left.size):
-        worker.ints[columns_at + k] = column_ids[left[k]]
-    full = (_ONE << _U(left.size)) - _ONE
-    if emit_family(
-        family,
-        positions_of(full),
-        worker.ints[columns_at : columns_at + left.size],
-        frame[at.N_PATH],
-        0,
-        worker.words[words_top : words_top + n],
-        identity,
-        worker.ints[ints_top : ints_top + n],
-        worker,
-        output,
-    ):
-        return at.OK
-    return at.OUTPUT_FULL
+def _open_word_node(
+    node,
+    base,
+    row_ids,
+    row,
+    left_at,
+    left_end,
+    columns,
+    columns_at,
+    n_columns,
+    full,
+    n_path,
+    n_touched,
+    depth,
+    worker,
+    output,
+):
+    """Visit a child over `n_columns` columns with the rows in `bits`; finish its subtree, or push it as a word node.
 
-
-@njit(cache=True, nogil=True)
-def _open_word_node(row, left, columns, full, n_path, n_touched, column_ids, row_ids, frame, identity, worker, output):
-    """Visit a child and push it as a word node made from the rows in `bits`.
-
-    `left` is its left set, `columns` the part of it that candidates touch, in bit order. Rows equal to `full` hold the
-    whole left set; 0 says that they were taken out before and stand on the path.
+    ``node[left_at:left_end]`` is its left set, ``columns[columns_at:]`` the part of it that candidates touch, in bit
+    order. Rows equal to `full` hold the whole left set; 0 says that they were taken out before and stand on the path.
     """
     bits, touched, control = worker.bits, worker.touched, worker.control
-    words, ints, frames = worker.words, worker.ints, worker.frames
-    depth = control[at.DEPTH]
-    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
+    top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
     if full == _U(0):
-        ints_top += left.size  # `columns` is scratch at the arena's top
-    words_needed = top + 3 * n_touched + table_size(n_touched)
-    if words_needed > words.size:
-        control[at.NEEDED] = words_needed
+        ints_top += left_end - left_at  # the columns are scratch at the arena's top
+    needed = top + 3 * n_touched + table_size(n_touched)
+    if needed > words.size:
+        control[at.NEEDED] = needed
         return at.WORDS_SHORT
     if output is not None and ints_top + _WORD_BITS + 3 * n_touched + 1 > ints.size:
         control[at.NEEDED] = ints_top + _WORD_BITS + 3 * n_touched + 1
         return at.INTS_SHORT
-    columns_at = ints_top
-    ints_top += _WORD_BITS
-    n_raw = 0
+    new_columns_at = ints_top
+    payload_at = ints_top + _WORD_BITS
+    raw_end = top
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_end = words.size
     excluded_at = excluded_end
@@ -213,52 +168,65 @@ def _open_word_node(row, left, columns, full, n_path, n_touched, column_ids, row
             words[excluded_at] = known
         elif known == full:
             if output is not None:
-                worker.path[n_path] = row_ids[other]
+                worker.path[n_path] = node[row_ids + other]
                 n_path += 1
         else:
-            words[top + n_raw] = known
+            words[raw_end] = known
             if output is not None:
-                ints[ints_top + n_raw] = other
-            n_raw += 1
-    excluded = words[excluded_at:excluded_end]
+                ints[payload_at + raw_end - top] = node[row_ids + other]
+            raw_end += 1
     if output is None:
         control[at.COUNT] += 1
-        raw = words[top : top + n_raw]
-        sort_rows(raw, None)
-        raw = raw[: merge_equal(raw)]
-        n_kept = drop_dominated(raw, excluded, _U(0), excluded[:0])
-        ints_top = frame[at.INTS_TOP]
+    elif not emit_list(node, base, left_at, left_end, n_path, worker, output):
+        return at.OUTPUT_FULL
     else:
-        if not emit_list(left, column_ids, n_path, worker, output):
-            return at.OUTPUT_FULL
-        for k in range(columns.size):
-            ints[columns_at + k] = column_ids[columns[k]]
-        n_kept, ints_start, ints_top = close_word_node(
-            top, n_raw, ints_top, excluded, _U(0), excluded[:0], identity, row_ids, n_path, worker, output
-        )
-        frames[depth + 1, at.INTS] = ints_start
-        frames[depth + 1, at.COLUMN_IDS] = columns_at
-    if n_kept == 0:
+        for k in range(n_columns):
+            ints[new_columns_at + k] = node[base + columns[columns_at + k]]
+    if raw_end == top:
         return at.OK
-    push_word_node(excluded, _U(0), excluded[:0], top, n_kept, ints_top, n_path, depth, worker)
+    if column_groups(words, top, raw_end, masks):
+        everything = ~_U(0)
+        forbidden = family_of(words, excluded_at, excluded_end, everything, masks)
+        family = maximal_family(family_of(words, top, raw_end, everything, masks), forbidden)
+        if output is None:
+            control[at.COUNT] += popcount(family)
+        elif not emit_family(family, new_columns_at, n_path, top, raw_end, payload_at, at.NO_GROUPS, 0, worker, output):
+            return at.OUTPUT_FULL
+        return at.OK
+    push_word_node(
+        top,
+        raw_end,
+        excluded_at,
+        excluded_end,
+        _U(0),
+        top,
+        top,
+        payload_at,
+        at.NO_GROUPS,
+        0,
+        n_path,
+        new_columns_at,
+        worker,
+        output,
+    )
     return at.OK
 
 
 @njit(cache=True, nogil=True)
-def _visit_wide(row, left, column_ids, row_ids, column_offsets, column_members, frame, identity, worker, output):
+def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
     """A child with more left vertices than a word has bits."""
     bits, counts, touched = worker.bits, worker.counts, worker.touched
     n_touched = 0
-    for k in range(left.size):
-        column = left[k]
-        for j in range(column_offsets[column], column_offsets[column + 1]):
-            other = column_members[j]
+    for k in range(left_at, left_end):
+        column = column_offsets + node[k]
+        for j in range(column_members + node[column], column_members + node[column + 1]):
+            other = node[j]
             touched[n_touched] = other
             n_touched += counts[other] == 0
             counts[other] += 1
     worker.control[at.WORK] += 8 + 4 * n_touched
     status = _open_wide(
-        row, left, n_touched, column_ids, row_ids, column_offsets, column_members, frame, identity, worker, output
+        node, base, row_ids, column_offsets, column_members, row, left_at, left_end, n_touched, depth, worker, output
     )
     for k in range(n_touched):
         counts[touched[k]] = 0
@@ -268,58 +236,74 @@ def _visit_wide(row, left, column_ids, row_ids, column_offsets, column_members, 
 
 @njit(cache=True, nogil=True)
 def _open_wide(
-    row, left, n_touched, column_ids, row_ids, column_offsets, column_members, frame, identity, worker, output
+    node, base, row_ids, column_offsets, column_members, row, left_at, left_end, n_touched, depth, worker, output
 ):
     counts, touched, bits = worker.counts, worker.touched, worker.bits
     ints, control = worker.ints, worker.control
+    n_left = left_end - left_at
     for k in range(n_touched):
-        if touched[k] < row and counts[touched[k]] == left.size:
+        if touched[k] < row and counts[touched[k]] == n_left:
             return at.OK
-    ints_top = frame[at.INTS_TOP]
-    if ints_top + left.size > ints.size:
-        control[at.NEEDED] = ints_top + left.size
+    columns_at = worker.frames[depth, at.INTS_TOP]
+    if columns_at + n_left > ints.size:
+        control[at.NEEDED] = columns_at + n_left
         return at.INTS_SHORT
     # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
-    n_path = frame[at.N_PATH]
+    n_path = worker.frames[depth, at.N_PATH]
     for k in range(n_touched):
         other = touched[k]
-        if counts[other] == left.size:
+        if counts[other] == n_left:
             counts[other] = 0
-            worker.path[n_path] = row_ids[other]
+            worker.path[n_path] = node[row_ids + other]
             n_path += 1
     # Only columns that a candidate touches can be in a left set below; a candidate is a later row.
-    columns = ints[ints_top : ints_top + left.size]
     n_columns = 0
-    for k in range(left.size):
-        column = left[k]
-        columns[n_columns] = column
-        for j in range(column_offsets[column + 1] - 1, column_offsets[column] - 1, -1):
-            if column_members[j] <= row:
+    for k in range(left_at, left_end):
+        column = column_offsets + node[k]
+        ints[columns_at + n_columns] = node[k]
+        for j in range(column_members + node[column + 1] - 1, column_members + node[column] - 1, -1):
+            if node[j] <= row:
                 break
-            if counts[column_members[j]]:
+            if counts[node[j]]:
                 n_columns += 1
                 break
-    columns = columns[:n_columns]
     if n_columns > _WORD_BITS:
         return open_sparse_node(
-            row,
-            left,
-            columns,
-            n_path,
-            n_touched,
-            column_ids,
+            node,
+            base,
             row_ids,
             column_offsets,
             column_members,
-            frame,
+            row,
+            left_at,
+            left_end,
+            columns_at,
+            n_columns,
+            n_path,
+            n_touched,
+            depth,
             worker,
             output,
         )
     for k in range(n_columns):
-        for j in range(column_offsets[columns[k]], column_offsets[columns[k] + 1]):
-            other = column_members[j]
-            if counts[other]:
-                bits[other] |= _ONE << _U(k)
+        column = column_offsets + ints[columns_at + k]
+        for j in range(column_members + node[column], column_members + node[column + 1]):
+            if counts[node[j]]:
+                bits[node[j]] |= _ONE << _U(k)
     return _open_word_node(
-        row, left, columns, _U(0), n_path, n_touched, column_ids, row_ids, frame, identity, worker, output
+        node,
+        base,
+        row_ids,
+        row,
+        left_at,
+        left_end,
+        ints,
+        columns_at,
+        n_columns,
+        _U(0),
+        n_path,
+        n_touched,
+        depth,
+        worker,
+        output,
     )

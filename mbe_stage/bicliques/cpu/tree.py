@@ -22,7 +22,8 @@ def run_slice(graph, worker, output, work_limit):
 
     Parameters
     ----------
-    graph : Graph
+    graph : int32
+        The whole graph in the layout of a sparse node.
     worker : Worker
     output : Output or None
         None only counts, and checks no size conditions.
@@ -51,7 +52,10 @@ def run_slice(graph, worker, output, work_limit):
         if frames[depth, at.KIND] == at.WORD:
             status = walk_word_nodes(worker, output, work_limit)
         else:
-            status = visit_sparse_child(graph, worker, output)
+            if frames[depth, at.KIND] == at.WHOLE_GRAPH:
+                status = visit_sparse_child(graph, 0, worker, output)
+            else:
+                status = visit_sparse_child(worker.ints, frames[depth, at.INTS], worker, output)
             if status != at.OK:
                 control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
                 control[at.COUNT] = count

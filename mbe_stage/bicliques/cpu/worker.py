@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH
 from mbe_stage.bicliques.cpu.layout import Worker
 
 __all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_worker", "set_task", "share_left", "split_task"]
@@ -29,6 +30,7 @@ def new_worker(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) ->
         bits=np.zeros(n_rows + 1, np.uint64),
         touched=np.zeros(n_rows + 1, np.int32),
         counts=np.zeros(n_rows + 1, np.int32),
+        masks=np.zeros(FAMILY_WIDTH, np.uint64),
         control=np.zeros(at.CONTROL_FIELDS, np.int64),
     )
     worker.control[at.DEPTH] = -1
@@ -40,13 +42,14 @@ def nbytes(worker: Worker) -> int:
     return sum(array.nbytes for array in worker)
 
 
-def set_task(worker: Worker, first_row: int, end_row: int) -> None:
-    """Give a worker the subtrees of a range of rows of the whole graph."""
+def set_task(worker: Worker, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
+    """Give a worker the subtrees of a range of rows of the whole graph, `n_rows` x `n_columns`."""
     frame = worker.frames[0]
     frame[:] = 0
     frame[at.KIND] = at.WHOLE_GRAPH
     frame[at.FIRST] = frame[at.CURSOR] = first_row
     frame[at.END] = end_row
+    frame[at.N_ROWS], frame[at.N_COLUMNS] = n_rows, n_columns
     worker.control[at.DEPTH] = 0
 
 

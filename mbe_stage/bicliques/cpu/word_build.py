@@ -1,0 +1,150 @@
+"""Building a word node from raw candidate rows: sort, merge, drop what is dominated, restrict what is excluded."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.rows import (
+    drop_dominated,
+    drop_dominated_with_payload,
+    merge_equal,
+    restrict_distinct,
+    sort_rows,
+    sort_rows_with_payload,
+    table_size,
+)
+
+__all__ = ["push_word_node"]
+
+_U = np.uint64
+
+
+@njit(cache=True, nogil=True)
+def push_word_node(
+    top,
+    raw_end,
+    excluded_at,
+    excluded_end,
+    singles,
+    siblings_at,
+    siblings_end,
+    payload_at,
+    groups_at,
+    ids_at,
+    n_path,
+    columns_at,
+    worker,
+    output,
+):
+    """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless nothing can come of it.
+
+    The arena must have room for the rows, all excluded ones and their hash table. Payload, groups and ids are those of
+    `emit_word`, and used only where members are wanted.
+    """
+    words, control, frames = worker.words, worker.control, worker.frames
+    depth = control[at.DEPTH]
+    ints_start = ints_top = payload_at
+    if output is None:
+        # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
+        kept_end = drop_dominated(words, top, raw_end, excluded_at, excluded_end, singles, siblings_at, siblings_end)
+        sort_rows(words, top, kept_end)
+        kept_end = merge_equal(words, top, kept_end)
+        if kept_end == top + 1:
+            control[at.COUNT] += 1
+            return
+    else:
+        kept_end = drop_dominated_with_payload(
+            words,
+            top,
+            raw_end,
+            excluded_at,
+            excluded_end,
+            singles,
+            siblings_at,
+            siblings_end,
+            worker.ints,
+            payload_at,
+        )
+        sort_rows_with_payload(words, top, kept_end, worker.ints, payload_at)
+        kept_end, ints_start, ints_top = _merge_into_groups(
+            top, kept_end, payload_at, groups_at, ids_at, n_path, worker, output
+        )
+    if kept_end == top:
+        return
+    # Every left set below lies inside some candidate, so excluded rows only matter in what the candidates cover.
+    union = _U(0)
+    for k in range(top, kept_end):
+        union |= words[k]
+    n_all = excluded_end - excluded_at + siblings_end - siblings_at
+    table_at = kept_end + n_all
+    table_end = table_at + table_size(n_all)
+    words[table_at:table_end] = _U(0)
+    end, singles = restrict_distinct(
+        words, excluded_at, excluded_end, union, kept_end, kept_end, singles & union, table_at, table_end
+    )
+    end, singles = restrict_distinct(
+        words, siblings_at, siblings_end, union, kept_end, end, singles, table_at, table_end
+    )
+    depth += 1
+    frames[depth, at.KIND] = at.WORD
+    frames[depth, at.FIRST] = 0
+    frames[depth, at.CURSOR] = 0
+    frames[depth, at.END] = kept_end - top
+    frames[depth, at.N_ROWS] = kept_end - top
+    frames[depth, at.N_EXCLUDED] = end - kept_end
+    frames[depth, at.SINGLES] = np.int64(singles)
+    frames[depth, at.WORDS] = top
+    frames[depth, at.WORDS_TOP] = end
+    frames[depth, at.INTS] = ints_start
+    frames[depth, at.INTS_TOP] = ints_top
+    frames[depth, at.COLUMN_IDS] = columns_at
+    frames[depth, at.N_PATH] = n_path
+    control[at.DEPTH] = depth
+
+
+@njit(cache=True, nogil=True)
+def _merge_into_groups(top, end, payload_at, groups_at, ids_at, n_path, worker, output):
+    """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
+
+    Returns
+    -------
+    kept_end, ints_start, ints_top : int
+        The end of the rows (`top` also when no biclique below can be large enough), where their groups begin in the
+        arena of ints, and where they end.
+    """
+    words, ints = worker.words, worker.ints
+    n_rows = end - top
+    starts_at = payload_at + n_rows
+    new_ids_at = starts_at + n_rows + 1
+    kept_end = top
+    n_ids = 0
+    weight = 0
+    for k in range(top, end):
+        if k == top or words[k] != words[kept_end - 1]:
+            words[kept_end] = words[k]
+            ints[starts_at + kept_end - top] = n_ids
+            kept_end += 1
+        behind = ints[payload_at + k - top]
+        if groups_at == at.NO_GROUPS:
+            ints[new_ids_at + n_ids] = behind
+            weight += output.right_weights[behind]
+            n_ids += 1
+            continue
+        for j in range(ids_at + ints[groups_at + behind], ids_at + ints[groups_at + behind + 1]):
+            ints[new_ids_at + n_ids] = ints[j]
+            weight += output.right_weights[ints[j]]
+            n_ids += 1
+    if output.limits[at.ACTIVE]:
+        for k in range(n_path):
+            weight += output.right_weights[worker.path[k]]
+        if weight < output.limits[at.MIN_RIGHT]:
+            kept_end = top
+    # The ids must stand right behind the starts: move them down over the unused ones.
+    n_kept = kept_end - top
+    ints[starts_at + n_kept] = n_ids
+    final_ids_at = starts_at + n_kept + 1
+    for j in range(n_ids):
+        ints[final_ids_at + j] = ints[new_ids_at + j]
+    return kept_end, starts_at, final_ids_at + n_ids
