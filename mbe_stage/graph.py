@@ -137,7 +137,7 @@ def _as_ids(values: np.ndarray, name: str) -> np.ndarray:
         return ids.astype(np.int32)
     if not np.issubdtype(ids.dtype, np.integer):
         raise InvalidArgument(
-            f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.build_graph makes them from any keys)"
+            f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.ingest makes them from any keys)"
         )
     if int(ids.min()) < 0:
         raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")

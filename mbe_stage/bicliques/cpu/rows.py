@@ -66,7 +66,7 @@ def sort_rows_with_payload(words, start, end, ints, payload_at):
         gap //= 3
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def merge_equal(words, start, end):
     """Keep the first of each run of equal (sorted) rows, in place; returns the new end."""
     kept = start
@@ -106,7 +106,7 @@ def is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, sib
     return is_inside_any(row, words, excluded_at, excluded_end)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def drop_dominated(words, start, end, excluded_at, excluded_end, singles, siblings_at, siblings_end):
     """Keep the rows that lie inside no excluded row, in place and in order; returns the new end.
 
@@ -122,7 +122,7 @@ def drop_dominated(words, start, end, excluded_at, excluded_end, singles, siblin
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def drop_dominated_with_payload(
     words, start, end, excluded_at, excluded_end, singles, siblings_at, siblings_end, ints, payload_at
 ):

@@ -15,7 +15,7 @@ _U = np.uint64
 _LOW = _U(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def open_sparse_node(
     node,
     base,
@@ -82,7 +82,7 @@ def open_sparse_node(
     new_column_members = new_row_members + n_edges
     # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
     ints[new_row_offsets] = 0
-    filled = 0
+    filled = np.int64(0)
     for local in range(n_rows):
         other = np.int64(words[top + local] & _LOW)
         ints[new_row_ids + local] = node[row_ids + other]
@@ -92,9 +92,9 @@ def open_sparse_node(
     for k in range(n_columns):
         column = column_offsets + ints[columns_at + k]
         for j in range(column_members + node[column], column_members + node[column + 1]):
-            local = np.int64(bits[node[j]])
-            if local:
-                place = new_row_offsets + local
+            number = np.int64(bits[node[j]])
+            if number:
+                place = new_row_offsets + number
                 ints[new_row_members + ints[place]] = k
                 ints[place] += 1
     for k in range(n_columns):

@@ -24,7 +24,7 @@ _ONE = _U(1)
 _WORD_BITS = 64
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def visit_sparse_child(node, base, worker, output):
     """Visit the next child of the deepest frame, a sparse node that begins at ``node[base]``; push it if it has
     children of its own.
@@ -64,7 +64,7 @@ def visit_sparse_child(node, base, worker, output):
     return status
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _visit_narrow(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, touched, control = worker.bits, worker.touched, worker.control
@@ -212,7 +212,7 @@ def _open_word_node(
     return at.OK
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
     """A child with more left vertices than a word has bits."""
     bits, counts, touched = worker.bits, worker.counts, worker.touched
@@ -234,7 +234,7 @@ def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_a
     return status
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _open_wide(
     node, base, row_ids, column_offsets, column_members, row, left_at, left_end, n_touched, depth, worker, output
 ):

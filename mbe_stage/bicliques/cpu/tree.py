@@ -52,10 +52,10 @@ def run_slice(graph, worker, output, work_limit):
         if frames[depth, at.KIND] == at.WORD:
             status = walk_word_nodes(worker, output, work_limit)
         else:
-            if frames[depth, at.KIND] == at.WHOLE_GRAPH:
-                status = visit_sparse_child(graph, 0, worker, output)
-            else:
-                status = visit_sparse_child(worker.ints, frames[depth, at.INTS], worker, output)
+            node, base = (
+                (graph, 0) if frames[depth, at.KIND] == at.WHOLE_GRAPH else (worker.ints, frames[depth, at.INTS])
+            )
+            status = visit_sparse_child(node, base, worker, output)
             if status != at.OK:
                 control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
                 control[at.COUNT] = count

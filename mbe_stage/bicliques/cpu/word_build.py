@@ -104,7 +104,7 @@ def push_word_node(
     control[at.DEPTH] = depth
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _merge_into_groups(top, end, payload_at, groups_at, ids_at, n_path, worker, output):
     """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
 

@@ -86,7 +86,7 @@ def walk_word_nodes(worker, output, work_limit):
     return at.OK
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, depth, worker, output):
     """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot."""
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
