@@ -1,0 +1,224 @@
+"""Who works on what: taking children of sparse nodes, giving work to idle warps, ending a slice.
+
+An idle warp has its bit in `idle_mask` set; whoever clears the bit (an atomic and) owns the warp's arena until it says
+so in the mailbox. All shared words are read past the caches; fences stand between data and the word that announces it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, global_nanoseconds, load_fresh
+
+__all__ = ["ask_to_stop", "find_open_node", "give_work", "read_shared", "stop_if_late", "take_child", "wait_for_work"]
+
+_NAP_NS = 400
+MORE = 1
+TASK = 2
+EXIT = 3
+NO_NODE = -1
+
+
+@cuda.jit(device=True, forceinline=True)
+def read_shared(values, index):
+    """A word that other warps change, the same for all lanes: two lanes must never take different turns on it."""
+    value = 0
+    if cuda.laneid == 0:
+        value = load_fresh(values, index)
+    return cuda.shfl_sync(ALL, value, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def ask_to_stop(control, reason):
+    """End the slice: every warp stops before its next child."""
+    if cuda.laneid == 0:
+        cuda.atomic.or_(control, at.STATUS, reason)
+        cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def stop_if_late(control, deadline):
+    """End the slice when its time is over."""
+    if cuda.any_sync(ALL, global_nanoseconds() > deadline):
+        ask_to_stop(control, at.TIME_OVER)
+
+
+@cuda.jit(device=True, forceinline=True)
+def take_child(node, pool, control):
+    """The next child of a sparse node, or -1; the same for all lanes."""
+    child = 0
+    if cuda.laneid == 0:
+        child = -1
+        end = load_fresh(pool.nodes[node], at.NODE_END)
+        if load_fresh(pool.cursors, node) < end:
+            taken = cuda.atomic.add(pool.cursors, node, 1)
+            if taken < end:
+                child = taken
+                if taken + 1 == end:
+                    cuda.atomic.add(control, at.N_OPEN, -1)
+    child = cuda.shfl_sync(ALL, child, 0)
+    # The node's data was written before END: nothing read from here on may be older.
+    cuda.threadfence()
+    return child
+
+
+@cuda.jit(device=True, forceinline=True)
+def find_open_node(pool, control):
+    """The oldest node with children nobody has taken, or -1."""
+    lane = cuda.laneid
+    if read_shared(control, at.N_OPEN) <= 0:
+        return NO_NODE
+    low = read_shared(control, at.LOW_NODE)
+    n_nodes = min(read_shared(control, at.N_NODES), pool.cursors.size)
+    for tile in range(low, n_nodes, 32):
+        node = tile + lane
+        is_open = False
+        is_over = False
+        if node < n_nodes:
+            end = load_fresh(pool.nodes[node], at.NODE_END)
+            is_open = load_fresh(pool.cursors, node) < end
+            # A node that is still being written has no end yet.
+            is_over = end > 0 and not is_open
+        mask = ballot(is_open)
+        if mask != 0:
+            return tile + cuda.ffs(mask) - 1
+        if tile == low and cuda.all_sync(ALL, is_over):
+            low = tile + 32
+            if lane == 0:
+                cuda.atomic.max(control, at.LOW_NODE, low)
+    return NO_NODE
+
+
+@cuda.jit(device=True, forceinline=True)
+def wait_for_work(warp, warps, control, deadline):
+    """Be idle: until a task is put into this warp's arena (2), a sparse node has children (1), or all is over (3)."""
+    lane = cuda.laneid
+    word = warp >> 5
+    bit = np.uint32(1) << np.uint32(warp & 31)
+    answer = 0
+    if lane == 0:
+        cuda.atomic.exch(warps.mailbox, warp, 0)
+        cuda.threadfence()
+        cuda.atomic.or_(warps.idle_mask, word, bit)
+        cuda.atomic.add(control, at.SIGNAL, 1)
+        cuda.atomic.add(control, at.N_BUSY, -1)
+        naps = 0
+        while answer == 0:
+            if load_fresh(warps.mailbox, warp) == 1:
+                answer = TASK
+                break
+            cuda.nanosleep(_NAP_NS)
+            naps += 1
+            if naps % 4 != 0:
+                continue
+            over = load_fresh(control, at.N_BUSY) == 0
+            stopping = load_fresh(control, at.SIGNAL) >= at.STOP_BIT
+            if over or stopping or load_fresh(control, at.N_OPEN) > 0:
+                if cuda.atomic.and_(warps.idle_mask, word, ~bit) & bit != 0:
+                    cuda.atomic.add(control, at.SIGNAL, -1)
+                    answer = EXIT
+                    if not over and not stopping:
+                        cuda.atomic.add(control, at.N_BUSY, 1)
+                        answer = MORE
+                else:
+                    # Somebody is just putting a task here.
+                    while load_fresh(warps.mailbox, warp) != 1:
+                        cuda.nanosleep(_NAP_NS)
+                    answer = TASK
+            elif global_nanoseconds() > deadline:
+                cuda.atomic.or_(control, at.STATUS, at.TIME_OVER)
+                cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+    answer = cuda.shfl_sync(ALL, answer, 0)
+    cuda.threadfence()
+    cuda.syncwarp()
+    return answer
+
+
+@cuda.jit(device=True, forceinline=True)
+def _claim_idle(warp, warps, control):
+    """An idle warp that is this warp's now, or -1."""
+    lane = cuda.laneid
+    n_words = warps.idle_mask.size
+    start = (warp >> 5) * 7
+    for tile in range(0, n_words, 32):
+        word = (start + tile + lane) % n_words
+        mask = np.uint32(0)
+        if tile + lane < n_words:
+            mask = np.uint32(load_fresh(warps.idle_mask, word))
+        holders = ballot(mask != 0)
+        while holders != 0:
+            source = cuda.ffs(holders) - 1
+            holders &= holders - np.uint32(1)
+            claimed = -1
+            if lane == source:
+                bit = mask & (~mask + np.uint32(1))
+                bit = np.uint32(bit)
+                if cuda.atomic.and_(warps.idle_mask, word, ~bit) & bit != 0:
+                    cuda.atomic.add(control, at.SIGNAL, -1)
+                    cuda.atomic.add(control, at.N_BUSY, 1)
+                    claimed = word * 32 + cuda.ffs(bit) - 1
+            claimed = cuda.shfl_sync(ALL, claimed, source)
+            if claimed >= 0:
+                return claimed
+    return -1
+
+
+@cuda.jit(device=True, forceinline=True)
+def give_work(warp, depth, words, ints, frames, state, warps, control, mode):
+    """Give half of the children still ahead in the shallowest frame that has some to an idle warp.
+
+    The deepest frame's cursor must be in memory. Its owner keeps at least one child, so that it is never left idle.
+    """
+    lane = cuda.laneid
+    given = 0
+    source = 0
+    for d in range(depth + 1):
+        ahead = frames[d][at.END] - frames[d][at.CURSOR]
+        given = ahead // 2 if d == depth else ahead - ahead // 2
+        if given > 0:
+            source = d
+            break
+    if given <= 0:
+        return
+    taker = _claim_idle(warp, warps, control)
+    if taker < 0:
+        return
+    frame = frames[source]
+    target = warps.frames[taker, 0]
+    words_to, ints_to = warps.words[taker], warps.ints[taker]
+    n_rows_and_excluded = frame[at.N_ROWS] + frame[at.N_EXCLUDED]
+    n_base = frame[at.N_BASE]
+    for k in range(lane, n_rows_and_excluded, 32):
+        words_to[k] = words[frame[at.WORDS] + k]
+    if mode > at.COUNTS:
+        for k in range(lane, n_base, 32):
+            words_to[n_rows_and_excluded + k] = words[frame[at.BASE] + k]
+            ints_to[at.WORD_BITS + k] = ints[frame[at.BASE_IDS] + k]
+        ints_to[lane] = ints[lane]
+        ints_to[lane + 32] = ints[lane + 32]
+    if lane == 0:
+        end = frame[at.END]
+        target[at.CURSOR] = end - given
+        target[at.END] = end
+        target[at.N_ROWS] = frame[at.N_ROWS]
+        target[at.N_EXCLUDED] = frame[at.N_EXCLUDED]
+        target[at.SINGLES] = frame[at.SINGLES]
+        target[at.WORDS] = 0
+        target[at.BASE] = n_rows_and_excluded
+        target[at.N_BASE] = n_base
+        target[at.WORDS_TOP] = n_rows_and_excluded + n_base
+        target[at.BASE_IDS] = at.WORD_BITS
+        target[at.INTS_TOP] = at.WORD_BITS + n_base
+        warps.state[taker, at.DEPTH] = 0
+        warps.state[taker, at.EMITTED] = 0
+        frame[at.END] = end - given
+        state[at.N_GIVEN] += 1
+    # Every lane's writes must be out before the mailbox says so.
+    cuda.threadfence()
+    cuda.syncwarp()
+    if lane == 0:
+        cuda.atomic.exch(warps.mailbox, taker, 1)
+    cuda.syncwarp()

@@ -1,0 +1,111 @@
+"""What the 32 lanes of a warp do together. Every function is called by all lanes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import cuda, types
+from numba.cuda.extending import intrinsic
+
+__all__ = ["ballot", "global_nanoseconds", "inclusive_sum", "load_fresh", "or_all", "owner_of", "rank", "shuffle_word", "sum_all"]
+
+_U = np.uint64
+ALL = 0xFFFFFFFF
+
+
+@intrinsic
+def global_nanoseconds(typing_context):  # noqa: ARG001 - the signature is Numba's
+    """The GPU's clock that all multiprocessors share, int64."""
+
+    def build(_context, builder, _signature, _args):
+        read = ir.InlineAsm(ir.FunctionType(ir.IntType(64), []), "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
+        return builder.call(read, [])
+
+    return types.int64(), build
+
+
+@intrinsic
+def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is Numba's
+    """Element of a flat array that other multiprocessors change, read anew each time.
+
+    `cuda.ldcv` will not do: its assembly has no side effect for the compiler, which moves it out of waiting loops.
+    """
+
+    def build(context, builder, signature, args):
+        array_type, _ = signature.args
+        element = context.get_value_type(array_type.dtype)
+        n_bits = array_type.dtype.bitwidth
+        data = context.make_array(array_type)(context, builder, value=args[0]).data
+        read = ir.InlineAsm(
+            ir.FunctionType(element, [element.as_pointer()]),
+            f"ld.relaxed.gpu.global.b{n_bits} $0, [$1];",
+            f"={'r' if n_bits == 32 else 'l'},l,~{{memory}}",
+            side_effect=True,
+        )
+        return builder.call(read, [builder.gep(data, [args[1]])])
+
+    return array.dtype(array, types.int64), build
+
+
+@cuda.jit(device=True, forceinline=True)
+def ballot(predicate):
+    """Bit per lane, as uint32."""
+    return np.uint32(cuda.ballot_sync(ALL, predicate))
+
+
+@cuda.jit(device=True, forceinline=True)
+def rank(mask):
+    """How many lanes before this one have their bit in `mask`."""
+    return cuda.popc(np.uint32(mask & cuda.lanemask_lt()))
+
+
+@cuda.jit(device=True, forceinline=True)
+def shuffle_word(word, lane):
+    """The uint64 that `lane` holds."""
+    return _U(cuda.shfl_sync(ALL, np.int64(word), lane))
+
+
+@cuda.jit(device=True, forceinline=True)
+def or_all(word):
+    """Union over all lanes, uint64."""
+    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 16))
+    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 8))
+    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 4))
+    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 2))
+    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 1))
+    return word
+
+
+@cuda.jit(device=True, forceinline=True)
+def sum_all(value):
+    """Sum over all lanes, int64."""
+    value = np.int64(value)
+    value += cuda.shfl_xor_sync(ALL, value, 16)
+    value += cuda.shfl_xor_sync(ALL, value, 8)
+    value += cuda.shfl_xor_sync(ALL, value, 4)
+    value += cuda.shfl_xor_sync(ALL, value, 2)
+    value += cuda.shfl_xor_sync(ALL, value, 1)
+    return value
+
+
+@cuda.jit(device=True, forceinline=True)
+def inclusive_sum(value):
+    """Sum over this lane and those before it, int32."""
+    value = np.int32(value)
+    lane = cuda.laneid
+    for step in (1, 2, 4, 8, 16):
+        other = cuda.shfl_up_sync(ALL, value, step)
+        if lane >= step:
+            value = np.int32(value + other)
+    return value
+
+
+@cuda.jit(device=True, forceinline=True)
+def owner_of(position, ends):
+    """The first lane whose `ends` (ascending over the lanes) lies behind `position`; 31 where none does."""
+    low = np.int32(0)
+    for step in (16, 8, 4, 2, 1):
+        end = cuda.shfl_sync(ALL, ends, np.int32(low + step - 1))
+        if position >= end:
+            low = np.int32(low + step)
+    return low

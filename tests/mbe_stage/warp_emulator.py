@@ -1,0 +1,214 @@
+"""Runs the CUDA kernels in plain Python, 32 lanes in lockstep, without a GPU and without numba-cuda.
+
+Each lane is a greenlet that runs until it meets the others: a warp operation returns once all lanes have called the
+same one, and lanes that call different ones are an error (on a GPU: a hang or nonsense). Warps take turns at those
+places. What real hardware does between them (caches, memory order) is not emulated.
+
+Use it in a process of its own: `install` replaces `numba.cuda`.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+import types as python_types
+from typing import Any
+
+import numba
+import numpy as np
+from greenlet import getcurrent, greenlet
+
+_LANES = range(32)
+
+
+class Diverged(AssertionError):
+    """Lanes of a warp wait at different operations."""
+
+
+class _Lane(greenlet):
+    lane: int
+    warp: int
+    block: int
+    shared: list
+    n_shared: int
+
+
+class _Atomic:
+    """Atomics: greenlets only switch at warp operations, so plain code is atomic."""
+
+    @staticmethod
+    def _swap(array: Any, index: Any, make: Any) -> Any:
+        old = array[index]
+        array[index] = make(old)
+        return old
+
+    def add(self, array: Any, index: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda old: old + array.dtype.type(value))
+
+    def or_(self, array: Any, index: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda old: old | array.dtype.type(value))
+
+    def and_(self, array: Any, index: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda old: old & array.dtype.type(value))
+
+    def exch(self, array: Any, index: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda _old: value)
+
+    def max(self, array: Any, index: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda old: max(old, value))
+
+
+class _Shared:
+    @staticmethod
+    def array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """The same array for all lanes of a block, by order of the calls."""
+        me = getcurrent()
+        if len(me.shared) == me.n_shared:
+            me.shared.append(np.zeros(shape, np.dtype(str(dtype))))
+        me.n_shared += 1
+        return me.shared[me.n_shared - 1]
+
+
+_INTRINSICS = {
+    "global_nanoseconds": lambda: np.int64(time.monotonic_ns()),
+    "load_fresh": lambda array, index: array[index],
+}
+
+
+class FakeCuda(python_types.ModuleType):
+    """What the kernels use of `numba.cuda`."""
+
+    def __init__(self) -> None:
+        super().__init__("numba.cuda")
+        self.atomic = _Atomic()
+        self.shared = _Shared()
+        self.extending = python_types.ModuleType("numba.cuda.extending")
+        self.extending.intrinsic = lambda function: _INTRINSICS[function.__name__]
+
+    @staticmethod
+    def jit(function: Any = None, **_options: Any) -> Any:
+        return function if function is not None else lambda f: f
+
+    @property
+    def laneid(self) -> int:
+        return getcurrent().lane
+
+    @property
+    def threadIdx(self) -> Any:  # noqa: N802
+        me = getcurrent()
+        return python_types.SimpleNamespace(x=me.warp * 32 + me.lane)
+
+    @property
+    def blockIdx(self) -> Any:  # noqa: N802
+        return python_types.SimpleNamespace(x=getcurrent().block)
+
+    @staticmethod
+    def _meet(name: str, value: Any) -> list:
+        return getcurrent().parent.switch((name, value))
+
+    def syncwarp(self) -> None:
+        self._meet("syncwarp", None)
+
+    def ballot_sync(self, _mask: int, predicate: Any) -> Any:
+        values = self._meet("ballot", bool(predicate))
+        return np.uint32(sum(1 << lane for lane in _LANES if values[lane]))
+
+    def any_sync(self, _mask: int, predicate: Any) -> bool:
+        return any(self._meet("any", bool(predicate)))
+
+    def all_sync(self, _mask: int, predicate: Any) -> bool:
+        return all(self._meet("all", bool(predicate)))
+
+    def shfl_sync(self, _mask: int, value: Any, source: int) -> Any:
+        return self._meet("shfl", value)[int(source) % 32]
+
+    def shfl_xor_sync(self, _mask: int, value: Any, bits: int) -> Any:
+        return self._meet("shfl_xor", value)[self.laneid ^ bits]
+
+    def shfl_up_sync(self, _mask: int, value: Any, step: int) -> Any:
+        lane = self.laneid
+        return self._meet("shfl_up", value)[lane - step if lane >= step else lane]
+
+    def lanemask_lt(self) -> Any:
+        return np.uint32((1 << self.laneid) - 1)
+
+    @staticmethod
+    def popc(value: Any) -> int:
+        return int(value).bit_count()
+
+    @staticmethod
+    def ffs(value: Any) -> int:
+        value = int(value)
+        return (value & -value).bit_length()
+
+    @staticmethod
+    def clz(value: Any) -> int:
+        return value.dtype.itemsize * 8 - int(value).bit_length()
+
+    def threadfence(self) -> None:
+        """Memory order is not emulated."""
+
+    def nanosleep(self, _nanoseconds: int) -> None:
+        getcurrent().parent.switch(("sleep", None))
+
+
+def install() -> FakeCuda:
+    """Put the emulator in the place of `numba.cuda`; before any kernel module is imported."""
+    fake = FakeCuda()
+    sys.modules["numba.cuda"] = fake
+    sys.modules["numba.cuda.extending"] = fake.extending
+    numba.cuda = fake
+    return fake
+
+
+def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, seed: int = 0) -> None:
+    """Run a kernel; `seed` decides which warp goes on when."""
+    chance = random.Random(seed)
+    warps = []
+    for block in range(n_blocks):
+        shared: list = []
+        for warp in range(warps_per_block):
+            lanes = []
+            for lane in _LANES:
+                one = _Lane(lambda: kernel(*arguments))
+                one.lane, one.warp, one.block, one.shared, one.n_shared = lane, warp, block, shared, 0
+                lanes.append(one)
+            warps.append(([None] * 32, lanes, {}))
+    while warps:
+        chosen = chance.randrange(len(warps))
+        for _ in range(chance.randrange(1, 200)):
+            if _step(*warps[chosen]):
+                del warps[chosen]
+                break
+
+
+def _step(answers: list, lanes: list, waiting: dict) -> bool:
+    """Let the lanes of a warp run to where they meet; True when all of them are done."""
+    for lane in _LANES:
+        if lane not in waiting and not lanes[lane].dead:
+            request = lanes[lane].switch() if answers[lane] is None else lanes[lane].switch(answers[lane][0])
+            if lanes[lane].dead:
+                continue
+            waiting[lane] = request
+    if not waiting:
+        return True
+    sleeping = [lane for lane, (name, _) in waiting.items() if name == "sleep"]
+    if sleeping:
+        for lane in sleeping:
+            del waiting[lane]
+            answers[lane] = (None,)
+        return False
+    if len(waiting) != 32 or len({name for name, _ in waiting.values()}) != 1:
+        where = {}
+        for lane, (name, _) in waiting.items():
+            frame = lanes[lane].gr_frame.f_back
+            while "warp.py" in frame.f_code.co_filename:
+                frame = frame.f_back
+            where.setdefault((name, f"{frame.f_code.co_filename}:{frame.f_lineno}"), []).append(lane)
+        raise Diverged(f"lanes wait at different places: {where}")
+    values = [waiting[lane][1] for lane in _LANES]
+    for lane in _LANES:
+        answers[lane] = (values,)
+    waiting.clear()
+    return False
