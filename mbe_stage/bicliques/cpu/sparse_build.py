@@ -20,12 +20,11 @@ def open_sparse_node(
     node,
     base,
     row_ids,
-    column_offsets,
-    column_members,
     row,
     left_at,
     left_end,
-    columns_at,
+    scratch_at,
+    scratch_end,
     n_columns,
     n_path,
     n_touched,
@@ -33,24 +32,24 @@ def open_sparse_node(
     worker,
     output,
 ):
-    """Visit a child and push it as a sparse node over the columns ``ints[columns_at:]`` (scratch at the arena's top).
+    """Visit a child and push it as a sparse node over the columns in the scratch of `collect_columns`.
 
-    `counts` says for every touched row that is still a candidate or excluded how many of the left set it holds.
     Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
     they are equal.
     """
-    counts, touched, bits = worker.counts, worker.touched, worker.bits
+    touched, bits = worker.touched, worker.bits
     words, ints, control, frames = worker.words, worker.ints, worker.control, worker.frames
     top = frames[depth, at.WORDS_TOP]
-    start = columns_at + left_end - left_at
+    n_left = left_end - left_at
+    lists_at, candidates_at, excluded_at = scratch_at + n_left, scratch_at + 2 * n_left, scratch_at + 3 * n_left
+    start = scratch_end
     n_edges = 0
-    for k in range(columns_at, columns_at + n_columns):
-        column = column_offsets + ints[k]
-        for j in range(column_members + node[column], column_members + node[column + 1]):
-            other = node[j]
-            if counts[other]:
-                bits[other] += _U(1)
-                n_edges += 1
+    for k in range(n_columns):
+        list_at = ints[lists_at + k]
+        n_members = ints[candidates_at + k] + ints[excluded_at + k]
+        for j in range(list_at, list_at + n_members):
+            bits[ints[j]] += _U(1)
+        n_edges += n_members
     needed = start + 2 * n_columns + 2 * n_touched + 2 + 2 * n_edges
     if needed > ints.size:
         control[at.NEEDED] = needed
@@ -90,15 +89,13 @@ def open_sparse_node(
         filled += np.int64(bits[other])
         bits[other] = _U(local + 1)
     for k in range(n_columns):
-        column = column_offsets + ints[columns_at + k]
-        for j in range(column_members + node[column], column_members + node[column + 1]):
-            number = np.int64(bits[node[j]])
-            if number:
-                place = new_row_offsets + number
-                ints[new_row_members + ints[place]] = k
-                ints[place] += 1
+        list_at = ints[lists_at + k]
+        for j in range(list_at, list_at + ints[candidates_at + k] + ints[excluded_at + k]):
+            place = new_row_offsets + np.int64(bits[ints[j]])
+            ints[new_row_members + ints[place]] = k
+            ints[place] += 1
     for k in range(n_columns):
-        ints[start + k] = node[base + ints[columns_at + k]]
+        ints[start + k] = node[base + ints[scratch_at + k]]
     for k in range(n_columns + 1):
         ints[new_column_offsets + k] = 0
     for k in range(n_edges):
@@ -114,6 +111,12 @@ def open_sparse_node(
             ints[new_column_members + ints[place]] = local
             ints[place] += 1
 
+    # The scratch has done its work: move the node down over it.
+    end = new_column_members + n_edges
+    for k in range(end - start):
+        ints[scratch_at + k] = ints[start + k]
+    end -= start - scratch_at
+
     depth += 1
     frames[depth, at.KIND] = at.SPARSE
     frames[depth, at.FIRST] = n_excluded
@@ -121,8 +124,8 @@ def open_sparse_node(
     frames[depth, at.END] = n_rows
     frames[depth, at.N_ROWS] = n_rows
     frames[depth, at.N_COLUMNS] = n_columns
-    frames[depth, at.INTS] = start
-    frames[depth, at.INTS_TOP] = new_column_members + n_edges
+    frames[depth, at.INTS] = scratch_at
+    frames[depth, at.INTS_TOP] = end
     frames[depth, at.WORDS] = top
     frames[depth, at.WORDS_TOP] = top
     frames[depth, at.N_PATH] = n_path

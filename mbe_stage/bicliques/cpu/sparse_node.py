@@ -11,6 +11,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
+from mbe_stage.bicliques.cpu.columns import collect_columns, columns_room
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_list
 from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, column_groups, family_of, maximal_family
 from mbe_stage.bicliques.cpu.rows import table_size
@@ -106,6 +107,7 @@ def _visit_narrow(node, base, row_ids, column_offsets, column_members, row, left
         full,
         worker.frames[depth, at.N_PATH],
         n_touched,
+        worker.frames[depth, at.INTS_TOP],
         depth,
         worker,
         output,
@@ -129,6 +131,7 @@ def _open_word_node(
     full,
     n_path,
     n_touched,
+    ints_top,
     depth,
     worker,
     output,
@@ -137,12 +140,11 @@ def _open_word_node(
 
     ``node[left_at:left_end]`` is its left set, ``columns[columns_at:]`` the part of it that candidates touch, in bit
     order. Rows equal to `full` hold the whole left set; 0 says that they were taken out before and stand on the path.
+    The arena of ints is free from `ints_top` on.
     """
     bits, touched, control = worker.bits, worker.touched, worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
-    top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
-    if full == _U(0):
-        ints_top += left_end - left_at  # the columns are scratch at the arena's top
+    top = frames[depth, at.WORDS_TOP]
     needed = top + 3 * n_touched + table_size(n_touched)
     if needed > words.size:
         control[at.NEEDED] = needed
@@ -216,9 +218,10 @@ def _open_word_node(
 def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
     """A child with more left vertices than a word has bits."""
     bits, counts, touched = worker.bits, worker.counts, worker.touched
-    n_touched = 0
+    n_touched = n_wedges = 0
     for k in range(left_at, left_end):
         column = column_offsets + node[k]
+        n_wedges += node[column + 1] - node[column]
         for j in range(column_members + node[column], column_members + node[column + 1]):
             other = node[j]
             touched[n_touched] = other
@@ -226,7 +229,19 @@ def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_a
             counts[other] += 1
     worker.control[at.WORK] += 8 + 4 * n_touched
     status = _open_wide(
-        node, base, row_ids, column_offsets, column_members, row, left_at, left_end, n_touched, depth, worker, output
+        node,
+        base,
+        row_ids,
+        column_offsets,
+        column_members,
+        row,
+        left_at,
+        left_end,
+        n_touched,
+        n_wedges,
+        depth,
+        worker,
+        output,
     )
     for k in range(n_touched):
         counts[touched[k]] = 0
@@ -236,7 +251,19 @@ def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_a
 
 @njit(inline="always")
 def _open_wide(
-    node, base, row_ids, column_offsets, column_members, row, left_at, left_end, n_touched, depth, worker, output
+    node,
+    base,
+    row_ids,
+    column_offsets,
+    column_members,
+    row,
+    left_at,
+    left_end,
+    n_touched,
+    n_wedges,
+    depth,
+    worker,
+    output,
 ):
     counts, touched, bits = worker.counts, worker.touched, worker.bits
     ints, control = worker.ints, worker.control
@@ -244,10 +271,15 @@ def _open_wide(
     for k in range(n_touched):
         if touched[k] < row and counts[touched[k]] == n_left:
             return at.OK
-    columns_at = worker.frames[depth, at.INTS_TOP]
-    if columns_at + n_left > ints.size:
-        control[at.NEEDED] = columns_at + n_left
+    scratch_at = worker.frames[depth, at.INTS_TOP]
+    top = worker.frames[depth, at.WORDS_TOP]
+    ints_room, words_room = columns_room(n_left, n_wedges)
+    if scratch_at + ints_room > ints.size:
+        control[at.NEEDED] = scratch_at + ints_room
         return at.INTS_SHORT
+    if top + words_room > worker.words.size:
+        control[at.NEEDED] = top + words_room
+        return at.WORDS_SHORT
     # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
     n_path = worker.frames[depth, at.N_PATH]
     for k in range(n_touched):
@@ -256,28 +288,30 @@ def _open_wide(
             counts[other] = 0
             worker.path[n_path] = node[row_ids + other]
             n_path += 1
-    # Only columns that a candidate touches can be in a left set below; a candidate is a later row.
-    n_columns = 0
-    for k in range(left_at, left_end):
-        column = column_offsets + node[k]
-        ints[columns_at + n_columns] = node[k]
-        for j in range(column_members + node[column + 1] - 1, column_members + node[column] - 1, -1):
-            if node[j] <= row:
-                break
-            if counts[node[j]]:
-                n_columns += 1
-                break
+    n_columns, scratch_end = collect_columns(
+        node,
+        column_offsets,
+        column_members,
+        row,
+        left_at,
+        left_end,
+        counts,
+        ints,
+        scratch_at,
+        worker.words,
+        top,
+        output is None,
+    )
     if n_columns > _WORD_BITS:
         return open_sparse_node(
             node,
             base,
             row_ids,
-            column_offsets,
-            column_members,
             row,
             left_at,
             left_end,
-            columns_at,
+            scratch_at,
+            scratch_end,
             n_columns,
             n_path,
             n_touched,
@@ -286,10 +320,10 @@ def _open_wide(
             output,
         )
     for k in range(n_columns):
-        column = column_offsets + ints[columns_at + k]
-        for j in range(column_members + node[column], column_members + node[column + 1]):
-            if counts[node[j]]:
-                bits[node[j]] |= _ONE << _U(k)
+        start = ints[scratch_at + n_left + k]
+        n_members = ints[scratch_at + 2 * n_left + k] + ints[scratch_at + 3 * n_left + k]
+        for j in range(start, start + n_members):
+            bits[ints[j]] |= _ONE << _U(k)
     return _open_word_node(
         node,
         base,
@@ -298,11 +332,12 @@ def _open_wide(
         left_at,
         left_end,
         ints,
-        columns_at,
+        scratch_at,
         n_columns,
         _U(0),
         n_path,
         n_touched,
+        scratch_end,
         depth,
         worker,
         output,

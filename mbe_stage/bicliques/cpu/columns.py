@@ -1,0 +1,121 @@
+"""The columns of a wide child: only rows that still matter, and columns that candidates cannot tell apart as one.
+
+Columns with the same candidates are in the same left sets further down, so one may stand for all: it then holds an
+excluded row only if all of them do. On dense data thousands of columns become a few dozen. Where members are wanted
+every column stays its own, because its id has to come out again.
+
+Scratch at the top of the arena of ints, from `scratch_at` on: for each column its number in the parent, where its list
+begins, how many candidates it has, how many excluded rows follow them; then the lists.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu.rows import table_size
+
+__all__ = ["collect_columns", "columns_room"]
+
+_U = np.uint64
+_ONE = _U(1)
+
+
+@njit(inline="always")
+def columns_room(n_left, n_members):
+    """Entries of the arenas of ints and words that `collect_columns` may use."""
+    return 4 * n_left + n_members, table_size(n_left) + n_left
+
+
+@njit(cache=True, nogil=True)
+def collect_columns(
+    node, column_offsets, column_members, row, left_at, left_end, counts, ints, scratch_at, words, top, merge
+):
+    """Collect the columns of a left set that have a candidate: a row behind `row` with a count that is not 0.
+
+    Returns
+    -------
+    n_columns, members_end : int
+        How many columns there are, and where their lists end in the arena of ints.
+    """
+    n_left = left_end - left_at
+    starts_at, candidates_at, excluded_at = scratch_at + n_left, scratch_at + 2 * n_left, scratch_at + 3 * n_left
+    members_end = scratch_at + 4 * n_left
+    hashes_at = top + table_size(n_left)
+    last = _U(hashes_at - top - 1)
+    if merge:
+        words[top:hashes_at] = _U(0)
+    n_columns = 0
+    for k in range(left_at, left_end):
+        column = column_offsets + node[k]
+        first, end = column_members + node[column], column_members + node[column + 1]
+        start = members_end
+        hashed = _U(0)
+        j = end - 1
+        while j >= first and node[j] > row:
+            if counts[node[j]]:
+                ints[members_end] = node[j]
+                members_end += 1
+                hashed = (hashed + _U(node[j]) + _ONE) * _U(0x9E3779B97F4A7C15)
+                hashed ^= hashed >> _U(29)
+            j -= 1
+        n_candidates = members_end - start
+        if n_candidates == 0:
+            continue
+        for i in range(first, j + 1):
+            ints[members_end] = node[i]
+            members_end += counts[node[i]] != 0
+        if merge:
+            twin = _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates)
+            if twin >= 0:
+                ints[excluded_at + twin] = _intersect(
+                    ints,
+                    ints[starts_at + twin] + n_candidates,
+                    ints[excluded_at + twin],
+                    start + n_candidates,
+                    members_end - start - n_candidates,
+                )
+                members_end = start
+                continue
+            place = hashed & last
+            while words[top + np.int64(place)] != _U(0):
+                place = (place + _ONE) & last
+            words[top + np.int64(place)] = _U(n_columns + 1)
+            words[hashes_at + n_columns] = hashed
+        ints[scratch_at + n_columns] = node[k]
+        ints[starts_at + n_columns] = start
+        ints[candidates_at + n_columns] = n_candidates
+        ints[excluded_at + n_columns] = members_end - start - n_candidates
+        n_columns += 1
+    return n_columns, members_end
+
+
+@njit(cache=True, nogil=True)
+def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates):
+    """The column with the same candidates as the list at `start`, or -1; equal hashes are not taken as a proof."""
+    place = hashed & last
+    while words[top + np.int64(place)] != _U(0):
+        known = np.int64(words[top + np.int64(place)]) - 1
+        if words[hashes_at + known] == hashed and ints[candidates_at + known] == n_candidates:
+            same = True
+            for k in range(n_candidates):
+                if ints[ints[starts_at + known] + k] != ints[start + k]:
+                    same = False
+                    break
+            if same:
+                return known
+        place = (place + _ONE) & last
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _intersect(ints, at, n, other_at, n_other):
+    """Keep of the ascending list at `at` what the other ascending list holds too; returns how much."""
+    kept = k = j = 0
+    while k < n and j < n_other:
+        a, b = ints[at + k], ints[other_at + j]
+        ints[at + kept] = a
+        kept += a == b
+        k += a <= b
+        j += b <= a
+    return kept
