@@ -1,11 +1,11 @@
 """The columns of a wide child: only rows that still matter, and columns that candidates cannot tell apart as one.
 
-Columns with the same candidates are in the same left sets further down, so one may stand for all: it then holds an
-excluded row only if all of them do. On dense data thousands of columns become a few dozen. Where members are wanted
-every column stays its own, because its id has to come out again.
+Columns with the same candidates are in the same left sets further down, so one stands for all: it holds an excluded row
+only if all of them do. On dense data thousands of columns become a few dozen.
 
-Scratch at the top of the arena of ints, from `scratch_at` on: for each column its number in the parent, where its list
-begins, how many candidates it has, how many excluded rows follow them; then the lists.
+Scratch at the top of the arena of ints, `n_left` entries each: where each new column's list begins, how many candidates
+it has, how many excluded rows follow them; the parent's columns that were kept, and which new column stands for each.
+Behind that come the lists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu.rows import table_size
 
-__all__ = ["collect_columns", "columns_room"]
+__all__ = ["collect_columns", "columns_room", "write_column_ids"]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -24,27 +24,26 @@ _ONE = _U(1)
 @njit(inline="always")
 def columns_room(n_left, n_members):
     """Entries of the arenas of ints and words that `collect_columns` may use."""
-    return 4 * n_left + n_members, table_size(n_left) + n_left
+    return 5 * n_left + n_members, table_size(n_left) + n_left
 
 
 @njit(cache=True, nogil=True)
-def collect_columns(
-    node, column_offsets, column_members, row, left_at, left_end, counts, ints, scratch_at, words, top, merge
-):
+def collect_columns(node, column_offsets, column_members, row, left_at, left_end, counts, ints, scratch_at, words, top):
     """Collect the columns of a left set that have a candidate: a row behind `row` with a count that is not 0.
 
     Returns
     -------
-    n_columns, members_end : int
-        How many columns there are, and where their lists end in the arena of ints.
+    n_columns, n_kept, members_end : int
+        How many new columns there are, for how many of the parent's they stand, and where the lists end.
     """
     n_left = left_end - left_at
-    starts_at, candidates_at, excluded_at = scratch_at + n_left, scratch_at + 2 * n_left, scratch_at + 3 * n_left
-    members_end = scratch_at + 4 * n_left
+    starts_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
+    kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
+    members_end = scratch_at + 5 * n_left
     hashes_at = top + table_size(n_left)
     last = _U(hashes_at - top - 1)
-    if merge:
-        words[top:hashes_at] = _U(0)
+    words[top:hashes_at] = _U(0)
+    n_kept = 0
     n_columns = 0
     for k in range(left_at, left_end):
         column = column_offsets + node[k]
@@ -65,29 +64,32 @@ def collect_columns(
         for i in range(first, j + 1):
             ints[members_end] = node[i]
             members_end += counts[node[i]] != 0
-        if merge:
-            twin = _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates)
-            if twin >= 0:
-                ints[excluded_at + twin] = _intersect(
-                    ints,
-                    ints[starts_at + twin] + n_candidates,
-                    ints[excluded_at + twin],
-                    start + n_candidates,
-                    members_end - start - n_candidates,
-                )
-                members_end = start
-                continue
-            place = hashed & last
-            while words[top + np.int64(place)] != _U(0):
-                place = (place + _ONE) & last
-            words[top + np.int64(place)] = _U(n_columns + 1)
-            words[hashes_at + n_columns] = hashed
-        ints[scratch_at + n_columns] = node[k]
+        ints[kept_at + n_kept] = node[k]
+        twin = _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates)
+        if twin >= 0:
+            ints[groups_at + n_kept] = twin
+            n_kept += 1
+            ints[excluded_at + twin] = _intersect(
+                ints,
+                ints[starts_at + twin] + n_candidates,
+                ints[excluded_at + twin],
+                start + n_candidates,
+                members_end - start - n_candidates,
+            )
+            members_end = start
+            continue
+        ints[groups_at + n_kept] = n_columns
+        n_kept += 1
+        place = hashed & last
+        while words[top + np.int64(place)] != _U(0):
+            place = (place + _ONE) & last
+        words[top + np.int64(place)] = _U(n_columns + 1)
+        words[hashes_at + n_columns] = hashed
         ints[starts_at + n_columns] = start
         ints[candidates_at + n_columns] = n_candidates
         ints[excluded_at + n_columns] = members_end - start - n_candidates
         n_columns += 1
-    return n_columns, members_end
+    return n_columns, n_kept, members_end
 
 
 @njit(cache=True, nogil=True)
@@ -119,3 +121,36 @@ def _intersect(ints, at, n, other_at, n_other):
         k += a <= b
         j += b <= a
     return kept
+
+
+@njit(cache=True, nogil=True)
+def write_column_ids(node, base, ids_at, columns, kept_at, n_kept, groups_at, ints, starts_at, n_starts, new_ids_at):
+    """Write starts and ids of new columns: the left vertices behind the parent's columns ``columns[kept_at:]``.
+
+    Column ``k`` of them goes into the new column ``ints[groups_at + k]``, or ``k`` where `groups_at` is negative. There
+    are `n_starts` starts, one more than columns or padded with the end.
+
+    Returns
+    -------
+    int
+        How many ids were written.
+    """
+    for k in range(n_starts):
+        ints[starts_at + k] = 0
+    for k in range(n_kept):
+        group = k if groups_at < 0 else ints[groups_at + k]
+        start = base + columns[kept_at + k]
+        ints[starts_at + group + 1] += node[start + 1] - node[start]
+    # Each start first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    n_ids = 0
+    for k in range(1, n_starts):
+        n = ints[starts_at + k]
+        ints[starts_at + k] = n_ids
+        n_ids += n
+    for k in range(n_kept):
+        place = starts_at + 1 + (k if groups_at < 0 else ints[groups_at + k])
+        start = base + columns[kept_at + k]
+        for j in range(ids_at + node[start], ids_at + node[start + 1]):
+            ints[new_ids_at + ints[place]] = node[j]
+            ints[place] += 1
+    return n_ids

@@ -17,7 +17,7 @@ _ONE = _U(1)
 
 @njit(inline="always")
 def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
-    """One biclique whose left side is a word over the columns ``ints[columns_at:]``.
+    """One biclique whose left side is a word over the columns whose starts and ids stand at ``ints[columns_at:]``.
 
     Its right side is the path and what stands behind every row of ``words[rows_at:rows_end]`` that holds all of `left`:
     the row's payload ``p`` itself, or, with groups, the ids from ``ints[groups_at + p]`` to ``ints[groups_at + p + 1]``
@@ -27,14 +27,19 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at
     out_left, out_right = output.left, output.right
     n_left = control[at.LEFT_USED]
     n_right = control[at.RIGHT_USED]
-    if control[at.N_OUT] == output.left_sizes.size or n_left + 64 > out_left.size:
+    if control[at.N_OUT] == output.left_sizes.size:
         return False
     if n_right + n_path + rows_end - rows_at > out_right.size:
         return False
     rest = left
     while rest != _U(0):
-        out_left[n_left] = ints[columns_at + lowest_bit_index(rest)]
-        n_left += 1
+        column = columns_at + lowest_bit_index(rest)
+        start, end = columns_at + at.WORD_STARTS + ints[column], columns_at + at.WORD_STARTS + ints[column + 1]
+        if n_left + end - start > out_left.size:
+            return False
+        for j in range(start, end):
+            out_left[n_left] = ints[j]
+            n_left += 1
         rest &= rest - _ONE
     for k in range(n_path):
         out_right[n_right + k] = worker.path[k]
@@ -69,21 +74,23 @@ def emit_family(family, columns_at, n_path, rows_at, rows_end, payload_at, group
 
 
 @njit(cache=True, nogil=True)
-def emit_list(node, columns_at, left_at, left_end, n_path, worker, output):
-    """One biclique: the columns ``node[left_at:left_end]``, whose ids stand at ``node[columns_at:]``, and the path."""
+def emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
+    """One biclique: the columns ``node[left_at:left_end]`` of a sparse node, `n_ids` left vertices, and the path."""
     control = worker.control
     n_left = control[at.LEFT_USED]
     n_right = control[at.RIGHT_USED]
-    n_columns = left_end - left_at
     if control[at.N_OUT] == output.left_sizes.size:
         return False
-    if n_left + n_columns > output.left.size or n_right + n_path > output.right.size:
+    if n_left + n_ids > output.left.size or n_right + n_path > output.right.size:
         return False
-    for k in range(n_columns):
-        output.left[n_left + k] = node[columns_at + node[left_at + k]]
+    for k in range(left_at, left_end):
+        start = base + node[k]
+        for j in range(ids_at + node[start], ids_at + node[start + 1]):
+            output.left[n_left] = node[j]
+            n_left += 1
     for k in range(n_path):
         output.right[n_right + k] = worker.path[k]
-    _commit(n_left + n_columns, n_right + n_path, control, output)
+    _commit(n_left, n_right + n_path, control, output)
     return True
 
 

@@ -78,7 +78,7 @@ INTS_TOP = 9  # one past the last
 WORDS = 10
 WORDS_TOP = 11
 N_PATH = 12  # right members on the path, this node's included
-COLUMN_IDS = 13  # word: where the ids of its (at most 64) columns stand in the arena of ints
+COLUMNS = 13  # word: where its columns' starts (65 of them) and then ids stand in the arena of ints
 FRAME_FIELDS = 14
 
 # Kinds of nodes. The whole graph is a sparse node in an array of its own.
@@ -86,13 +86,15 @@ WHOLE_GRAPH = 0
 SPARSE = 1
 WORD = 2
 
-# A sparse node is, one behind the other: column ids, row ids (excluded rows first), row offsets, column offsets,
-# row members, column members; offsets count from 0.
+# A sparse node is, one behind the other: column starts, row ids (excluded rows first), row offsets, column offsets,
+# row members, column members, column ids. Starts and offsets count from 0. Column c stands for the left vertices
+# ``column_ids[column_starts[c]:column_starts[c + 1]]``, which below the whole graph are there only if members are asked
+# for.
 
 
 def sparse_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int, int, int, int, int]:
-    """Where row ids, row offsets, column offsets, row members, column members and the end of a sparse node stand."""
-    row_ids = n_columns
+    """Where row ids, row offsets, column offsets, row members, column members and column ids of a sparse node stand."""
+    row_ids = n_columns + 1
     row_offsets = row_ids + n_rows
     column_offsets = row_offsets + n_rows + 1
     row_members = column_offsets + n_columns + 1
@@ -112,6 +114,9 @@ CONTROL_FIELDS = 7
 
 # Limits.
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
+
+WORD_BITS = 64
+WORD_STARTS = WORD_BITS + 1
 
 # The payload of a row is the right vertex itself, not a group of them.
 NO_GROUPS = -1

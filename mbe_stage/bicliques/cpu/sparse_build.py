@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.columns import write_column_ids
 from mbe_stage.bicliques.cpu.emit import emit_list
 from mbe_stage.bicliques.cpu.rows import sort_rows
 
@@ -20,12 +21,15 @@ def open_sparse_node(
     node,
     base,
     row_ids,
+    ids_at,
+    n_ids,
     row,
     left_at,
     left_end,
     scratch_at,
     scratch_end,
     n_columns,
+    n_kept,
     n_path,
     n_touched,
     depth,
@@ -41,7 +45,7 @@ def open_sparse_node(
     words, ints, control, frames = worker.words, worker.ints, worker.control, worker.frames
     top = frames[depth, at.WORDS_TOP]
     n_left = left_end - left_at
-    lists_at, candidates_at, excluded_at = scratch_at + n_left, scratch_at + 2 * n_left, scratch_at + 3 * n_left
+    lists_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
     start = scratch_end
     n_edges = 0
     for k in range(n_columns):
@@ -50,7 +54,7 @@ def open_sparse_node(
         for j in range(list_at, list_at + n_members):
             bits[ints[j]] += _U(1)
         n_edges += n_members
-    needed = start + 2 * n_columns + 2 * n_touched + 2 + 2 * n_edges
+    needed = start + 2 * n_columns + 2 * n_touched + 3 + 2 * n_edges + n_ids
     if needed > ints.size:
         control[at.NEEDED] = needed
         return at.INTS_SHORT
@@ -59,7 +63,7 @@ def open_sparse_node(
         return at.WORDS_SHORT
     if output is None:
         control[at.COUNT] += 1
-    elif not emit_list(node, base, left_at, left_end, n_path, worker, output):
+    elif not emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
         return at.OUTPUT_FULL
 
     n_rows = 0
@@ -74,7 +78,7 @@ def open_sparse_node(
             n_rows += 1
     sort_rows(words, top + n_excluded, top + n_rows)
 
-    new_row_ids = start + n_columns
+    new_row_ids = start + n_columns + 1
     new_row_offsets = new_row_ids + n_rows
     new_column_offsets = new_row_offsets + n_rows + 1
     new_row_members = new_column_offsets + n_columns + 1
@@ -94,8 +98,6 @@ def open_sparse_node(
             place = new_row_offsets + np.int64(bits[ints[j]])
             ints[new_row_members + ints[place]] = k
             ints[place] += 1
-    for k in range(n_columns):
-        ints[start + k] = node[base + ints[scratch_at + k]]
     for k in range(n_columns + 1):
         ints[new_column_offsets + k] = 0
     for k in range(n_edges):
@@ -111,8 +113,11 @@ def open_sparse_node(
             ints[new_column_members + ints[place]] = local
             ints[place] += 1
 
-    # The scratch has done its work: move the node down over it.
     end = new_column_members + n_edges
+    if output is not None:
+        kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
+        end += write_column_ids(node, base, ids_at, ints, kept_at, n_kept, groups_at, ints, start, n_columns + 1, end)
+    # The scratch has done its work: move the node down over it.
     for k in range(end - start):
         ints[scratch_at + k] = ints[start + k]
     end -= start - scratch_at

@@ -11,7 +11,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
-from mbe_stage.bicliques.cpu.columns import collect_columns, columns_room
+from mbe_stage.bicliques.cpu.columns import collect_columns, columns_room, write_column_ids
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_list
 from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, column_groups, family_of, maximal_family
 from mbe_stage.bicliques.cpu.rows import table_size
@@ -22,7 +22,6 @@ __all__ = ["visit_sparse_child"]
 
 _U = np.uint64
 _ONE = _U(1)
-_WORD_BITS = 64
 
 
 @njit(inline="always")
@@ -39,26 +38,57 @@ def visit_sparse_child(node, base, worker, output):
     depth = control[at.DEPTH]
     row = frames[depth, at.CURSOR]
     n_rows, n_columns = frames[depth, at.N_ROWS], frames[depth, at.N_COLUMNS]
-    row_offsets = base + n_columns + n_rows
+    row_ids = base + n_columns + 1
+    row_offsets = row_ids + n_rows
     row_members = row_offsets + n_rows + n_columns + 2
     left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
     column_members = row_members + node[row_offsets + n_rows]
-    if output is not None and output.limits[at.ACTIVE]:
+    column_offsets = row_offsets + n_rows + 1
+    # Where the ids of the left vertices stand, and how many of them this child has.
+    ids_at = column_members + node[row_offsets + n_rows]
+    n_ids = 0
+    if output is not None:
         weight = 0
         for k in range(left_at, left_end):
-            weight += output.left_weights[node[base + node[k]]]
-        if weight < output.limits[at.MIN_LEFT]:
+            start, end = ids_at + node[base + node[k]], ids_at + node[base + node[k] + 1]
+            n_ids += end - start
+            if output.limits[at.ACTIVE]:
+                for j in range(start, end):
+                    weight += output.left_weights[node[j]]
+        if output.limits[at.ACTIVE] and weight < output.limits[at.MIN_LEFT]:
             frames[depth, at.CURSOR] = row + 1
             return at.OK
-    column_offsets = row_offsets + n_rows + 1
-    row_ids = base + n_columns
-    if left_end - left_at <= _WORD_BITS:
+    if left_end - left_at <= at.WORD_BITS:
         status = _visit_narrow(
-            node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output
+            node,
+            base,
+            row_ids,
+            column_offsets,
+            column_members,
+            ids_at,
+            n_ids,
+            row,
+            left_at,
+            left_end,
+            depth,
+            worker,
+            output,
         )
     else:
         status = _visit_wide(
-            node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output
+            node,
+            base,
+            row_ids,
+            column_offsets,
+            column_members,
+            ids_at,
+            n_ids,
+            row,
+            left_at,
+            left_end,
+            depth,
+            worker,
+            output,
         )
     if status == at.OK:
         frames[depth, at.CURSOR] = row + 1
@@ -66,7 +96,9 @@ def visit_sparse_child(node, base, worker, output):
 
 
 @njit(inline="always")
-def _visit_narrow(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
+def _visit_narrow(
+    node, base, row_ids, column_offsets, column_members, ids_at, n_ids, row, left_at, left_end, depth, worker, output
+):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, touched, control = worker.bits, worker.touched, worker.control
     n_touched = 0
@@ -93,17 +125,20 @@ def _visit_narrow(node, base, row_ids, column_offsets, column_members, row, left
         # The child's own row is among the candidates: its left set is a result itself.
         control[at.COUNT] += popcount(maximal_family(candidates, forbidden))
         return at.OK
-    full = ~_U(0) >> _U(_WORD_BITS - width)
+    full = ~_U(0) >> _U(at.WORD_BITS - width)
     status = _open_word_node(
         node,
         base,
         row_ids,
+        ids_at,
+        n_ids,
         row,
         left_at,
         left_end,
         node,
         left_at,
         width,
+        -1,
         full,
         worker.frames[depth, at.N_PATH],
         n_touched,
@@ -122,12 +157,15 @@ def _open_word_node(
     node,
     base,
     row_ids,
+    ids_at,
+    n_ids,
     row,
     left_at,
     left_end,
     columns,
-    columns_at,
-    n_columns,
+    kept_at,
+    n_kept,
+    groups_at,
     full,
     n_path,
     n_touched,
@@ -136,11 +174,11 @@ def _open_word_node(
     worker,
     output,
 ):
-    """Visit a child over `n_columns` columns with the rows in `bits`; finish its subtree, or push it as a word node.
+    """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a word node.
 
-    ``node[left_at:left_end]`` is its left set, ``columns[columns_at:]`` the part of it that candidates touch, in bit
-    order. Rows equal to `full` hold the whole left set; 0 says that they were taken out before and stand on the path.
-    The arena of ints is free from `ints_top` on.
+    ``node[left_at:left_end]`` is its left set, ``columns[kept_at:]`` the part of it that candidates touch, with the bit
+    of each as in `write_column_ids`. Rows equal to `full` hold the whole left set; 0 says that they were taken out
+    before and stand on the path. The arena of ints is free from `ints_top` on.
     """
     bits, touched, control = worker.bits, worker.touched, worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
@@ -149,11 +187,11 @@ def _open_word_node(
     if needed > words.size:
         control[at.NEEDED] = needed
         return at.WORDS_SHORT
-    if output is not None and ints_top + _WORD_BITS + 3 * n_touched + 1 > ints.size:
-        control[at.NEEDED] = ints_top + _WORD_BITS + 3 * n_touched + 1
-        return at.INTS_SHORT
     new_columns_at = ints_top
-    payload_at = ints_top + _WORD_BITS
+    payload_at = ints_top + at.WORD_STARTS + n_ids
+    if output is not None and payload_at + 3 * n_touched + 1 > ints.size:
+        control[at.NEEDED] = payload_at + 3 * n_touched + 1
+        return at.INTS_SHORT
     raw_end = top
     # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
     excluded_end = words.size
@@ -179,13 +217,15 @@ def _open_word_node(
             raw_end += 1
     if output is None:
         control[at.COUNT] += 1
-    elif not emit_list(node, base, left_at, left_end, n_path, worker, output):
+    elif not emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
         return at.OUTPUT_FULL
-    else:
-        for k in range(n_columns):
-            ints[new_columns_at + k] = node[base + columns[columns_at + k]]
     if raw_end == top:
         return at.OK
+    if output is not None:
+        new_ids_at = new_columns_at + at.WORD_STARTS
+        write_column_ids(
+            node, base, ids_at, columns, kept_at, n_kept, groups_at, ints, new_columns_at, at.WORD_STARTS, new_ids_at
+        )
     if column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = family_of(words, excluded_at, excluded_end, everything, masks)
@@ -215,7 +255,9 @@ def _open_word_node(
 
 
 @njit(inline="always")
-def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_at, left_end, depth, worker, output):
+def _visit_wide(
+    node, base, row_ids, column_offsets, column_members, ids_at, n_ids, row, left_at, left_end, depth, worker, output
+):
     """A child with more left vertices than a word has bits."""
     bits, counts, touched = worker.bits, worker.counts, worker.touched
     n_touched = n_wedges = 0
@@ -234,6 +276,8 @@ def _visit_wide(node, base, row_ids, column_offsets, column_members, row, left_a
         row_ids,
         column_offsets,
         column_members,
+        ids_at,
+        n_ids,
         row,
         left_at,
         left_end,
@@ -256,6 +300,8 @@ def _open_wide(
     row_ids,
     column_offsets,
     column_members,
+    ids_at,
+    n_ids,
     row,
     left_at,
     left_end,
@@ -288,7 +334,7 @@ def _open_wide(
             counts[other] = 0
             worker.path[n_path] = node[row_ids + other]
             n_path += 1
-    n_columns, scratch_end = collect_columns(
+    n_columns, n_kept, scratch_end = collect_columns(
         node,
         column_offsets,
         column_members,
@@ -300,19 +346,21 @@ def _open_wide(
         scratch_at,
         worker.words,
         top,
-        output is None,
     )
-    if n_columns > _WORD_BITS:
+    if n_columns > at.WORD_BITS:
         return open_sparse_node(
             node,
             base,
             row_ids,
+            ids_at,
+            n_ids,
             row,
             left_at,
             left_end,
             scratch_at,
             scratch_end,
             n_columns,
+            n_kept,
             n_path,
             n_touched,
             depth,
@@ -320,20 +368,23 @@ def _open_wide(
             output,
         )
     for k in range(n_columns):
-        start = ints[scratch_at + n_left + k]
-        n_members = ints[scratch_at + 2 * n_left + k] + ints[scratch_at + 3 * n_left + k]
+        start = ints[scratch_at + k]
+        n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
         for j in range(start, start + n_members):
             bits[ints[j]] |= _ONE << _U(k)
     return _open_word_node(
         node,
         base,
         row_ids,
+        ids_at,
+        n_ids,
         row,
         left_at,
         left_end,
         ints,
-        scratch_at,
-        n_columns,
+        scratch_at + 3 * n_left,
+        n_kept,
+        scratch_at + 4 * n_left,
         _U(0),
         n_path,
         n_touched,

@@ -99,7 +99,7 @@ def push_word_node(
     frames[depth, at.WORDS_TOP] = end
     frames[depth, at.INTS] = ints_start
     frames[depth, at.INTS_TOP] = ints_top
-    frames[depth, at.COLUMN_IDS] = columns_at
+    frames[depth, at.COLUMNS] = columns_at
     frames[depth, at.N_PATH] = n_path
     control[at.DEPTH] = depth
 

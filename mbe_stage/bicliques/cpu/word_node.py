@@ -98,7 +98,7 @@ def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, dept
         return at.WORDS_SHORT
     raw_end = top
     n_path = frames[depth, at.N_PATH]
-    columns_at = frames[depth, at.COLUMN_IDS]
+    columns_at = frames[depth, at.COLUMNS]
     groups_at = frames[depth, at.INTS]
     ids_at = groups_at + excluded_at - rows_at + 1
     if output is None:

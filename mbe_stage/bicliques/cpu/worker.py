@@ -13,7 +13,6 @@ from mbe_stage.bicliques.cpu.layout import Worker
 __all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_worker", "set_task", "share_left", "split_task"]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
-_COLUMN_IDS = 64
 
 FirstSizes = tuple[int, int, int]
 """Entries that the arenas of ints and words and the stack of frames start with."""
@@ -126,7 +125,8 @@ def _copy_frame(giver: Worker, frame: np.ndarray, has_members: bool) -> Worker:
     if kind == at.SPARSE or (kind == at.WORD and has_members):
         ints = giver.ints[frame[at.INTS] : frame[at.INTS_TOP]]
     if kind == at.WORD and has_members:
-        columns = giver.ints[frame[at.COLUMN_IDS] : frame[at.COLUMN_IDS] + _COLUMN_IDS]
+        ids_at = frame[at.COLUMNS] + at.WORD_STARTS
+        columns = giver.ints[frame[at.COLUMNS] : ids_at + giver.ints[ids_at - 1]]
     taker = new_worker(
         giver.path.size - 1,
         (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), giver.frames.shape[0]),
@@ -138,7 +138,7 @@ def _copy_frame(giver: Worker, frame: np.ndarray, has_members: bool) -> Worker:
     copy = taker.frames[0]
     copy[:] = frame
     copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
-    copy[at.COLUMN_IDS] = 0
+    copy[at.COLUMNS] = 0
     copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + ints.size
     taker.control[at.DEPTH] = 0
     return taker
