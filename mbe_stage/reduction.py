@@ -62,7 +62,7 @@ class ReducedGraph:
         return ReducedGraph(self.graph.swapped(), self.right_groups, self.left_groups)
 
 
-def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
+def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = True) -> ReducedGraph:
     """Leave out what cannot be in a wanted biclique, and let one vertex stand for its twins.
 
     Parameters
@@ -70,6 +70,8 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
     graph : BipartiteCSR
     query : BicliqueQuery
         Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups' weights.
+    merge_twins : bool
+        Without it every vertex stands for itself alone.
 
     Returns
     -------
@@ -97,8 +99,11 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery) -> ReducedGraph:
     )
     left_vertices, right_vertices = np.flatnonzero(left_alive), np.flatnonzero(right_alive)
     core = _subgraph(graph, left_alive, right_alive, _ranks(left_alive), _ranks(right_alive))
-    left_group = _twin_groups(core.left_offsets, core.left_members)
-    right_group = _twin_groups(core.right_offsets, core.right_members)
+    if merge_twins:
+        left_group = _twin_groups(core.left_offsets, core.left_members)
+        right_group = _twin_groups(core.right_offsets, core.right_members)
+    else:
+        left_group, right_group = np.arange(core.n_left), np.arange(core.n_right)
     left_groups, left_first = _gather(left_group, left_vertices)
     right_groups, right_first = _gather(right_group, right_vertices)
     collapsed = _subgraph(core, left_first, right_first, left_group, right_group)

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.rows import table_size
+from mbe_stage.bicliques.cpu.switches import MERGED_COLUMNS
 
 __all__ = ["collect_columns", "columns_room", "write_column_ids"]
 
@@ -65,7 +66,9 @@ def collect_columns(node, column_offsets, column_members, row, left_at, left_end
             ints[members_end] = node[i]
             members_end += counts[node[i]] != 0
         ints[kept_at + n_kept] = node[k]
-        twin = _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates)
+        twin = -1
+        if MERGED_COLUMNS:
+            twin = _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates)
         if twin >= 0:
             ints[groups_at + n_kept] = twin
             n_kept += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mbe_stage.bicliques.cpu.layout import Worker
@@ -58,11 +58,11 @@ class Crew:
         self._blocks: queue.Queue[BicliqueBlock | BaseException | None] = queue.Queue(maxsize=n_hands + 1)
         self.stopped = False
 
-    def run(self, work: Callable[[], None]) -> Iterator[BicliqueBlock]:
-        """Start the hands, each calling `work`, and yield what they deliver; closing stops and joins them."""
+    def run(self, works: Sequence[Callable[[], None]]) -> Iterator[BicliqueBlock]:
+        """Start the hands, a thread for the work of each, and yield what they deliver; closing stops and joins them."""
         threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"bicliques-{k}", daemon=True)
-            for k in range(self._n_hands)
+            for k, work in enumerate(works)
         ]
         started: list[threading.Thread] = []
         try:

@@ -93,6 +93,7 @@ class Hand:
         self._output_bytes = plan.block_bytes
         self._output: Output | None = None
         self._n_found = 0
+        self.n_visited = 0
         self._n_out = self._left_used = self._right_used = 0
         self._last_report = time.perf_counter()
         self._work_limit = _FIRST_WORK_LIMIT
@@ -151,9 +152,10 @@ class Hand:
             self._left_used,
             self._right_used,
         )
-        control[at.COUNT] = 0
+        control[at.COUNT] = control[at.VISITED] = 0
         status = run_slice(self._plan.graph, worker, self._output, self._work_limit)
         self._n_found += int(control[at.COUNT])
+        self.n_visited += int(control[at.VISITED])
         self._n_out = int(control[at.N_OUT])
         self._left_used, self._right_used = int(control[at.LEFT_USED]), int(control[at.RIGHT_USED])
         return status

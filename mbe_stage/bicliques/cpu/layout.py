@@ -110,7 +110,8 @@ LEFT_USED = 3
 RIGHT_USED = 4
 NEEDED = 5  # how many entries the arena that is short must have
 WORK = 6  # elementary steps in this slice
-CONTROL_FIELDS = 7
+VISITED = 7  # children visited, those finished without a frame included
+CONTROL_FIELDS = 8
 
 # Limits.
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)

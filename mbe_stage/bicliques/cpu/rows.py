@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.cpu.switches import DISTINCT_EXCLUDED
+
 __all__ = [
     "drop_dominated",
     "drop_dominated_with_payload",
@@ -162,6 +164,12 @@ def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table
     """
     rows, kept, table = words[start:end], words[kept_at:table_at], words[table_at:table_end]
     last = _U(table.size - 1)
+    if not DISTINCT_EXCLUDED:
+        end_of_kept = kept_end - kept_at
+        for k in range(rows.size):
+            kept[end_of_kept] = rows[k] & mask
+            end_of_kept += rows[k] & mask != _U(0)
+        return kept_at + end_of_kept, singles
     # First without branches, in place behind what is kept: how many columns are left is anybody's guess.
     n_kept = kept_end - kept_at
     n_several = n_kept

@@ -16,6 +16,7 @@ from mbe_stage.bicliques.cpu.emit import emit_family, emit_list
 from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, column_groups, family_of, maximal_family
 from mbe_stage.bicliques.cpu.rows import table_size
 from mbe_stage.bicliques.cpu.sparse_build import open_sparse_node
+from mbe_stage.bicliques.cpu.switches import COLUMN_GROUPS, FAMILIES
 from mbe_stage.bicliques.cpu.word_build import push_word_node
 
 __all__ = ["visit_sparse_child"]
@@ -91,6 +92,7 @@ def visit_sparse_child(node, base, worker, output):
             output,
         )
     if status == at.OK:
+        control[at.VISITED] += 1
         frames[depth, at.CURSOR] = row + 1
     return status
 
@@ -114,7 +116,7 @@ def _visit_narrow(
         bit <<= _ONE
     control[at.WORK] += 8 + 2 * n_touched
     width = left_end - left_at
-    if output is None and width <= FAMILY_WIDTH:
+    if FAMILIES and output is None and width <= FAMILY_WIDTH:
         candidates = forbidden = _U(0)
         for k in range(n_touched):
             other = touched[k]
@@ -226,7 +228,7 @@ def _open_word_node(
         write_column_ids(
             node, base, ids_at, columns, kept_at, n_kept, groups_at, ints, new_columns_at, at.WORD_STARTS, new_ids_at
         )
-    if column_groups(words, top, raw_end, masks):
+    if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = family_of(words, excluded_at, excluded_end, everything, masks)
         family = maximal_family(family_of(words, top, raw_end, everything, masks), forbidden)

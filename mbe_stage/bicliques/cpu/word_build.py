@@ -15,6 +15,7 @@ from mbe_stage.bicliques.cpu.rows import (
     sort_rows_with_payload,
     table_size,
 )
+from mbe_stage.bicliques.cpu.switches import DOMINATED
 
 __all__ = ["push_word_node"]
 
@@ -48,24 +49,32 @@ def push_word_node(
     ints_start = ints_top = payload_at
     if output is None:
         # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
-        kept_end = drop_dominated(words, top, raw_end, excluded_at, excluded_end, singles, siblings_at, siblings_end)
+        kept_end = (
+            raw_end
+            if not DOMINATED
+            else drop_dominated(words, top, raw_end, excluded_at, excluded_end, singles, siblings_at, siblings_end)
+        )
         sort_rows(words, top, kept_end)
         kept_end = merge_equal(words, top, kept_end)
-        if kept_end == top + 1:
+        if DOMINATED and kept_end == top + 1:
             control[at.COUNT] += 1
             return
     else:
-        kept_end = drop_dominated_with_payload(
-            words,
-            top,
-            raw_end,
-            excluded_at,
-            excluded_end,
-            singles,
-            siblings_at,
-            siblings_end,
-            worker.ints,
-            payload_at,
+        kept_end = (
+            raw_end
+            if not DOMINATED
+            else drop_dominated_with_payload(
+                words,
+                top,
+                raw_end,
+                excluded_at,
+                excluded_end,
+                singles,
+                siblings_at,
+                siblings_end,
+                worker.ints,
+                payload_at,
+            )
         )
         sort_rows_with_payload(words, top, kept_end, worker.ints, payload_at)
         kept_end, ints_start, ints_top = _merge_into_groups(

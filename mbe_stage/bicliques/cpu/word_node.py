@@ -21,7 +21,8 @@ from mbe_stage.bicliques.cpu.family import (
     family_of_singles,
     maximal_family,
 )
-from mbe_stage.bicliques.cpu.rows import table_size
+from mbe_stage.bicliques.cpu.rows import is_excluded, table_size
+from mbe_stage.bicliques.cpu.switches import COLUMN_GROUPS, DOMINATED, FAMILIES
 from mbe_stage.bicliques.cpu.word_build import push_word_node
 
 __all__ = ["walk_word_nodes"]
@@ -57,8 +58,9 @@ def walk_word_nodes(worker, output, work_limit):
                 status = at.SLICE_OVER
                 break
             control[at.WORK] += steps
+            control[at.VISITED] += 1
             left = words[row_at]
-            if output is None and popcount(left) <= FAMILY_WIDTH:
+            if FAMILIES and output is None and popcount(left) <= FAMILY_WIDTH:
                 # Counting needs no list of the child's rows. Its own row is one: its left set is a result itself.
                 bit_masks(left, masks)
                 forbidden = family_of(words, excluded_at, excluded_end, left, masks)
@@ -90,6 +92,8 @@ def walk_word_nodes(worker, output, work_limit):
 def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, depth, worker, output):
     """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot."""
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
+    if not DOMINATED and is_excluded(left, words, excluded_at, excluded_end, singles, rows_at, row_at):
+        return at.OK
     top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
     n_all_excluded = excluded_end - excluded_at + row_at - rows_at
     needed = top + excluded_at - rows_at + n_all_excluded + table_size(n_all_excluded)
@@ -127,7 +131,7 @@ def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, dept
             return at.OUTPUT_FULL
     if raw_end == top:
         return at.OK
-    if column_groups(words, top, raw_end, masks):
+    if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         forbidden = family_of(words, excluded_at, excluded_end, left, masks)
         forbidden |= family_of(words, rows_at, row_at, left, masks) | family_of_singles(singles, masks)
         family = maximal_family(family_of(words, top, raw_end, left, masks), forbidden)
