@@ -81,6 +81,9 @@ class Execution:
         Worker threads of a CPU engine; 0 means every core this process may use.
     memory_budget_bytes : int
         Bytes the engine may take for working memory and output blocks, beside the graph itself.
+    device_memory_bytes : int or None
+        The same for the memory of a GPU; None is three quarters of what is free there. Grows with the graph: an engine
+        takes what its plan says, not all of it.
     block_bytes : int
         Size of one output block; a single biclique that is larger comes in a block of its own.
     max_bicliques : int or None
@@ -94,6 +97,7 @@ class Execution:
     block_bytes: int = 16 << 20
     max_bicliques: int | None = None
     time_limit_seconds: float | None = None
+    device_memory_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.threads < 0:
@@ -101,6 +105,10 @@ class Execution:
         for name in ("memory_budget_bytes", "block_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: expected a positive number of bytes")
+        if self.device_memory_bytes is not None and self.device_memory_bytes < 1:
+            raise InvalidArgument(
+                f"device_memory_bytes is {self.device_memory_bytes}: expected a positive number or None"
+            )
         if self.max_bicliques is not None and self.max_bicliques < 1:
             raise InvalidArgument(f"max_bicliques is {self.max_bicliques}: expected 1 or more, or None for no limit")
         if self.time_limit_seconds is not None and self.time_limit_seconds <= 0:

@@ -1,26 +1,30 @@
 """The CUDA engine: the search tree walked by persistent warps of one GPU.
 
-The order of work: reduce the graph (`mbe_stage.reduction`), choose side and order (`mbe_stage.ordering`), plan the
-memory (`cuda.plan`), work in bounded slices (`cuda.session`, `cuda.kernels`), and turn what they write back into the
-user's vertices. Importing this module needs neither numba-cuda nor a GPU.
+The order of work: reduce the graph and choose side and order (`cuda.prepare`), plan the memory (`cuda.plan`), work in
+bounded slices (`cuda.session`, `cuda.kernels`), and turn what they write back into the user's vertices. Importing this
+module needs neither numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mbe_stage.bicliques.cpu.expand import expand_blocks
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.plan import MemoryPlan, plan_memory
+from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.ordering import enumerates_left, rows_by_degree, task_costs
-from mbe_stage.reduction import ReducedGraph, reduce_graph
 from mbe_stage.results import BicliqueBlock, Detail
+
+if TYPE_CHECKING:
+    from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+    from mbe_stage.bicliques.cuda.session import Session
+    from mbe_stage.reduction import Groups
 
 __all__ = ["device", "run", "unavailable_reason"]
 
@@ -86,62 +90,54 @@ def run(
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
-    reduced = reduce_graph(graph, query)
-    rows_are_left = enumerates_left(reduced.graph)
-    if rows_are_left:
-        reduced, query = reduced.swapped(), query.swapped()
-    reduced = rows_by_degree(reduced)
-    if reduced.graph.n_edges:
-        yield from _enumerate(reduced, rows_are_left, query, execution, detail, sizes or {}, statistics)
+    from mbe_stage.bicliques.cuda.prepare import prepare
+
+    prepared = prepare(graph, query)
+    if prepared is not None:
+        if prepared.rows_are_left:
+            query = query.swapped()
+        yield from _enumerate(prepared, query, execution, detail, sizes or {}, statistics)
     yield _finished(detail)
 
 
 def _enumerate(
-    reduced: ReducedGraph,
-    rows_are_left: bool,
+    graph: DeviceGraph,
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
 ) -> Iterator[BicliqueBlock]:
-    from dataclasses import replace
-
-    from mbe_stage.bicliques.cuda.device import resident_blocks
+    from mbe_stage.bicliques.cuda.device import device_budget, resident_blocks
     from mbe_stage.bicliques.cuda.session import Session
 
     limits = _limits(query)
-    mode = int(detail)
-    if detail == Detail.COUNT and limits[at.ACTIVE]:
-        mode = at.SIZES
-    costs = task_costs(reduced.graph)
-    order = np.argsort(-costs, kind="stable")
-    done_costs = np.concatenate([[0.0], np.cumsum(costs[order])])
-    budget = execution.memory_budget_bytes
-    plan: MemoryPlan = replace(plan_memory(reduced.graph, resident_blocks(mode), mode, budget), **sizes)
-    session = Session(
-        reduced.graph,
-        order,
-        (reduced.right_groups.weights, reduced.left_groups.weights),
-        limits,
-        mode,
-        plan,
-        max(budget, plan.total_bytes),
-    )
+    mode = at.SIZES if detail == Detail.COUNT and limits[at.ACTIVE] else int(detail)
+    budget = device_budget(execution)
+    plan = _overridden(plan_memory(graph.facts, resident_blocks(), mode, budget), graph.facts, sizes)
+    session = Session(graph, limits, mode, plan, budget)
+    groups = graph.groups() if detail == Detail.MEMBERS else None
     is_done = False
     while not is_done:
         is_done = session.run_slice()
-        share = min(0.999, done_costs[session.roots_taken()] / done_costs[-1])
-        yield from _blocks(session, reduced, rows_are_left, execution, detail, share)
+        share = min(0.999, float(graph.work_before[session.roots_taken()]))
+        yield from _blocks(session, groups, graph.rows_are_left, execution, detail, share)
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()
     if statistics is not None:
         statistics.update(session.statistics())
 
 
+def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> MemoryPlan:
+    others = {name: value for name, value in sizes.items() if name != "pool_extra"}
+    if "pool_extra" in sizes:
+        others["pool"] = facts.pool_ints + sizes["pool_extra"]
+    return replace(plan, **others)
+
+
 def _blocks(
-    session: Any,
-    reduced: ReducedGraph,
+    session: Session,
+    groups: tuple[Groups, Groups] | None,
     rows_are_left: bool,
     execution: Execution,
     detail: Detail,
@@ -151,16 +147,18 @@ def _blocks(
     if detail == Detail.COUNT:
         yield BicliqueBlock(session.take_count(), work_done=share)
         return
+    import cupy as cp
+
     found = session.take_found()
-    left_sizes, right_sizes = found.left_sizes.get(), found.right_sizes.get()
-    if detail == Detail.SIZES:
+    left_sizes, right_sizes = cp.asnumpy(found.left_sizes), cp.asnumpy(found.right_sizes)
+    if groups is None:
         if rows_are_left:
             left_sizes, right_sizes = right_sizes, left_sizes
         yield BicliqueBlock(left_sizes.size, left_sizes, right_sizes, work_done=share)
         return
-    left = (_gathered(found.members, found.starts, found.left_sizes), left_sizes, reduced.left_groups)
     right_starts = found.starts + found.left_sizes
-    right = (_gathered(found.members, right_starts, found.right_sizes), right_sizes, reduced.right_groups)
+    left = (_gathered(found.members, found.starts, found.left_sizes), left_sizes, groups[1])
+    right = (_gathered(found.members, right_starts, found.right_sizes), right_sizes, groups[0])
     if rows_are_left:
         left, right = right, left
     yield from expand_blocks(*left, *right, detail, execution.block_bytes, share)
@@ -174,7 +172,7 @@ def _gathered(members: Any, starts: Any, sizes: Any) -> np.ndarray:
         return np.empty(0, np.int32)
     total = int(ends[-1])
     of = cp.searchsorted(ends, cp.arange(total), side="right")
-    return members[starts[of] + cp.arange(total) - (ends - sizes)[of]].get()
+    return cp.asnumpy(members[starts[of] + cp.arange(total) - (ends - sizes)[of]])
 
 
 def _limits(query: BicliqueQuery) -> np.ndarray:

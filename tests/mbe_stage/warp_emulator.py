@@ -95,12 +95,12 @@ class FakeCuda(python_types.ModuleType):
         return getcurrent().lane
 
     @property
-    def threadIdx(self) -> Any:  # noqa: N802
+    def threadIdx(self) -> Any:
         me = getcurrent()
         return python_types.SimpleNamespace(x=me.warp * 32 + me.lane)
 
     @property
-    def blockIdx(self) -> Any:  # noqa: N802
+    def blockIdx(self) -> Any:
         return python_types.SimpleNamespace(x=getcurrent().block)
 
     @staticmethod

@@ -16,14 +16,14 @@ _ONE = _U(1)
 
 
 @cuda.jit(device=True, forceinline=True)
-def weight_of_columns(left, ints, columns_at, pool):
+def weight_of_columns(left, ints, pool):
     """How many of the user's vertices the columns of a word stand for."""
     lane = cuda.laneid
     weight = 0
     if (left >> _U(lane)) & _ONE:
-        weight += pool.column_weights[ints[columns_at + lane]]
+        weight += pool.column_weights[ints[lane]]
     if (left >> _U(lane + 32)) & _ONE:
-        weight += pool.column_weights[ints[columns_at + lane + 32]]
+        weight += pool.column_weights[ints[lane + 32]]
     return sum_all(weight)
 
 

@@ -9,7 +9,15 @@ import numpy as np
 from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.share import EXIT, NO_NODE, find_open_node, read_shared, stop_if_late, take_child, wait_for_work
+from mbe_stage.bicliques.cuda.share import (
+    EXIT,
+    NO_NODE,
+    find_open_node,
+    read_shared,
+    stop_if_late,
+    take_child,
+    wait_for_work,
+)
 from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
 from mbe_stage.bicliques.cuda.warp import global_nanoseconds
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
@@ -73,28 +81,11 @@ def _work(pool, warps, output, control, wide_control, mode):
         if read_shared(control, at.SIGNAL) >= at.STOP_BIT:
             break
         if state[at.DEPTH] >= 0:
-            if (
-                walk_word_nodes(
-                    warp,
-                    words,
-                    ints,
-                    frames,
-                    state,
-                    table,
-                    owners,
-                    candidates,
-                    forbidden,
-                    chunk,
-                    pool,
-                    warps,
-                    output,
-                    control,
-                    wide_control,
-                    deadline,
-                    mode,
-                )  # fmt: skip
-                == at.PAUSED
-            ):
+            status = walk_word_nodes(
+                warp, words, ints, frames, state, table, owners, candidates, forbidden, chunk, pool, warps, output,
+                control, wide_control, deadline, mode
+            )  # fmt: skip
+            if status == at.PAUSED:
                 break
             continue
         node = state[at.PENDING_NODE]

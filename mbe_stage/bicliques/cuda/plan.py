@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.ordering import wedge_counts
 
-__all__ = ["MemoryPlan", "plan_memory"]
+__all__ = ["GraphFacts", "MemoryPlan", "plan_memory", "whole_lines"]
 
 _FIRST_WORDS = 1 << 14
 _MIN_CHUNK = 256
 _MAX_CHUNK = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFacts:
+    """What the plan needs to know of a reduced graph.
+
+    Attributes
+    ----------
+    n_rows, n_columns, n_edges, max_row_degree : int
+    wedges : int
+        Two-step paths from row to row.
+    widest_word_wedges : int
+        Sum of the 64 largest column degrees: no word frame sees more rows.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_edges: int
+    max_row_degree: int
+    wedges: int
+    widest_word_wedges: int
+
+    @property
+    def pool_ints(self) -> int:
+        """Entries of the pool that the whole graph takes as node 0."""
+        return whole_lines(2 * self.n_rows + 2 * self.n_columns + 2 + 2 * self.n_edges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +81,7 @@ class MemoryPlan:
         """Bytes of one warp's arenas and scratch."""
         arenas = 8 * self.words + 4 * (self.words + at.WORD_BITS)
         fixed = 8 * at.MAX_DEPTH * at.FRAME_FIELDS + 8 * at.STATE_FIELDS + 4 * at.MAX_OWN_NODES
-        return arenas + fixed + 16 * self.n_rows + 4 * self.max_row_degree
+        return arenas + fixed + 16 * whole_lines(self.n_rows) + 4 * whole_lines(self.max_row_degree)
 
     @property
     def pool_bytes(self) -> int:
@@ -84,17 +106,21 @@ class MemoryPlan:
         )
 
 
-def graph_ints(graph: BipartiteCSR) -> int:
-    """Entries of the pool that the whole graph takes as node 0."""
-    return 2 * graph.n_right + 2 * graph.n_left + 2 + 2 * graph.n_edges + at.ALIGNMENT
+def whole_lines(n: int) -> int:
+    """So many entries that they fill cache lines, whatever their type.
+
+    Two warps must not share a line that one of them changes with atomics: the other's reading puts it back into the
+    multiprocessor's cache while an atomic is on its way, and the first would read what was before.
+    """
+    return -(-n // at.ALIGNMENT) * at.ALIGNMENT
 
 
-def plan_memory(graph: BipartiteCSR, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
-    """Sizes for a reduced graph whose right side is enumerated.
+def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
+    """Sizes for a reduced graph.
 
     Parameters
     ----------
-    graph : BipartiteCSR
+    graph : GraphFacts
     n_blocks : int
         Most blocks that the device keeps resident; fewer are planned where memory is short.
     mode : int
@@ -106,9 +132,7 @@ def plan_memory(graph: BipartiteCSR, n_blocks: int, mode: int, budget_bytes: int
     MemoryBudgetExceeded
         Not even one block fits; says how much it takes.
     """
-    wedges = wedge_counts(graph)[0]
-    most_seen = int(np.sort(graph.left_degrees)[-at.WORD_BITS :].sum()) if graph.n_left else 0
-    words = min(4 * (min(graph.n_right, most_seen) + at.WORD_BITS), _FIRST_WORDS)
+    words = min(4 * (min(graph.n_rows, graph.widest_word_wedges) + at.WORD_BITS), _FIRST_WORDS)
     members = descriptors = 0
     if mode > at.COUNTS:
         descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 64, 1 << 25) // 64 * 64)
@@ -116,11 +140,11 @@ def plan_memory(graph: BipartiteCSR, n_blocks: int, mode: int, budget_bytes: int
         members = max(_MIN_CHUNK, min(budget_bytes // 16, 1 << 28))
     plan = MemoryPlan(
         n_blocks=n_blocks,
-        n_rows=graph.n_right,
-        max_row_degree=int(graph.right_degrees.max(initial=1)),
-        words=max(64, words),
-        pool=graph_ints(graph) + max(1 << 16, min(4 * wedges, budget_bytes // 32)),
-        nodes=1 << 15,
+        n_rows=graph.n_rows,
+        max_row_degree=graph.max_row_degree,
+        words=whole_lines(words),
+        pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), budget_bytes // 64)),
+        nodes=1 << 16,
         members=members,
         descriptors=descriptors,
         chunk_members=_MIN_CHUNK,

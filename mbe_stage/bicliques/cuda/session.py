@@ -10,9 +10,9 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.kernels import KERNELS
-from mbe_stage.bicliques.cuda.plan import MemoryPlan
+from mbe_stage.bicliques.cuda.plan import MemoryPlan, whole_lines
+from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.graph import BipartiteCSR
 
 __all__ = ["Found", "Session"]
 
@@ -43,79 +43,67 @@ class Session:
 
     Parameters
     ----------
-    graph : BipartiteCSR
-        Reduced, its right side in enumeration order.
-    order : (n_right,) int32
-        In which order the roots are taken, heaviest first.
-    weights : pair of int32
-        Of the rows and of the columns.
+    graph : DeviceGraph
     limits : (6,) int64
+        As in `layout.Pool`.
     mode : int
     plan : MemoryPlan
     budget_bytes : int
         What growing may not exceed.
     """
 
-    def __init__(
-        self,
-        graph: BipartiteCSR,
-        order: np.ndarray,
-        weights: tuple[np.ndarray, np.ndarray],
-        limits: np.ndarray,
-        mode: int,
-        plan: MemoryPlan,
-        budget_bytes: int,
-    ) -> None:
+    def __init__(self, graph: DeviceGraph, limits: np.ndarray, mode: int, plan: MemoryPlan, budget_bytes: int) -> None:
         self.plan = plan
         self.mode = mode
         self._budget_bytes = budget_bytes
-        self._n_roots = graph.n_right
+        self._n_roots = graph.facts.n_rows
         self._control = cp.zeros(at.CONTROL_FIELDS, cp.int32)
         self._wide_control = cp.zeros(at.WIDE_CONTROL_FIELDS, cp.int64)
-        self._pool = self._new_pool(graph, order, weights, limits)
+        self._pool = self._new_pool(graph, limits)
         self._warps = self._new_warps()
         self._output = self._new_output()
         self._arguments: tuple | None = None
         self.status = 0
 
-    def _new_pool(self, graph, order, weights, limits) -> at.Pool:
-        n = cp.int32
-        parts = [
-            np.arange(graph.n_left, dtype=np.int32),
-            np.arange(graph.n_right, dtype=np.int32),
-            graph.right_offsets.astype(np.int32),
-            graph.left_offsets.astype(np.int32),
-            graph.right_members,
-            graph.left_members,
-        ]
-        whole = np.concatenate(parts)
-        ints = cp.empty(self.plan.pool, n)
-        ints[: whole.size] = cp.asarray(whole)
+    def _new_pool(self, graph: DeviceGraph, limits: np.ndarray) -> at.Pool:
+        facts = graph.facts
+        ints = cp.empty(self.plan.pool, cp.int32)
+        parts = (
+            cp.arange(facts.n_columns, dtype=cp.int32),
+            cp.arange(facts.n_rows, dtype=cp.int32),
+            graph.row_offsets,
+            graph.column_offsets,
+            graph.row_members,
+            graph.column_members,
+        )
+        cp.concatenate(parts, out=ints[: sum(part.size for part in parts)])
         nodes = cp.zeros((self.plan.nodes, at.NODE_FIELDS), cp.int64)
         fields = np.zeros(at.NODE_FIELDS, np.int64)
         fields[[at.NODE_COLUMNS, at.NODE_ROWS, at.NODE_EDGES, at.NODE_END]] = (
-            graph.n_left,
-            graph.n_right,
-            graph.n_edges,
-            graph.n_right,
+            facts.n_columns,
+            facts.n_rows,
+            facts.n_edges,
+            facts.n_rows,
         )
         nodes[0] = cp.asarray(fields)
         self._control[at.N_NODES] = 1
         self._control[at.N_OPEN] = 1
-        self._wide_control[at.POOL_TOP] = -(-whole.size // at.ALIGNMENT) * at.ALIGNMENT
+        self._wide_control[at.POOL_TOP] = facts.pool_ints
+        weights = graph.weights() if self.mode > at.COUNTS else (cp.zeros(1, cp.int32),) * 2
         return at.Pool(
             ints=ints,
             nodes=nodes,
-            cursors=cp.zeros(self.plan.nodes, n),
-            order=cp.asarray(order, n),
-            row_weights=cp.asarray(weights[0], n),
-            column_weights=cp.asarray(weights[1], n),
+            cursors=cp.zeros(self.plan.nodes, cp.int32),
+            order=graph.order,
+            row_weights=weights[0],
+            column_weights=weights[1],
             limits=cp.asarray(limits),
         )
 
     def _new_warps(self) -> at.Warps:
         plan = self.plan
         n = plan.n_warps
+        n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
         state = cp.zeros((n, at.STATE_FIELDS), cp.int64)
         state[:, at.DEPTH] = -1
         state[:, at.PENDING_NODE] = -1
@@ -125,10 +113,10 @@ class Session:
             frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int64),
             state=state,
             own_nodes=cp.empty((n, at.MAX_OWN_NODES), cp.int32),
-            bits=cp.zeros((n, plan.n_rows), cp.uint64),
-            counts=cp.zeros((n, plan.n_rows), cp.int32),
-            touched=cp.empty((n, plan.n_rows), cp.int32),
-            columns=cp.empty((n, plan.max_row_degree), cp.int32),
+            bits=cp.zeros((n, n_rows), cp.uint64),
+            counts=cp.zeros((n, n_rows), cp.int32),
+            touched=cp.empty((n, n_rows), cp.int32),
+            columns=cp.empty((n, n_columns), cp.int32),
             idle_mask=cp.zeros((n + 31) // 32, cp.uint32),
             mailbox=cp.zeros(n, cp.int32),
         )
@@ -192,7 +180,7 @@ class Session:
 
     def _grow_words(self, needed: int) -> None:
         old = self.plan.words
-        self.plan = self._afford(replace(self.plan, words=max(needed, old + old // 2)))
+        self.plan = self._afford(replace(self.plan, words=whole_lines(max(needed, old + old // 2))))
         words = cp.empty((self.plan.n_warps, self.plan.words), cp.uint64)
         words[:, :old] = self._warps.words
         ints = cp.empty((self.plan.n_warps, self.plan.words + at.WORD_BITS), cp.int32)
@@ -274,6 +262,8 @@ class Session:
         state = cp.asnumpy(self._warps.state)
         busy, idle = float(state[:, at.BUSY_NS].sum()), float(state[:, at.IDLE_NS].sum())
         return {
+            "kernel_ms": float((state[:, at.BUSY_NS] + state[:, at.IDLE_NS]).max()) / 1e6,
+            "busiest_ms": float(state[:, at.BUSY_NS].max()) / 1e6,
             "busy_ratio": busy / max(1.0, busy + idle),
             "opened": int(state[:, at.N_OPENED].sum()),
             "families": int(state[:, at.N_FAMILIES].sum()),

@@ -6,7 +6,6 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, owner_of, rank
 
 __all__ = ["build_sparse_node"]
@@ -143,16 +142,14 @@ def _allocate(size, pool, control, wide_control):
     if lane == 0:
         size = (size + at.ALIGNMENT - 1) // at.ALIGNMENT * at.ALIGNMENT
         base = cuda.atomic.add(wide_control, at.POOL_TOP, size)
+        # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the slice ends.
         if base + size <= pool.ints.size:
             node = cuda.atomic.add(control, at.N_NODES, 1)
             if node >= pool.cursors.size:
-                cuda.atomic.add(control, at.N_NODES, -1)
-                cuda.atomic.add(wide_control, at.POOL_TOP, -size)
                 node = -1
                 cuda.atomic.or_(control, at.STATUS, at.NODES_FULL)
                 cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
         else:
-            cuda.atomic.add(wide_control, at.POOL_TOP, -size)
             cuda.atomic.max(wide_control, at.NEEDED_POOL, size)
             cuda.atomic.or_(control, at.STATUS, at.POOL_FULL)
             cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)

@@ -218,7 +218,7 @@ def _mark_rows(n_left, left_at, column_offsets_at, column_members_at, bits, coun
 
 @cuda.jit(device=True, forceinline=True)
 def _lay_base(
-    row, is_wide, n_left, full, path_at, n_path, row_ids_at, n_touched, base, words, ints, bits, counts, touched, pool
+    row, is_wide, n_left, path_at, n_path, row_ids_at, n_touched, base, words, ints, bits, counts, touched, pool
 ):
     """Every row that can be in a right side below: the path and the later rows; returns how many, and their weight."""
     lane = cuda.laneid
@@ -284,7 +284,7 @@ def _finish_narrow(
         ints[lane] = pool.ints[column_ids_at + pool.ints[left_at + lane]]
     full = (_ONE << _U(n_left)) - _ONE
     n_base, _ = _lay_base(
-        row, False, n_left, full, path_at, n_path, row_ids_at, n_touched, 0, words, ints, bits, bits, touched, pool
+        row, False, n_left, path_at, n_path, row_ids_at, n_touched, 0, words, ints, bits, bits, touched, pool
     )
     if emit_family(family, full, 0, n_base, at.WORD_BITS, words, ints, mode, chunk, pool, output, wide_control, state):
         return at.DONE
@@ -349,7 +349,7 @@ def _open_word_frame(
             for k in range(lane, n_left, 32):
                 ints[k] = pool.ints[column_ids_at + pool.ints[left_at + k]]
         n_base, weight = _lay_base(
-            row, is_wide, n_left, full, path_at, n_path, row_ids_at, n_touched, base, words, ints, bits, counts,
+            row, is_wide, n_left, path_at, n_path, row_ids_at, n_touched, base, words, ints, bits, counts,
             touched, pool
         )  # fmt: skip
         if not is_wide and not emit_word(

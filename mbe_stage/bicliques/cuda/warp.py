@@ -7,7 +7,17 @@ from llvmlite import ir
 from numba import cuda, types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["ballot", "global_nanoseconds", "inclusive_sum", "load_fresh", "or_all", "owner_of", "rank", "shuffle_word", "sum_all"]
+__all__ = [
+    "ballot",
+    "global_nanoseconds",
+    "inclusive_sum",
+    "load_fresh",
+    "or_all",
+    "owner_of",
+    "rank",
+    "shuffle_word",
+    "sum_all",
+]
 
 _U = np.uint64
 ALL = 0xFFFFFFFF

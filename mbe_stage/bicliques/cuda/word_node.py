@@ -69,10 +69,10 @@ def walk_word_nodes(
                     end = frame[at.END]
             left = words[first + cursor]
             width = cuda.popc(left)
-            if mode > at.COUNTS and pool.limits[at.ACTIVE] != 0:
-                if weight_of_columns(left, ints, 0, pool) < pool.limits[at.MIN_LEFT]:
-                    cursor += 1
-                    continue
+            checks = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
+            if checks and weight_of_columns(left, ints, pool) < pool.limits[at.MIN_LEFT]:
+                cursor += 1
+                continue
             if width <= at.FAMILY_WIDTH:
                 n_families += 1
                 clear_family(candidates)

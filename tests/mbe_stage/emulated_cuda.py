@@ -1,0 +1,112 @@
+"""The whole CUDA engine on the emulator, NumPy in the place of CuPy. Run as a script: prints a JSON line per case."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import json
+import sys
+import types as python_types
+import warnings
+from typing import Any
+
+import numpy as np
+
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
+from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.results import Detail
+from tests.mbe_stage import graphs, warp_emulator
+
+TINY: list[dict[str, Any]] = [
+    {},
+    {"words": 64},
+    {"nodes": 2},
+    {"pool_extra": 64},
+    {"slice_seconds": 0.05},
+    {"members": 64, "descriptors": 64, "chunk_members": 16},
+]
+
+
+def put_in_place() -> Any:
+    """Let the engine's modules import the emulator and NumPy; returns the launcher, whose `seed` may be changed."""
+    fake = warp_emulator.install()
+    fake.as_cuda_array = lambda array: array
+    fake.synchronize = lambda: None
+    cupy = python_types.ModuleType("cupy")
+    for name in dir(np):
+        if not name.startswith("__"):
+            setattr(cupy, name, getattr(np, name))
+    cupy.asnumpy = np.asarray
+    cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    sys.modules["cupy"] = cupy
+    device = python_types.ModuleType("mbe_stage.bicliques.cuda.device")
+    device.resident_blocks = lambda: 1
+    device.device_budget = lambda _execution: 1 << 30
+    sys.modules["mbe_stage.bicliques.cuda.device"] = device
+    from mbe_stage.bicliques.cuda import kernels, prepare, session
+
+    class Launcher:
+        seed = 0
+
+        def __init__(self, kernel: Any) -> None:
+            self._kernel = kernel
+
+        def __getitem__(self, configuration: tuple[int, int]) -> Any:
+            blocks, threads = configuration
+            return lambda *arguments: warp_emulator.launch(
+                self._kernel, blocks, threads // 32, arguments, Launcher.seed
+            )
+
+    session.KERNELS = tuple(map(Launcher, kernels.KERNELS))
+    prepare.lists_differ_warp_per_pair = Launcher(prepare.lists_differ_warp_per_pair)
+    return Launcher
+
+
+def found(graph: BipartiteCSR, query: BicliqueQuery, detail: Detail, sizes: dict[str, Any]) -> Any:
+    """The set of bicliques, or their number."""
+    sizes = {"slice_seconds": 1000.0} | sizes
+    blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes)
+    if detail == Detail.COUNT:
+        return sum(block.n_bicliques for block in blocks)
+    sink = TableSink()
+    for block in blocks:
+        sink.accept(block)
+    table = sink.table()
+    assert len(table.as_set()) == len(table), "a biclique came twice"
+    return table.as_set()
+
+
+def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
+    everything = BicliqueQuery()
+    result = [
+        ("crown", graphs.crown(12), everything),
+        ("staircase", graphs.staircase(70), everything),
+        ("empty", BipartiteCSR.from_edges([], [], 2, 2), everything),
+        ("twins", graphs.from_matrix(np.repeat(np.repeat(np.tri(5, dtype=bool), 3, 0), 2, 1)), everything),
+    ]
+    for seed, (n_left, n_right, density) in enumerate(
+        [(12, 12, 0.5), (30, 25, 0.3), (14, 14, 0.8), (150, 9, 0.6), (200, 8, 0.5), (90, 60, 0.06), (40, 40, 0.2)]
+    ):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
+        result.append((f"random {seed}", graph, everything))
+        result.append((f"sizes {seed}", graph, BicliqueQuery(min_left=2, min_right=3, min_edges=8, max_left=90)))
+    return result
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    launcher = put_in_place()
+    for number, (name, graph, query) in enumerate(cases()):
+        launcher.seed = number
+        sizes = TINY[number % len(TINY)]
+        wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+        same = found(graph, query, Detail.MEMBERS, sizes) == wanted
+        counted = found(graph, query, Detail.COUNT, sizes)
+        print(
+            json.dumps({"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
