@@ -21,6 +21,9 @@ __all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryCon
 
 Key = int | str
 
+# Beyond it nothing can be counted in 64 bits, and no graph in memory comes near.
+_LARGEST = 2**62
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +42,7 @@ class InputConfig(_Section):
     header: bool | None = None
     key_type: Literal["auto", "integer", "string"] = "auto"
     nulls: Literal["error", "drop"] = "error"
-    min_weight: float | None = None
+    min_weight: float | None = Field(None, allow_inf_nan=False)
     time_from: int | float | str | None = None
     time_until: int | float | str | None = None
 
@@ -61,11 +64,11 @@ class InputConfig(_Section):
 class QueryConfig(_Section):
     """Which maximal bicliques are wanted; `containing_*` holds the user's own keys."""
 
-    min_left: int = Field(1, ge=1)
-    min_right: int = Field(1, ge=1)
-    max_left: int | None = Field(None, ge=1)
-    max_right: int | None = Field(None, ge=1)
-    min_edges: int = Field(1, ge=1)
+    min_left: int = Field(1, ge=1, le=_LARGEST)
+    min_right: int = Field(1, ge=1, le=_LARGEST)
+    max_left: int | None = Field(None, ge=1, le=_LARGEST)
+    max_right: int | None = Field(None, ge=1, le=_LARGEST)
+    min_edges: int = Field(1, ge=1, le=_LARGEST)
     containing_left: tuple[Key, ...] = ()
     containing_right: tuple[Key, ...] = ()
 
@@ -82,11 +85,11 @@ class ExecutionConfig(_Section):
     """With what means: never changes which bicliques come out, only how and whether all of them."""
 
     engine: Literal["auto", "cpu", "cuda", "reference"] = "auto"
-    threads: int = Field(0, ge=0)
-    memory_budget: int = Field(1 << 30, ge=1 << 20)
-    block_bytes: int = Field(16 << 20, ge=1 << 10)
+    threads: int = Field(0, ge=0, le=1024)
+    memory_budget: int = Field(1 << 30, ge=1 << 20, le=_LARGEST)
+    block_bytes: int = Field(16 << 20, ge=1 << 10, le=_LARGEST)
     max_bicliques: int | None = Field(None, ge=1)
-    time_limit_seconds: float | None = Field(None, gt=0)
+    time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
 
     @field_validator("memory_budget", "block_bytes", mode="before")
     @classmethod

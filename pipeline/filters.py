@@ -22,6 +22,7 @@ __all__ = ["as_numbers", "as_times", "heavy_enough", "in_window"]
 # Seconds in the year 5138: larger numbers are milliseconds or finer.
 _LATEST_SECONDS = 10**11
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_SPECIAL_NUMBER = r"(?i)^([+-]?inf(inity)?|nan)$"
 _ZONED = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _MICROSECONDS = pa.timestamp("us")
 
@@ -153,8 +154,8 @@ def _number(given: int | float | str) -> int | float | None:
 def _numbers_of_text(values: pa.Array, refuse: Refusal) -> pa.Array:
     values = pc.utf8_trim_whitespace(values)
     values = pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
-    row = first_true(pc.invert(pc.match_substring_regex(values, _NUMBER)))
-    if row is not None and values[row].as_py().lower() not in ("nan", "inf", "-inf"):
+    row = first_true(pc.invert(pc.match_substring_regex(values, f"{_NUMBER}|{_SPECIAL_NUMBER}")))
+    if row is not None:
         raise refuse(
             row,
             found=shortened(values[row].as_py()),

@@ -126,6 +126,12 @@ TEXTS = {
         {"weight": "w", "min_weight": 0.1},
         ["line 3", "column 'w'", "'heavy' in the line", "a number"],
     ),
+    "csv: weight no number after one that is none": (
+        "e.csv",
+        "user,item,w\n1,2,nan\n1,3,inf\n1,4,heavy\n",
+        {"weight": "w", "min_weight": 0.1, "nulls": "drop"},
+        ["line 4", "column 'w'", "'heavy' in the line", "a number"],
+    ),
     "csv: time no time": (
         "e.csv",
         "user,item,t\n1,2,2024-01-01\n1,3,yesterday\n",
@@ -342,6 +348,8 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
         ({"u": LEFT, "v": np.array([{}] * 7, object)}, {}, ["not a readable NumPy archive"]),
         ({"u": LEFT[:0], "v": RIGHT[:0]}, {}, ["no edges"]),
         ({}, {}, ["arrays none"]),
+        ({"u": LEFT.reshape(7, 1), "v": RIGHT}, {}, ["no column at position 1", "0 'v'"]),
+        ({"u": LEFT.reshape(7, 1), "v": RIGHT.reshape(7, 1)}, {}, ["no one-dimensional array ('u' (7, 1), 'v' (7, 1))"]),
     ],
 )
 def test_npz(tmp_path: Path, arrays: dict[str, np.ndarray], settings: dict[str, object], fragments: list[str]) -> None:

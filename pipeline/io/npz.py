@@ -85,6 +85,14 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
             remedy="name the two arrays with input.left and input.right",
         )
     flat = [name for name in arrays if arrays[name].ndim == 1]
+    if not flat:
+        shapes = ", ".join(f"{name!r} {array.shape}" for name, array in arrays.items())
+        raise InputError.at(
+            path,
+            found=f"no one-dimensional array ({shapes})",
+            expected="one array per column, one entry per edge",
+            remedy="store the columns as arrays of their own",
+        )
     names = [name for name in ("u", "v") if name in flat] + [name for name in flat if name not in ("u", "v")]
     chosen = choose_columns(names, config, str(path))
     picked = {role: arrays[names[position]] for role, position in chosen.items()}
