@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mbe_stage.errors import InvalidArgument
 
@@ -38,7 +39,7 @@ class BipartiteCSR:
 
     @classmethod
     def from_edges(
-        cls, left_ids: np.ndarray, right_ids: np.ndarray, n_left: int | None = None, n_right: int | None = None
+        cls, left_ids: ArrayLike, right_ids: ArrayLike, n_left: int | None = None, n_right: int | None = None
     ) -> BipartiteCSR:
         """Build the graph from pairs of dense ids; duplicate pairs are merged.
 
@@ -129,7 +130,7 @@ class BipartiteCSR:
         return np.repeat(np.arange(self.n_left, dtype=np.int32), self.left_degrees), self.left_members
 
 
-def _as_ids(values: np.ndarray, name: str) -> np.ndarray:
+def _as_ids(values: ArrayLike, name: str) -> np.ndarray:
     ids = np.asarray(values)
     if ids.ndim != 1:
         raise InvalidArgument(f"{name} has {ids.ndim} dimensions: expected one id per edge, a flat array")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,7 +171,7 @@ def test_large_closed_forms() -> None:
         (graphs.star(100_000), 1),
         (graphs.star(100_000).swapped(), 1),
         (graphs.complete(2000, 2000), 1),
-        (graphs.crown(16), 2**16 - 2),
+        (graphs.crown(20), 2**20 - 2),
         (graphs.staircase(600), 600),
     ]:
         sink = CountSink()
@@ -189,3 +191,24 @@ def test_members_are_sorted_and_histogram_agrees(engine: str) -> None:
         assert (np.diff(right) > 0).all()
         sizes[left.size, right.size] = sizes.get((left.size, right.size), 0) + 1
     assert sizes == histogram.counts
+
+
+@pytest.mark.parametrize(
+    ("n", "few"),
+    [(40, 3), (64, 2), (75, 2), (110, 1)],
+)
+def test_bounds_cut_deep_trees(n: int, few: int) -> None:
+    """A crown has 2**n - 2 bicliques; only the paths to the wanted ones, up to n nodes deep, may be walked."""
+    for query in (BicliqueQuery(min_right=n - few), BicliqueQuery(min_left=n - few)):
+        sink = HistogramSink()
+        enumerate_into(sink, graphs.crown(n), query, engine="cpu")
+        sizes = {tuple(sorted(size)): count for size, count in sink.counts.items()}
+        assert sizes == {(k, n - k): math.comb(n, k) for k in range(1, few + 1)}
+
+
+def test_bounds_on_edges_and_most_members() -> None:
+    n = 18
+    for query in (BicliqueQuery(min_edges=(n // 2) ** 2), BicliqueQuery(max_left=2), BicliqueQuery(max_right=2)):
+        sink = HistogramSink()
+        enumerate_into(sink, graphs.crown(n), query, engine="cpu")
+        assert sink.counts == {(k, n - k): math.comb(n, k) for k in range(1, n) if query.accepts(k, n - k)}

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_weight
 from mbe_stage.bicliques.cpu.columns import write_column_ids
 from mbe_stage.bicliques.cpu.emit import emit_list
 from mbe_stage.bicliques.cpu.rows import sort_rows
@@ -65,6 +66,17 @@ def open_sparse_node(
         control[at.COUNT] += 1
     elif not emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
         return at.OUTPUT_FULL
+    elif output.limits[at.ACTIVE]:
+        right_least = right_most = path_weight(worker.path, n_path, output.right_weights)
+        for k in range(n_touched):
+            if bits[touched[k]] and touched[k] > row:
+                right_most += output.right_weights[node[row_ids + touched[k]]]
+        left_most = 0
+        for k in range(left_at, left_end):
+            for j in range(ids_at + node[base + node[k]], ids_at + node[base + node[k] + 1]):
+                left_most += output.left_weights[node[j]]
+        if is_hopeless(left_most, right_least, right_most, output.limits):
+            return at.OK
 
     n_rows = 0
     for k in range(n_touched):

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_weight, word_weight
 from mbe_stage.bicliques.cpu.rows import (
     drop_dominated,
     drop_dominated_with_payload,
@@ -47,6 +48,7 @@ def push_word_node(
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[at.DEPTH]
     ints_start = ints_top = payload_at
+    weight = 0
     if output is None:
         # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
         kept_end = (
@@ -77,15 +79,20 @@ def push_word_node(
             )
         )
         sort_rows_with_payload(words, top, kept_end, worker.ints, payload_at)
-        kept_end, ints_start, ints_top = _merge_into_groups(
-            top, kept_end, payload_at, groups_at, ids_at, n_path, worker, output
+        kept_end, ints_start, ints_top, weight = _merge_into_groups(
+            top, kept_end, payload_at, groups_at, ids_at, worker, output
         )
-    if kept_end == top:
-        return
     # Every left set below lies inside some candidate, so excluded rows only matter in what the candidates cover.
     union = _U(0)
     for k in range(top, kept_end):
         union |= words[k]
+    if output is not None and output.limits[at.ACTIVE]:
+        right_least = path_weight(worker.path, n_path, output.right_weights)
+        left_most = word_weight(union, columns_at, worker.ints, output.left_weights)
+        if is_hopeless(left_most, right_least, right_least + weight, output.limits):
+            return
+    if kept_end == top:
+        return
     n_all = excluded_end - excluded_at + siblings_end - siblings_at
     table_at = kept_end + n_all
     table_end = table_at + table_size(n_all)
@@ -114,14 +121,14 @@ def push_word_node(
 
 
 @njit(inline="always")
-def _merge_into_groups(top, end, payload_at, groups_at, ids_at, n_path, worker, output):
+def _merge_into_groups(top, end, payload_at, groups_at, ids_at, worker, output):
     """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
 
     Returns
     -------
-    kept_end, ints_start, ints_top : int
-        The end of the rows (`top` also when no biclique below can be large enough), where their groups begin in the
-        arena of ints, and where they end.
+    kept_end, ints_start, ints_top, weight : int
+        The end of the rows, where their groups begin in the arena of ints, where they end, and how many of the user's
+        right vertices they hold.
     """
     words, ints = worker.words, worker.ints
     n_rows = end - top
@@ -145,15 +152,10 @@ def _merge_into_groups(top, end, payload_at, groups_at, ids_at, n_path, worker, 
             ints[new_ids_at + n_ids] = ints[j]
             weight += output.right_weights[ints[j]]
             n_ids += 1
-    if output.limits[at.ACTIVE]:
-        for k in range(n_path):
-            weight += output.right_weights[worker.path[k]]
-        if weight < output.limits[at.MIN_RIGHT]:
-            kept_end = top
     # The ids must stand right behind the starts: move them down over the unused ones.
     n_kept = kept_end - top
     ints[starts_at + n_kept] = n_ids
     final_ids_at = starts_at + n_kept + 1
     for j in range(n_ids):
         ints[final_ids_at + j] = ints[new_ids_at + j]
-    return kept_end, starts_at, final_ids_at + n_ids
+    return kept_end, starts_at, final_ids_at + n_ids, weight

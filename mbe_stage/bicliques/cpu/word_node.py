@@ -12,6 +12,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
+from mbe_stage.bicliques.cpu.bounds import word_weight
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_word
 from mbe_stage.bicliques.cpu.family import (
     FAMILY_WIDTH,
@@ -92,6 +93,12 @@ def walk_word_nodes(worker, output, work_limit):
 def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, depth, worker, output):
     """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot."""
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
+    if (
+        output is not None
+        and output.limits[at.ACTIVE]
+        and word_weight(left, frames[depth, at.COLUMNS], ints, output.left_weights) < output.limits[at.MIN_LEFT]
+    ):
+        return at.OK
     if not DOMINATED and is_excluded(left, words, excluded_at, excluded_end, singles, rows_at, row_at):
         return at.OK
     top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]

@@ -1,0 +1,46 @@
+"""What the size conditions allow below a node. All of it is asked only where there are conditions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.bits import lowest_bit_index
+
+__all__ = ["is_hopeless", "path_weight", "word_weight"]
+
+_U = np.uint64
+_ONE = _U(1)
+
+
+@njit(cache=True, nogil=True)
+def path_weight(path, n_path, right_weights):
+    """Right vertices that every biclique from here down has."""
+    weight = 0
+    for k in range(n_path):
+        weight += right_weights[path[k]]
+    return weight
+
+
+@njit(cache=True, nogil=True)
+def word_weight(left, columns_at, ints, left_weights):
+    """Left vertices of a word over the columns at ``ints[columns_at:]``."""
+    weight = 0
+    while left != _U(0):
+        column = columns_at + lowest_bit_index(left)
+        for k in range(ints[column], ints[column + 1]):
+            weight += left_weights[ints[columns_at + at.WORD_STARTS + k]]
+        left &= left - _ONE
+    return weight
+
+
+@njit(inline="always")
+def is_hopeless(left_most, right_least, right_most, limits):
+    """Whether no biclique with at most `left_most` left and `right_least` to `right_most` right vertices is wanted."""
+    return (
+        left_most < limits[at.MIN_LEFT]
+        or right_most < limits[at.MIN_RIGHT]
+        or right_least > limits[at.MAX_RIGHT]
+        or left_most * right_most < limits[at.MIN_EDGES]
+    )
