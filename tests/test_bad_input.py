@@ -349,7 +349,11 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
         ({"u": LEFT[:0], "v": RIGHT[:0]}, {}, ["no edges"]),
         ({}, {}, ["arrays none"]),
         ({"u": LEFT.reshape(7, 1), "v": RIGHT}, {}, ["no column at position 1", "0 'v'"]),
-        ({"u": LEFT.reshape(7, 1), "v": RIGHT.reshape(7, 1)}, {}, ["no one-dimensional array ('u' (7, 1), 'v' (7, 1))"]),
+        (
+            {"u": LEFT.reshape(7, 1), "v": RIGHT.reshape(7, 1)},
+            {},
+            ["no one-dimensional array ('u' (7, 1), 'v' (7, 1))"],
+        ),
     ],
 )
 def test_npz(tmp_path: Path, arrays: dict[str, np.ndarray], settings: dict[str, object], fragments: list[str]) -> None:
