@@ -88,7 +88,9 @@ class RunStore:
             if not nearest.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
             if not os.access(nearest, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(nearest))
+                read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
+                code = errno.EROFS if read_only else errno.EACCES
+                raise OSError(code, os.strerror(code), str(nearest))
         latest = self.directory / _LATEST
         if latest.exists() and not latest.is_symlink():
             raise PublishError(

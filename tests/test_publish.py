@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -322,3 +323,11 @@ def test_a_directory_without_permission(tmp_path, monkeypatch):
     with pytest.raises(PublishError, match=r"Permission denied.*give this user write permission"):
         RunStore(tmp_path / "out").begin()
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_read_only_file_system_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_only = SimpleNamespace(f_flag=os.ST_RDONLY)
+    monkeypatch.setattr(publish_module.os, "access", lambda *_: False)
+    monkeypatch.setattr(publish_module.os, "statvfs", lambda _: read_only)
+    with pytest.raises(PublishError, match="the file system is read-only: choose another output directory"):
+        RunStore(tmp_path / "out").check_writable()
