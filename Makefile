@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench clean
+.PHONY: help run test test-all check bench bench-gpu clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -13,12 +13,13 @@ help:
 	@echo "make test-all  the slow tests too"
 	@echo "make check     ruff, mypy, import-linter"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
+	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$$($(PYTHON) --version) is too old: Python 3.11 or later is needed; make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[flows,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[flows,dev,cuda-compile]'
 	@touch $@
 
 run: $(READY)
@@ -38,6 +39,9 @@ test-all: check
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+bench-gpu:
+	$(PYTHON) benchmarks/bench_gpu.py
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info

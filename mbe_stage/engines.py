@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 AUTO = "auto"
 
 _MODULES: dict[tuple[str, str], str] = {
+    ("bicliques", "cuda"): "mbe_stage.bicliques.engine_cuda",
     ("bicliques", "cpu"): "mbe_stage.bicliques.engine_cpu",
     ("bicliques", "reference"): "mbe_stage.bicliques.reference",
 }

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbe_stage.bicliques.cpu.expand import expand_blocks
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
+from mbe_stage.bicliques.cuda.plan import EXPANSION_SHARE, GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueBlock, Detail
 
 if TYPE_CHECKING:
-    from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+    from mbe_stage.bicliques.cuda.expand import DeviceBlock, DeviceGroups
     from mbe_stage.bicliques.cuda.session import Session
-    from mbe_stage.reduction import Groups
 
-__all__ = ["device", "run", "unavailable_reason"]
+__all__ = ["device", "device_blocks", "run", "unavailable_reason"]
 
 _OLDEST_CAPABILITY = (7, 0)
 _INSTALL = "pip install 'mbe-stage[cuda]'"
@@ -90,38 +88,76 @@ def run(
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
-    from mbe_stage.bicliques.cuda.prepare import prepare
-
-    prepared = prepare(graph, query)
-    if prepared is not None:
-        if prepared.rows_are_left:
-            query = query.swapped()
-        yield from _enumerate(prepared, query, execution, detail, sizes or {}, statistics)
+    for found in _slices(graph, query, execution, detail, sizes or {}, statistics):
+        if detail == Detail.COUNT:
+            yield BicliqueBlock(found.session.take_count(), work_done=found.share)
+        elif detail == Detail.SIZES:
+            yield from _sizes(found)
+        else:
+            for block in found.blocks():
+                yield from _host_blocks(block, execution.block_bytes, found.share)
     yield _finished(detail)
 
 
-def _enumerate(
-    graph: DeviceGraph,
+def device_blocks(
+    graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, *, sizes: dict[str, Any] | None = None
+) -> Iterator[DeviceBlock]:
+    """Every maximal biclique of `graph` that satisfies `query`, as CuPy arrays: nothing leaves the device.
+
+    Parameters and errors are those of `run`; the arrays of `graph` may be CuPy's.
+    """
+    for found in _slices(graph, query, execution, Detail.MEMBERS, sizes or {}, None):
+        yield from found.blocks()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slice:
+    """What one slice found, still in ids of the reduced graph."""
+
+    session: Session
+    groups: tuple[DeviceGroups, DeviceGroups] | None
+    rows_are_left: bool
+    share: float
+    piece_members: int
+
+    def blocks(self) -> Iterator[DeviceBlock]:
+        """The user's vertices, in pieces."""
+        from mbe_stage.bicliques.cuda.expand import expanded
+
+        assert self.groups is not None
+        found = self.session.take_found()
+        rows, columns = self.groups
+        sizes = (found.left_sizes, found.right_sizes)
+        for block in expanded(found.members, found.starts, sizes, (columns, rows), self.piece_members):
+            yield block.swapped() if self.rows_are_left else block
+
+
+def _slices(
+    graph: BipartiteCSR,
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
-) -> Iterator[BicliqueBlock]:
+) -> Iterator[_Slice]:
     from mbe_stage.bicliques.cuda.device import device_budget, resident_blocks
+    from mbe_stage.bicliques.cuda.prepare import prepare
     from mbe_stage.bicliques.cuda.session import Session
 
-    limits = _limits(query)
+    prepared = prepare(graph, query)
+    if prepared is None:
+        return
+    limits = _limits(query.swapped() if prepared.rows_are_left else query)
     mode = at.SIZES if detail == Detail.COUNT and limits[at.ACTIVE] else int(detail)
     budget = device_budget(execution)
-    plan = _overridden(plan_memory(graph.facts, resident_blocks(), mode, budget), graph.facts, sizes)
-    session = Session(graph, limits, mode, plan, budget)
-    groups = graph.groups() if detail == Detail.MEMBERS else None
+    plan = _overridden(plan_memory(prepared.facts, resident_blocks(), mode, budget), prepared.facts, sizes)
+    session = Session(prepared, limits, mode, plan, budget)
+    groups = prepared.groups() if detail == Detail.MEMBERS else None
     is_done = False
     while not is_done:
         is_done = session.run_slice()
-        share = min(0.999, float(graph.work_before[session.roots_taken()]))
-        yield from _blocks(session, groups, graph.rows_are_left, execution, detail, share)
+        share = min(0.999, float(prepared.work_before[session.roots_taken()]))
+        yield _Slice(session, groups, prepared.rows_are_left, share, max(1, budget // EXPANSION_SHARE // 8))
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()
     if statistics is not None:
@@ -135,44 +171,35 @@ def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> M
     return replace(plan, **others)
 
 
-def _blocks(
-    session: Session,
-    groups: tuple[Groups, Groups] | None,
-    rows_are_left: bool,
-    execution: Execution,
-    detail: Detail,
-    share: float,
-) -> Iterator[BicliqueBlock]:
-    """What the last slice found, as the user's vertices."""
-    if detail == Detail.COUNT:
-        yield BicliqueBlock(session.take_count(), work_done=share)
-        return
+def _sizes(found: _Slice) -> Iterator[BicliqueBlock]:
     import cupy as cp
 
-    found = session.take_found()
-    left_sizes, right_sizes = cp.asnumpy(found.left_sizes), cp.asnumpy(found.right_sizes)
-    if groups is None:
-        if rows_are_left:
-            left_sizes, right_sizes = right_sizes, left_sizes
-        yield BicliqueBlock(left_sizes.size, left_sizes, right_sizes, work_done=share)
-        return
-    right_starts = found.starts + found.left_sizes
-    left = (_gathered(found.members, found.starts, found.left_sizes), left_sizes, groups[1])
-    right = (_gathered(found.members, right_starts, found.right_sizes), right_sizes, groups[0])
-    if rows_are_left:
-        left, right = right, left
-    yield from expand_blocks(*left, *right, detail, execution.block_bytes, share)
+    written = found.session.take_found()
+    left_sizes, right_sizes = cp.asnumpy(written.left_sizes), cp.asnumpy(written.right_sizes)
+    if found.rows_are_left:
+        left_sizes, right_sizes = right_sizes, left_sizes
+    yield BicliqueBlock(left_sizes.size, left_sizes, right_sizes, work_done=found.share)
 
 
-def _gathered(members: Any, starts: Any, sizes: Any) -> np.ndarray:
+def _host_blocks(block: DeviceBlock, block_bytes: int, share: float) -> Iterator[BicliqueBlock]:
+    """Copies of a block's bicliques, at most `block_bytes` at a time, a larger biclique alone."""
     import cupy as cp
 
-    ends = cp.cumsum(sizes.astype(cp.int64))
-    if not ends.size:
-        return np.empty(0, np.int32)
-    total = int(ends[-1])
-    of = cp.searchsorted(ends, cp.arange(total), side="right")
-    return cp.asnumpy(members[starts[of] + cp.arange(total) - (ends - sizes)[of]])
+    left_offsets, right_offsets = cp.asnumpy(block.left_offsets), cp.asnumpy(block.right_offsets)
+    ends = 4 * (left_offsets[1:] + right_offsets[1:] + 2 * np.arange(1, block.n_bicliques + 1))
+    first = 0
+    while first < block.n_bicliques:
+        before = int(ends[first - 1]) if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + block_bytes, side="right")))
+        yield BicliqueBlock(
+            n_bicliques=stop - first,
+            left_sizes=np.diff(left_offsets[first : stop + 1]).astype(np.int32),
+            right_sizes=np.diff(right_offsets[first : stop + 1]).astype(np.int32),
+            left_members=cp.asnumpy(block.left_members[left_offsets[first] : left_offsets[stop]]),
+            right_members=cp.asnumpy(block.right_members[right_offsets[first] : right_offsets[stop]]),
+            work_done=share,
+        )
+        first = stop
 
 
 def _limits(query: BicliqueQuery) -> np.ndarray:

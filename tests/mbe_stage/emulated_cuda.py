@@ -42,7 +42,7 @@ def put_in_place() -> Any:
     device.resident_blocks = lambda: 1
     device.device_budget = lambda _execution: 1 << 30
     sys.modules["mbe_stage.bicliques.cuda.device"] = device
-    from mbe_stage.bicliques.cuda import kernels, prepare, session
+    from mbe_stage.bicliques.cuda import expand, kernels, prepare, session
 
     class Launcher:
         seed = 0
@@ -58,6 +58,8 @@ def put_in_place() -> Any:
 
     session.KERNELS = tuple(map(Launcher, kernels.KERNELS))
     prepare.lists_differ_warp_per_pair = Launcher(prepare.lists_differ_warp_per_pair)
+    expand.expanded_size_warp_per_list = Launcher(expand.expanded_size_warp_per_list)
+    expand.expanded_members_warp_per_list = Launcher(expand.expanded_members_warp_per_list)
     return Launcher
 
 
@@ -78,8 +80,8 @@ def found(graph: BipartiteCSR, query: BicliqueQuery, detail: Detail, sizes: dict
 def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     everything = BicliqueQuery()
     result = [
-        ("crown", graphs.crown(12), everything),
-        ("staircase", graphs.staircase(70), everything),
+        ("crown", graphs.crown(9), everything),
+        ("staircase", graphs.staircase(66), everything),
         ("empty", BipartiteCSR.from_edges([], [], 2, 2), everything),
         ("twins", graphs.from_matrix(np.repeat(np.repeat(np.tri(5, dtype=bool), 3, 0), 2, 1)), everything),
     ]

@@ -25,7 +25,7 @@ from mbe_stage import (
     enumerate_bicliques,
     enumerate_into,
 )
-from mbe_stage.bicliques import reference
+from mbe_stage.bicliques import engine_cuda, reference
 from tests.mbe_stage import graphs
 
 
@@ -99,9 +99,9 @@ def test_refusals_name_argument_value_and_expectation(arguments: dict, message: 
 
 
 def test_an_engine_that_is_not_there_says_so() -> None:
-    assert engine_names("bicliques") == ("cpu", "reference")
+    assert engine_names("bicliques") == ("cuda", "cpu", "reference")
     with pytest.raises(EngineUnavailable, match="not part of this version: use engine 'auto' or 'cpu'"):
-        choose_engine("bicliques", "cuda")
+        choose_engine("cliques", "cuda")
     with pytest.raises(EngineUnavailable, match="no engine for 'cliques'"):
         choose_engine("cliques")
 
@@ -109,8 +109,8 @@ def test_an_engine_that_is_not_there_says_so() -> None:
 def test_auto_logs_its_choice(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "mbe_stage.engines"):
         name, _ = choose_engine("bicliques")
-    assert name == "cpu"
-    assert "engine auto: cpu" in caplog.text
+    assert name == ("cuda" if engine_cuda.unavailable_reason() is None else "cpu")
+    assert f"engine auto: {name}" in caplog.text
 
 
 def test_importing_touches_no_engine_and_no_gpu_library() -> None:

@@ -12,6 +12,8 @@ __all__ = ["GraphFacts", "MemoryPlan", "plan_memory", "whole_lines"]
 _FIRST_WORDS = 1 << 14
 _MIN_CHUNK = 256
 _MAX_CHUNK = 1 << 13
+EXPANSION_SHARE = 8
+"""Of the budget, what a block of expanded bicliques and its unsorted copy take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,9 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
         descriptors=descriptors,
         chunk_members=_MIN_CHUNK,
     )
-    left = budget_bytes - plan.pool_bytes - plan.output_bytes
+    # Expanding what a slice wrote takes a share of its own.
+    expansion = budget_bytes // EXPANSION_SHARE if members else 0
+    left = budget_bytes - plan.pool_bytes - plan.output_bytes - expansion
     fitting = left // (plan.warp_bytes * at.WARPS_PER_BLOCK)
     if fitting < 1:
         smallest = replace(plan, n_blocks=1).total_bytes

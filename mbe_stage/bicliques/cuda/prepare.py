@@ -12,6 +12,7 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.cuda.expand import DeviceGroups
 from mbe_stage.bicliques.cuda.plan import GraphFacts
 from mbe_stage.bicliques.cuda.warp import ALL
 from mbe_stage.graph import BipartiteCSR
@@ -56,16 +57,16 @@ class DeviceGraph:
     column_group: cp.ndarray | None
     host_groups: tuple[Groups, Groups] | None
 
-    def groups(self) -> tuple[Groups, Groups]:
+    def groups(self) -> tuple[DeviceGroups, DeviceGroups]:
         """The user's vertices behind the rows and behind the columns."""
         if self.host_groups is not None:
-            return self.host_groups
+            rows, columns = (
+                DeviceGroups(cp.asarray(groups.offsets), cp.asarray(groups.members)) for groups in self.host_groups
+            )
+            return rows, columns
         assert self.row_group is not None
         assert self.column_group is not None
-        return (
-            _gathered_groups(self.row_group, self.facts.n_rows),
-            _gathered_groups(self.column_group, self.facts.n_columns),
-        )
+        return _members_of(self.row_group, self.facts.n_rows), _members_of(self.column_group, self.facts.n_columns)
 
     def weights(self) -> tuple[cp.ndarray, cp.ndarray]:
         """How many of the user's vertices each row and each column stands for, int32."""
@@ -273,10 +274,9 @@ def _group_of(number: cp.ndarray, twin: cp.ndarray) -> cp.ndarray:
     return number[twin]
 
 
-def _gathered_groups(group: cp.ndarray, n: int) -> Groups:
-    group = cp.asnumpy(group)
-    vertices = np.argsort(group, kind="stable").astype(np.int32)
-    sizes = np.bincount(group[group >= 0], minlength=n)
-    offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return Groups(offsets, vertices[vertices.size - int(offsets[-1]) :])
+def _members_of(group: cp.ndarray, n: int) -> DeviceGroups:
+    vertices = cp.argsort(group).astype(cp.int32)
+    offsets = cp.zeros(n + 1, cp.int64)
+    cp.cumsum(cp.bincount(group + 1, minlength=n + 1)[1:], out=offsets[1:])
+    # Vertices without edges have no group, -1, and come first.
+    return DeviceGroups(offsets, vertices[vertices.size - int(offsets[-1]) :])

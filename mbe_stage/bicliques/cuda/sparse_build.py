@@ -215,7 +215,7 @@ def _fill(
             holder = owner_of(tile + lane, ends)
             start = cuda.shfl_sync(ALL, shift, holder)
             column = cuda.shfl_sync(ALL, place, holder)
-            local = 0
+            local = np.int64(0)
             other = 0
             if tile + lane < total:
                 other = numbers[start + tile + lane]

@@ -1,0 +1,109 @@
+"""What can be known of the CUDA engine without a GPU: its logic (emulated), compilation, plans and refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.plan import GraphFacts, plan_memory, whole_lines
+from mbe_stage.errors import MemoryBudgetExceeded
+
+_ROOT = Path(__file__).parents[2]
+_FACTS = GraphFacts(
+    n_rows=26_516, n_columns=50_740, n_edges=240_404, max_row_degree=2_962, wedges=6_827_312, widest_word_wedges=30_000
+)
+_GIB = 1 << 30
+
+
+def run_module(name: str) -> str:
+    """The output of a test module run as a script, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.mbe_stage.{name}"],
+        cwd=_ROOT,
+        env=os.environ | {"PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_the_kernels_in_lockstep_lanes() -> None:
+    cases = [json.loads(line) for line in run_module("emulated_cuda").splitlines()]
+    assert len(cases) > 15
+    for case in cases:
+        assert case["same"], case
+        assert case["counted"] == case["wanted"], case
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
+    reason="numba-cuda is missing: the extra cuda-compile has it",
+)
+def test_kernels_compile_for_both_architectures_as_recorded() -> None:
+    found = json.loads(run_module("compiled_cuda"))
+    recorded = json.loads((Path(__file__).parent / "cuda_resources.json").read_text())
+    assert found.keys() == recorded.keys()
+    for kernel, resources in found.items():
+        assert resources == recorded[kernel], (
+            f"{kernel}: if this is meant, python -m tests.mbe_stage.compiled_cuda prints the new cuda_resources.json"
+        )
+        # The grid relies on that many blocks being resident: 65,536 registers and 228 KiB of shared memory.
+        assert resources["registers"] <= 128
+        assert resources["shared_bytes"] <= 48 << 10
+
+
+def test_importing_the_engine_needs_no_gpu_library() -> None:
+    code = (
+        "import sys, mbe_stage.bicliques.engine_cuda, mbe_stage.bicliques.cuda.plan, mbe_stage.bicliques.cuda.layout\n"
+        "sys.exit('cupy' in sys.modules or 'numba.cuda' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("missing", "package"), [("numba_cuda", "numba-cuda"), ("cupy", "CuPy")])
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
+    monkeypatch.setattr(engine_cuda.importlib.util, "find_spec", lambda name: None if name == missing else object())
+    assert engine_cuda.unavailable_reason() == f"{package} is not installed: pip install 'mbe-stage[cuda]'"
+
+
+def test_the_plan_fits_its_budget_with_fewer_warps() -> None:
+    plenty = plan_memory(_FACTS, 264, at.MEMBERS, 64 * _GIB)
+    assert plenty.n_blocks == 264
+    scarce = plan_memory(_FACTS, 264, at.MEMBERS, _GIB)
+    assert 0 < scarce.n_blocks < 264
+    for plan, budget in ((plenty, 64 * _GIB), (scarce, _GIB)):
+        assert plan.total_bytes <= budget
+        assert plan.pool >= _FACTS.pool_ints
+        assert 0 < plan.chunk_members <= plan.members
+        assert plan.descriptors % at.CHUNK_DESCRIPTORS == 0
+        assert f"total {plan.total_bytes:,} B" in plan.describe()
+
+
+def test_counting_plans_no_output() -> None:
+    assert plan_memory(_FACTS, 264, at.COUNTS, _GIB).output_bytes == 0
+
+
+def test_a_budget_too_small_says_what_would_do() -> None:
+    with pytest.raises(MemoryBudgetExceeded, match=r"needs ([\d,]+) bytes of device memory.*its budget is 1,000,000:"):
+        plan_memory(_FACTS, 264, at.COUNTS, 1_000_000)
+
+
+def test_scratch_of_two_warps_never_shares_a_cache_line() -> None:
+    for n in (1, 31, 32, 113, 4096):
+        assert whole_lines(n) >= n
+        assert whole_lines(n) * 4 % 128 == 0
+    plan = plan_memory(replace(_FACTS, n_rows=113), 1, at.COUNTS, _GIB)
+    assert plan.words * 8 % 128 == 0
+    assert at.FRAME_FIELDS * 8 % 128 == at.STATE_FIELDS * 8 % 128 == at.NODE_FIELDS * 8 % 128 == 0
