@@ -14,7 +14,7 @@ _U = np.uint64
 _ONE = _U(1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def path_weight(path, n_path, right_weights):
     """Right vertices that every biclique from here down has."""
     weight = 0
@@ -23,7 +23,7 @@ def path_weight(path, n_path, right_weights):
     return weight
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def word_weight(left, columns_at, ints, left_weights):
     """Left vertices of a word over the columns at ``ints[columns_at:]``."""
     weight = 0

@@ -28,7 +28,7 @@ def columns_room(n_left, n_members):
     return 5 * n_left + n_members, table_size(n_left) + n_left
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def collect_columns(node, column_offsets, column_members, row, left_at, left_end, counts, ints, scratch_at, words, top):
     """Collect the columns of a left set that have a candidate: a row behind `row` with a count that is not 0.
 
@@ -95,7 +95,7 @@ def collect_columns(node, column_offsets, column_members, row, left_at, left_end
     return n_columns, n_kept, members_end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates):
     """The column with the same candidates as the list at `start`, or -1; equal hashes are not taken as a proof."""
     place = hashed & last
@@ -113,7 +113,7 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def _intersect(ints, at, n, other_at, n_other):
     """Keep of the ascending list at `at` what the other ascending list holds too; returns how much."""
     kept = k = j = 0
@@ -126,7 +126,7 @@ def _intersect(ints, at, n, other_at, n_other):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def write_column_ids(node, base, ids_at, columns, kept_at, n_kept, groups_at, ints, starts_at, n_starts, new_ids_at):
     """Write starts and ids of new columns: the left vertices behind the parent's columns ``columns[kept_at:]``.
 

@@ -62,7 +62,7 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def emit_family(family, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
     """All bicliques of a family over the groups in ``worker.masks``; see `emit_word` for their right sides."""
     while family != _U(0):
@@ -73,7 +73,7 @@ def emit_family(family, columns_at, n_path, rows_at, rows_end, payload_at, group
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
     """One biclique: the columns ``node[left_at:left_end]`` of a sparse node, `n_ids` left vertices, and the path."""
     control = worker.control

@@ -48,7 +48,7 @@ def _down_set(family):
     return family
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def maximal_family(candidates, excluded):
     """The left sides of all maximal bicliques that contain a candidate, as a family.
 
@@ -79,7 +79,7 @@ def bit_masks(word, masks):
         word ^= lowest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def column_groups(words, start, end, masks):
     """Fill `masks`, (6,) uint64, with the groups of columns that the rows ``words[start:end]`` cannot tell apart.
 
@@ -112,7 +112,7 @@ def column_groups(words, start, end, masks):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def family_of(words, start, end, left, masks):
     """Family of ``words[start:end]`` restricted to `left`: the groups each row holds (no branches: vector code)."""
     rows = words[start:end]

@@ -3,8 +3,9 @@
 Right vertices are *rows*, in enumeration order; left vertices are *columns*. The subtree of row ``i`` holds the maximal
 bicliques whose first row is ``i``: later rows are its candidates, earlier ones are excluded.
 
-Pieces of the arenas are passed as an array and two positions, never as slices: every slice that crosses a call costs
-Numba a pair of atomic reference counts, as much as the work on a small node.
+Pieces of the arenas are passed as an array and two positions. Everything is compiled with ``_nrt=False``: no reference
+counts, whose atomic updates cost as much as the work on a small node, and no way to allocate; the caller's arrays stay
+alive for the whole call.
 """
 
 from __future__ import annotations

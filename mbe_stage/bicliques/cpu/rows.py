@@ -31,7 +31,7 @@ _BATCH = 32
 _HASH_FACTOR = _U(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def sort_rows(words, start, end):
     """Sort rows ascending, in place. Shell sort: it needs no memory, and rows are few."""
     gap = 1
@@ -48,7 +48,7 @@ def sort_rows(words, start, end):
         gap //= 3
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def sort_rows_with_payload(words, start, end, ints, payload_at):
     """The same, moving the entries from ``ints[payload_at]`` on along."""
     shift = payload_at - start
@@ -79,7 +79,7 @@ def merge_equal(words, start, end):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def is_inside_any(row, words, start, end):
     """Whether `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
     rows = words[start:end]
@@ -98,7 +98,7 @@ def is_inside_any(row, words, start, end):
     return hits != 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
     """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & singles != _U(0):
@@ -140,7 +140,7 @@ def drop_dominated_with_payload(
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def table_size(n_rows):
     """Places of the hash table that finds the distinct ones of `n_rows` rows: at most half of them get used."""
     size = 16
@@ -149,7 +149,7 @@ def table_size(n_rows):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table_at, table_end):
     """Append the distinct restrictions of rows to `mask` that have two columns or more to those kept before.
 

@@ -154,7 +154,7 @@ def _visit_narrow(
     return status
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def _open_word_node(
     node,
     base,

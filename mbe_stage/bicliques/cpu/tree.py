@@ -16,7 +16,7 @@ from mbe_stage.bicliques.cpu.word_node import walk_word_nodes
 __all__ = ["run_slice"]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def run_slice(graph, worker, output, work_limit):
     """Go on with a worker's task.
 

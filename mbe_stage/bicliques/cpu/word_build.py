@@ -23,7 +23,7 @@ __all__ = ["push_word_node"]
 _U = np.uint64
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def push_word_node(
     top,
     raw_end,

@@ -31,7 +31,7 @@ __all__ = ["walk_word_nodes"]
 _U = np.uint64
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def walk_word_nodes(worker, output, work_limit):
     """Work on the deepest frame, a word node, and everything below it.
 
