@@ -13,7 +13,7 @@ from prefect.schedules import Cron, Schedule
 from pydantic import ValidationError
 
 from flows.enumerate import configure, enumerate_bicliques_flow
-from flows.server import DEFAULT_PORT, scheduling_api
+from flows.server import DEFAULT_PORT, scheduling_api, without_analytics
 from flows.serving import serve
 from mbe_stage.errors import StageError
 from pipeline.errors import ConfigError, exit_code
@@ -87,7 +87,8 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
 
 
 def _run_once(parameters: dict[str, Any]) -> None:
-    state = enumerate_bicliques_flow(**parameters, return_state=True)
+    with without_analytics():
+        state = enumerate_bicliques_flow(**parameters, return_state=True)
     result = cast(dict[str, Any], state.result())
     typer.echo(f"{state.message}\n{result['run']}")
 

@@ -17,15 +17,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ANALYTICS_ENABLED, temporary_settings
 
 from pipeline.errors import ConfigError
 
-__all__ = ["DEFAULT_PORT", "embedded_server", "scheduling_api"]
+__all__ = ["DEFAULT_PORT", "embedded_server", "scheduling_api", "without_analytics"]
 
 DEFAULT_PORT = 4200
 _HOST = "127.0.0.1"
 _STOP_SECONDS = 15.0
+
+
+@contextmanager
+def without_analytics() -> Iterator[None]:
+    """The temporary server that Prefect starts for a single run reports nothing to its makers, unless asked to."""
+    with temporary_settings(set_defaults={PREFECT_SERVER_ANALYTICS_ENABLED: False}):
+        yield
 
 
 @contextmanager
