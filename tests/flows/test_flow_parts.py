@@ -8,8 +8,9 @@ import yaml
 from flow_toys import CHECKOUT, EDGES, N_BICLIQUES
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.context import SettingsContext, get_settings_context
 from prefect.flows import load_flow_from_entrypoint
-from prefect.settings import PREFECT_SERVER_ANALYTICS_ENABLED, temporary_settings
+from prefect.settings import PREFECT_SERVER_ANALYTICS_ENABLED, Settings, temporary_settings
 from typer.testing import CliRunner
 
 from flows import enumerate as flow_module
@@ -164,8 +165,9 @@ def test_command_refuses_a_taken_port():
     assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr
 
 
-def test_the_temporary_server_reports_nothing_unless_asked_to():
-    with temporary_settings(restore_defaults={PREFECT_SERVER_ANALYTICS_ENABLED}):
+def test_the_temporary_server_reports_nothing_unless_asked_to(monkeypatch):
+    monkeypatch.delenv("PREFECT_SERVER_ANALYTICS_ENABLED")
+    with SettingsContext(profile=get_settings_context().profile, settings=Settings()):
         assert PREFECT_SERVER_ANALYTICS_ENABLED.value()
         with without_analytics():
             assert not PREFECT_SERVER_ANALYTICS_ENABLED.value()
