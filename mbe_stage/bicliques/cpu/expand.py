@@ -107,19 +107,19 @@ def _expanded_members(members, sizes, expanded_sizes, group_offsets, group_membe
             for k in range(group_offsets[group], group_offsets[group + 1]):
                 expanded[written] = group_members[k]
                 written += 1
-        _sort(expanded[start:written])
+        if written - start > _INSERTION_SORT_MAX:
+            expanded[start:written].sort()
+        else:
+            _sort_few(expanded, start, written)
     return expanded
 
 
-@njit(cache=True, nogil=True)
-def _sort(values):
-    if values.size > _INSERTION_SORT_MAX:
-        values.sort()
-        return
-    for k in range(1, values.size):
+@njit(cache=True, nogil=True, _nrt=False)
+def _sort_few(values, start, end):
+    for k in range(start + 1, end):
         value = values[k]
         j = k
-        while j > 0 and values[j - 1] > value:
+        while j > start and values[j - 1] > value:
             values[j] = values[j - 1]
             j -= 1
         values[j] = value
