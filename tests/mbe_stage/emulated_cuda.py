@@ -82,6 +82,7 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     result = [
         ("crown", graphs.crown(9), everything),
         ("staircase", graphs.staircase(66), everything),
+        ("long lists", graphs.blocks([(1, 250), (230, 1), (3, 3)]), everything),
         ("empty", BipartiteCSR.from_edges([], [], 2, 2), everything),
         ("twins", graphs.from_matrix(np.repeat(np.repeat(np.tri(5, dtype=bool), 3, 0), 2, 1)), everything),
     ]

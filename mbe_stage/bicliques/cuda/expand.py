@@ -13,6 +13,8 @@ from mbe_stage.bicliques.cuda.warp import ALL, inclusive_sum
 __all__ = ["DeviceBlock", "DeviceGroups", "expanded"]
 
 _WARPS_PER_BLOCK = 8
+_LONGEST_RANKED = 192
+"""Counting smaller ones takes the square of a list's length."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +127,22 @@ def _lists(
         unsorted,
         result,
     )
+    _sort_long_lists(offsets, unsorted, result)
     return result
+
+
+def _sort_long_lists(offsets: cp.ndarray, unsorted: cp.ndarray, result: cp.ndarray) -> None:
+    """What the kernel leaves: the few lists too long for counting, sorted all at once."""
+    lengths = cp.diff(offsets)
+    long = cp.flatnonzero(lengths > _LONGEST_RANKED)
+    if not long.size:
+        return
+    ends = cp.cumsum(lengths[long])
+    position = cp.arange(int(ends[-1]))
+    of = cp.searchsorted(ends, position, side="right")
+    place = offsets[long][of] + position - (ends - lengths[long])[of]
+    keys = cp.sort((of << 32) | unsorted[place])
+    result[place] = keys.astype(cp.int32)
 
 
 @cuda.jit(cache=True)
@@ -147,7 +164,7 @@ def expanded_size_warp_per_list(members, starts, sizes, group_offsets, full):
 
 @cuda.jit(cache=True)
 def expanded_members_warp_per_list(members, starts, sizes, group_offsets, group_members, offsets, unsorted, result):
-    """The user's vertices of a list, ascending: each finds its place by counting the smaller ones."""
+    """The user's vertices of a list, ascending where it is not long: each finds its place by counting the smaller ones."""
     index = cuda.blockIdx.x * _WARPS_PER_BLOCK + cuda.threadIdx.x // 32
     if index >= sizes.size:
         return
@@ -177,6 +194,8 @@ def expanded_members_warp_per_list(members, starts, sizes, group_offsets, group_
                 below += 1
         if lane < size:
             result[begin + below] = mine
+        return
+    if size > _LONGEST_RANKED:
         return
     for k in range(lane, size, 32):
         mine = unsorted[begin + k]

@@ -1,0 +1,181 @@
+"""``make bench-gpu``: the CUDA engine on one GPU, beside GMBE+ on the same kind of device.
+
+Times run from the graph's two CSR directions on the device to the final count (reduction, ordering and two-step paths
+included, compilation excluded), median of five. ``python -m benchmarks.bench_gpu --help`` lists the options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__" and not __package__:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+from benchmarks.peers import PEERS
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage.bicliques import engine_cuda
+from mbe_stage.results import Detail
+
+__all__ = ["main"]
+
+# Bicliques, and the seconds the project set itself from CSR on the device to the count. Nothing is imported from the
+# pipeline: a GPU machine needs the stage only.
+TARGETS: dict[str, tuple[int, float]] = {
+    "dbpedia_writer": (57_222, 0.004),
+    "marvel": (206_135, 0.005),
+    "movielens_ti": (140_266, 0.005),
+    "github_half": (691_250, 0.015),
+    "actor_movies": (1_075_444, 0.012),
+    "BMS_WebView2": (1_691_049, 0.015),
+    "mushroom": (238_709, 0.012),
+    "youtube": (1_826_587, 0.020),
+    "lastfm_tag_artist": (5_318_319, 0.030),
+    "EuAll": (12_306_755, 0.12),
+    "gowalla": (36_353_156, 0.60),
+    "bookcrossing": (54_458_949, 0.60),
+}
+MATERIALISED = ("youtube", "EuAll", "bookcrossing")
+SMALL_BUDGET_BYTES = 4 << 30
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 where a count is wrong, 4 where there is no GPU."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("graphs", nargs="*", help="names; all of the table by default")
+    parser.add_argument("--commit", help="what to call the commit where there is no repository")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="where to write the figures too")
+    options = parser.parse_args(arguments)
+    reason = engine_cuda.unavailable_reason()
+    if reason:
+        print(f"error: no CUDA engine here: {reason}", file=sys.stderr)
+        return 4
+    facts = _facts(options.commit)
+    print(f"{facts['device']}, {facts['date']}, commit {facts['commit']}\n")
+    rows = []
+    for row in _measured(options.graphs or list(TARGETS), options.repeats):
+        rows.append(row)
+        print(_line(row), flush=True)
+    _print_means(rows)
+    if options.json:
+        options.json.write_text(json.dumps(facts | {"graphs": rows}, indent=2) + "\n", encoding="utf-8")
+    return 1 if any(row["found"] != row["bicliques"] for row in rows) else 0
+
+
+def _facts(commit: str | None) -> dict[str, str]:
+    if commit is None:
+        asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+        commit = asked.stdout.strip() or "unknown"
+    return {
+        "device": engine_cuda.device(Execution()),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit,
+    }
+
+
+def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
+    import cupy as cp
+
+    directory = Path(os.environ.get("MBE_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    print(
+        f"{'graph':<20}{'bicliques':>12}{'seconds':>10}{'at most':>9}{'GMBE+':>8}{'times':>7}{'ParAdaMBE':>11}"
+        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'stored s':>10}{'4 GB s':>9}"
+    )
+    for name in names:
+        with np.load(directory / f"{name}.npz") as arrays:
+            graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+        parts = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+        on_device = BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asarray, parts))
+        facts: dict[str, float] = {}
+        seconds, found = _median(lambda g=on_device, f=facts: _count(g, Execution(), f), repeats)
+        row = {
+            "graph": name,
+            "bicliques": TARGETS[name][0],
+            "found": found,
+            "seconds": seconds,
+            "at_most": TARGETS[name][1],
+            "gmbe_plus": _peer("GMBE+", name),
+            "paradambe": _peer("ParAdaMBE", name),
+            "kernel_seconds": facts["kernel_ms"] / 1e3,
+            "busy_ratio": facts["busy_ratio"],
+            "visited": {key: facts[key] for key in ("opened", "families", "wide", "given")},
+        }
+        if name in MATERIALISED:
+            row["materialised_seconds"], stored = _median(lambda g=on_device: _materialise(g), repeats)
+            assert stored == found, f"{name}: {stored} bicliques materialised, {found} counted"
+        if name == "bookcrossing":
+            small = Execution(device_memory_bytes=SMALL_BUDGET_BYTES)
+            row["small_budget_seconds"], _ = _median(lambda g=on_device, e=small: _count(g, e, {}), repeats)
+        yield row
+
+
+def _count(graph: BipartiteCSR, execution: Execution, facts: dict[str, float]) -> int:
+    blocks = engine_cuda.run(graph, BicliqueQuery(), execution, Detail.COUNT, statistics=facts)
+    return sum(block.n_bicliques for block in blocks)
+
+
+def _materialise(graph: BipartiteCSR) -> int:
+    return sum(block.n_bicliques for block in engine_cuda.device_blocks(graph, BicliqueQuery(), Execution()))
+
+
+def _median(work: Any, repeats: int) -> tuple[float, int]:
+    """Median seconds, and what the work returned; the first run compiles and warms the memory pool."""
+    import cupy as cp
+
+    found = work()
+    times = []
+    for _ in range(repeats):
+        cp.cuda.runtime.deviceSynchronize()
+        start = time.perf_counter()
+        found = work()
+        cp.cuda.runtime.deviceSynchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), found
+
+
+def _peer(program: str, name: str) -> float | None:
+    return next((peer.seconds for peer in PEERS if (peer.program, peer.graph) == (program, name)), None)
+
+
+def _line(row: dict[str, Any]) -> str:
+    def number(value: float | None, digits: int) -> str:
+        return "" if value is None else f"{value:.{digits}f}"
+
+    def times(peer: float | None) -> str:
+        return "" if peer is None else f"{peer / row['seconds']:.1f}"
+
+    wrong = "" if row["found"] == row["bicliques"] else f"  WRONG: {row['bicliques']:,} expected"
+    return (
+        f"{row['graph']:<20}{row['found']:>12,}{row['seconds']:>10.4f}{number(row['at_most'], 3):>9}"
+        f"{number(row['gmbe_plus'], 3):>8}{times(row['gmbe_plus']):>7}{number(row['paradambe'], 3):>11}"
+        f"{times(row['paradambe']):>7}{row['kernel_seconds']:>10.4f}{row['busy_ratio']:>7.2f}"
+        f"{number(row.get('materialised_seconds'), 4):>10}{number(row.get('small_budget_seconds'), 4):>9}{wrong}"
+    )
+
+
+def _print_means(rows: list[dict[str, Any]]) -> None:
+    for key, program in (("gmbe_plus", "GMBE+"), ("paradambe", "ParAdaMBE, 16 threads")):
+        ratios = [row[key] / row["seconds"] for row in rows if row[key]]
+        if ratios:
+            print(
+                f"\n{statistics.geometric_mean(ratios):.1f} times {program} in the geometric mean of {len(ratios)}",
+                end="",
+            )
+    met = [row for row in rows if row["at_most"] and row["seconds"] <= row["at_most"]]
+    print(f"\n{len(met)} of {sum(row['at_most'] is not None for row in rows)} within the time set")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
