@@ -3,6 +3,9 @@
 This layer knows arrays and devices only; names, tables, files and reports belong to `pipeline`.
 """
 
+from pathlib import Path
+
+from mbe_stage.compiled import drop_stale_code
 from mbe_stage.engines import choose_engine, engine_names
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_bicliques, enumerate_into
 from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
@@ -32,3 +35,6 @@ __all__ = [
     "enumerate_bicliques",
     "enumerate_into",
 ]
+
+# Before anything compiled is loaded.
+drop_stale_code(Path(__file__).parent)
