@@ -261,6 +261,8 @@ def top(
     from pipeline.publish import resolve_run
     from pipeline.top import find_vertex, largest_bicliques
 
+    if side is not None and vertex is None:
+        raise typer.BadParameter("says on which side --vertex is; name the vertex too", param_hint="--side")
     run_dir = resolve_run(run_path)
     where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
     found = largest_bicliques(

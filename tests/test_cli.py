@@ -264,6 +264,7 @@ def test_top(out: Path) -> None:
         (["bob"], ["bakery", "kiosk", "zoo"]),
     ]
     refused(mbe("top", out, "--vertex", "dan"), 2, "no vertex 'dan' on either side")
+    assert mbe("top", out, "--side", "left").exit_code == 2
 
 
 def test_verify(out: Path, edges: Path) -> None:
