@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.cpu.family import bit_masks, column_groups, family_of, family_of_singles, maximal_family
+from mbe_stage.bicliques.cpu.layout import Excluded
 from mbe_stage.bicliques.cpu.rows import (
     drop_dominated,
     drop_dominated_with_payload,
@@ -109,9 +110,11 @@ def test_dominated_rows_are_dropped(values: list[int], excluded: list[int], sing
     every_excluded = [*excluded, *(1 << bit for bit in range(8) if singles >> bit & 1)]
     expected = [row for row in values if not any(row & ~other == 0 for other in every_excluded)]
     with_payload, payload = words.copy(), np.arange(n, dtype=np.int32)
-    n_kept = drop_dominated(words, 0, n, n, half, np.uint64(singles), half, n_all)
+    n_kept = drop_dominated(words, 0, n, Excluded(n, half, np.uint64(singles), half, n_all))
     assert words[:n_kept].tolist() == expected
-    n_kept = drop_dominated_with_payload(with_payload, 0, n, n, half, np.uint64(singles), half, n_all, payload, 0)
+    n_kept = drop_dominated_with_payload(
+        with_payload, 0, n, Excluded(n, half, np.uint64(singles), half, n_all), payload, 0
+    )
     assert with_payload[:n_kept].tolist() == expected
     assert [values[k] for k in payload[:n_kept]] == expected
 

@@ -29,15 +29,15 @@ def columns_room(n_left, n_members):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def collect_columns(node, column_offsets, column_members, row, left_at, left_end, counts, ints, scratch_at, words, top):
-    """Collect the columns of a left set that have a candidate: a row behind `row` with a count that is not 0.
+def collect_columns(child, counts, ints, scratch_at, words, top):
+    """Collect the columns of a child's left set that have a candidate: a later row with a count that is not 0.
 
     Returns
     -------
     n_columns, n_kept, members_end : int
         How many new columns there are, for how many of the parent's they stand, and where the lists end.
     """
-    n_left = left_end - left_at
+    node, row, n_left = child.node, child.row, child.left_end - child.left_at
     starts_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
     kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
     members_end = scratch_at + 5 * n_left
@@ -46,9 +46,9 @@ def collect_columns(node, column_offsets, column_members, row, left_at, left_end
     words[top:hashes_at] = _U(0)
     n_kept = 0
     n_columns = 0
-    for k in range(left_at, left_end):
-        column = column_offsets + node[k]
-        first, end = column_members + node[column], column_members + node[column + 1]
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
+        first, end = child.column_members + node[column], child.column_members + node[column + 1]
         start = members_end
         hashed = _U(0)
         j = end - 1
@@ -127,7 +127,7 @@ def _intersect(ints, at, n, other_at, n_other):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def write_column_ids(node, base, ids_at, columns, kept_at, n_kept, groups_at, ints, starts_at, n_starts, new_ids_at):
+def write_column_ids(child, columns, kept_at, n_kept, groups_at, ints, starts_at, n_starts, new_ids_at):
     """Write starts and ids of new columns: the left vertices behind the parent's columns ``columns[kept_at:]``.
 
     Column ``k`` of them goes into the new column ``ints[groups_at + k]``, or ``k`` where `groups_at` is negative. There
@@ -138,6 +138,7 @@ def write_column_ids(node, base, ids_at, columns, kept_at, n_kept, groups_at, in
     int
         How many ids were written.
     """
+    node, base, ids_at = child.node, child.base, child.column_ids
     for k in range(n_starts):
         ints[starts_at + k] = 0
     for k in range(n_kept):

@@ -16,12 +16,10 @@ _ONE = _U(1)
 
 
 @njit(inline="always")
-def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
+def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
     """One biclique whose left side is a word over the columns whose starts and ids stand at ``ints[columns_at:]``.
 
-    Its right side is the path and what stands behind every row of ``words[rows_at:rows_end]`` that holds all of `left`:
-    the row's payload ``p`` itself, or, with groups, the ids from ``ints[groups_at + p]`` to ``ints[groups_at + p + 1]``
-    (positions behind `ids_at`).
+    Its right side is the path and what is behind every row of ``words[rows_at:rows_end]`` that holds all of `left`.
     """
     control, words, ints = worker.control, worker.words, worker.ints
     out_left, out_right = output.left, output.right
@@ -47,15 +45,15 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at
     for k in range(rows_end - rows_at):
         if left & ~words[rows_at + k] != _U(0):
             continue
-        behind = ints[payload_at + k]
-        if groups_at == at.NO_GROUPS:
-            out_right[n_right] = behind
+        number = ints[behind.payload + k]
+        if behind.groups == at.NO_GROUPS:
+            out_right[n_right] = number
             n_right += 1
             continue
-        start, end = ints[groups_at + behind], ints[groups_at + behind + 1]
+        start, end = ints[behind.groups + number], ints[behind.groups + number + 1]
         if n_right + end - start + rows_end - rows_at > out_right.size:
             return False
-        for j in range(ids_at + start, ids_at + end):
+        for j in range(behind.ids + start, behind.ids + end):
             out_right[n_right] = ints[j]
             n_right += 1
     _commit(n_left, n_right, control, output)
@@ -63,29 +61,29 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def emit_family(family, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
+def emit_family(family, columns_at, n_path, rows_at, rows_end, behind, worker, output):
     """All bicliques of a family over the groups in ``worker.masks``; see `emit_word` for their right sides."""
     while family != _U(0):
         left = spread(_U(lowest_bit_index(family)), worker.masks)
-        if not emit_word(left, columns_at, n_path, rows_at, rows_end, payload_at, groups_at, ids_at, worker, output):
+        if not emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
             return False
         family &= family - _ONE
     return True
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
-    """One biclique: the columns ``node[left_at:left_end]`` of a sparse node, `n_ids` left vertices, and the path."""
-    control = worker.control
+def emit_list(child, n_path, worker, output):
+    """One biclique: the left set of a sparse node's child, and the path."""
+    control, node = worker.control, child.node
     n_left = control[at.LEFT_USED]
     n_right = control[at.RIGHT_USED]
     if control[at.N_OUT] == output.left_sizes.size:
         return False
-    if n_left + n_ids > output.left.size or n_right + n_path > output.right.size:
+    if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
         return False
-    for k in range(left_at, left_end):
-        start = base + node[k]
-        for j in range(ids_at + node[start], ids_at + node[start + 1]):
+    for k in range(child.left_at, child.left_end):
+        column = child.base + node[k]
+        for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
             output.left[n_left] = node[j]
             n_left += 1
     for k in range(n_path):

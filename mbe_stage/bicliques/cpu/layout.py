@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Output", "Worker"]
+__all__ = ["Behind", "Child", "Excluded", "Output", "Worker", "sparse_parts"]
 
 
 class Worker(NamedTuple):
@@ -63,6 +63,52 @@ class Output(NamedTuple):
     left_weights: np.ndarray
     right_weights: np.ndarray
     limits: np.ndarray
+
+
+class Child(NamedTuple):
+    """A child of a sparse node while it is visited: positions in `node`, the array that holds the node.
+
+    ``node[left_at:left_end]`` is its left set, in the node's columns; `n_ids` left vertices stand behind them where
+    members are wanted. The node's parts are those of `sparse_parts`.
+    """
+
+    node: np.ndarray
+    base: int
+    row_ids: int
+    column_offsets: int
+    column_members: int
+    column_ids: int
+    row: int
+    left_at: int
+    left_end: int
+    n_ids: int
+    depth: int
+
+
+class Excluded(NamedTuple):
+    """The excluded rows of a word node's child: two pieces of the arena of words, and single columns in one word.
+
+    The second piece holds the earlier siblings.
+    """
+
+    start: int
+    end: int
+    singles: np.uint64
+    siblings: int
+    siblings_end: int
+
+
+class Behind(NamedTuple):
+    """The right vertices behind rows, as positions in the arena of ints.
+
+    The payload of a row stands at ``ints[payload + k]``. It is the right vertex itself where `groups` is `NO_GROUPS`;
+    otherwise the number ``p`` of a group, whose ids stand, counted from `ids`, between ``ints[groups + p]`` and
+    ``ints[groups + p + 1]``.
+    """
+
+    payload: int
+    groups: int
+    ids: int
 
 
 # Fields of a frame.

@@ -99,17 +99,17 @@ def is_inside_any(row, words, start, end):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+def is_excluded(row, words, excluded):
     """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
-    if row & (row - _ONE) == _U(0) and row & singles != _U(0):
+    if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
         return True
-    if is_inside_any(row, words, siblings_at, siblings_end):
+    if is_inside_any(row, words, excluded.siblings, excluded.siblings_end):
         return True
-    return is_inside_any(row, words, excluded_at, excluded_end)
+    return is_inside_any(row, words, excluded.start, excluded.end)
 
 
 @njit(inline="always")
-def drop_dominated(words, start, end, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+def drop_dominated(words, start, end, excluded):
     """Keep the rows that lie inside no excluded row, in place and in order; returns the new end.
 
     What is dropped can never yield a maximal biclique below this node: every left set inside it lies inside the
@@ -118,22 +118,20 @@ def drop_dominated(words, start, end, excluded_at, excluded_end, singles, siblin
     kept = start
     for k in range(start, end):
         row = words[k]
-        if not is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+        if not is_excluded(row, words, excluded):
             words[kept] = row
             kept += 1
     return kept
 
 
 @njit(inline="always")
-def drop_dominated_with_payload(
-    words, start, end, excluded_at, excluded_end, singles, siblings_at, siblings_end, ints, payload_at
-):
+def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
     """The same, moving the entries from ``ints[payload_at]`` on along."""
     kept = start
     shift = payload_at - start
     for k in range(start, end):
         row = words[k]
-        if not is_excluded(row, words, excluded_at, excluded_end, singles, siblings_at, siblings_end):
+        if not is_excluded(row, words, excluded):
             words[kept] = row
             ints[shift + kept] = ints[shift + k]
             kept += 1

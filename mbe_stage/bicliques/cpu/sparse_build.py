@@ -18,34 +18,17 @@ _LOW = _U(0xFFFFFFFF)
 
 
 @njit(inline="always")
-def open_sparse_node(
-    node,
-    base,
-    row_ids,
-    ids_at,
-    n_ids,
-    row,
-    left_at,
-    left_end,
-    scratch_at,
-    scratch_end,
-    n_columns,
-    n_kept,
-    n_path,
-    n_touched,
-    depth,
-    worker,
-    output,
-):
+def open_sparse_node(child, scratch_at, scratch_end, n_columns, n_kept, n_path, n_touched, worker, output):
     """Visit a child and push it as a sparse node over the columns in the scratch of `collect_columns`.
 
     Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
     they are equal.
     """
+    node, row_ids, row, depth = child.node, child.row_ids, child.row, child.depth
     touched, bits = worker.touched, worker.bits
     words, ints, control, frames = worker.words, worker.ints, worker.control, worker.frames
     top = frames[depth, at.WORDS_TOP]
-    n_left = left_end - left_at
+    n_left = child.left_end - child.left_at
     lists_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
     start = scratch_end
     n_edges = 0
@@ -55,7 +38,7 @@ def open_sparse_node(
         for j in range(list_at, list_at + n_members):
             bits[ints[j]] += _U(1)
         n_edges += n_members
-    needed = start + 2 * n_columns + 2 * n_touched + 3 + 2 * n_edges + n_ids
+    needed = start + 2 * n_columns + 2 * n_touched + 3 + 2 * n_edges + child.n_ids
     if needed > ints.size:
         control[at.NEEDED] = needed
         return at.INTS_SHORT
@@ -64,7 +47,7 @@ def open_sparse_node(
         return at.WORDS_SHORT
     if output is None:
         control[at.COUNT] += 1
-    elif not emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
+    elif not emit_list(child, n_path, worker, output):
         return at.OUTPUT_FULL
     elif output.limits[at.ACTIVE]:
         right_least = right_most = path_weight(worker.path, n_path, output.right_weights)
@@ -72,8 +55,9 @@ def open_sparse_node(
             if bits[touched[k]] and touched[k] > row:
                 right_most += output.right_weights[node[row_ids + touched[k]]]
         left_most = 0
-        for k in range(left_at, left_end):
-            for j in range(ids_at + node[base + node[k]], ids_at + node[base + node[k] + 1]):
+        for k in range(child.left_at, child.left_end):
+            column = child.base + node[k]
+            for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
                 left_most += output.left_weights[node[j]]
         if is_hopeless(left_most, right_least, right_most, output.limits):
             return at.OK
@@ -128,7 +112,7 @@ def open_sparse_node(
     end = new_column_members + n_edges
     if output is not None:
         kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
-        end += write_column_ids(node, base, ids_at, ints, kept_at, n_kept, groups_at, ints, start, n_columns + 1, end)
+        end += write_column_ids(child, ints, kept_at, n_kept, groups_at, ints, start, n_columns + 1, end)
     # The scratch has done its work: move the node down over it.
     for k in range(end - start):
         ints[scratch_at + k] = ints[start + k]

@@ -44,14 +44,12 @@ def visit_sparse_child(node, base, worker, output):
     row_members = row_offsets + n_rows + n_columns + 2
     left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
     column_members = row_members + node[row_offsets + n_rows]
-    column_offsets = row_offsets + n_rows + 1
-    # Where the ids of the left vertices stand, and how many of them this child has.
-    ids_at = column_members + node[row_offsets + n_rows]
+    column_ids = column_members + node[row_offsets + n_rows]
     n_ids = 0
     if output is not None:
         weight = 0
         for k in range(left_at, left_end):
-            start, end = ids_at + node[base + node[k]], ids_at + node[base + node[k] + 1]
+            start, end = column_ids + node[base + node[k]], column_ids + node[base + node[k] + 1]
             n_ids += end - start
             if output.limits[at.ACTIVE]:
                 for j in range(start, end):
@@ -59,38 +57,23 @@ def visit_sparse_child(node, base, worker, output):
         if output.limits[at.ACTIVE] and weight < output.limits[at.MIN_LEFT]:
             frames[depth, at.CURSOR] = row + 1
             return at.OK
+    child = at.Child(
+        node,
+        base,
+        row_ids,
+        row_offsets + n_rows + 1,
+        column_members,
+        column_ids,
+        row,
+        left_at,
+        left_end,
+        n_ids,
+        depth,
+    )
     if left_end - left_at <= at.WORD_BITS:
-        status = _visit_narrow(
-            node,
-            base,
-            row_ids,
-            column_offsets,
-            column_members,
-            ids_at,
-            n_ids,
-            row,
-            left_at,
-            left_end,
-            depth,
-            worker,
-            output,
-        )
+        status = _visit_narrow(child, worker, output)
     else:
-        status = _visit_wide(
-            node,
-            base,
-            row_ids,
-            column_offsets,
-            column_members,
-            ids_at,
-            n_ids,
-            row,
-            left_at,
-            left_end,
-            depth,
-            worker,
-            output,
-        )
+        status = _visit_wide(child, worker, output)
     if status == at.OK:
         control[at.VISITED] += 1
         frames[depth, at.CURSOR] = row + 1
@@ -98,16 +81,14 @@ def visit_sparse_child(node, base, worker, output):
 
 
 @njit(inline="always")
-def _visit_narrow(
-    node, base, row_ids, column_offsets, column_members, ids_at, n_ids, row, left_at, left_end, depth, worker, output
-):
+def _visit_narrow(child, worker, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
-    bits, touched, control = worker.bits, worker.touched, worker.control
+    bits, touched, control, node = worker.bits, worker.touched, worker.control, child.node
     n_touched = 0
     bit = _ONE
-    for k in range(left_at, left_end):
-        column = column_offsets + node[k]
-        for j in range(column_members + node[column], column_members + node[column + 1]):
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
+        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
             known = bits[other]
             touched[n_touched] = other
@@ -115,82 +96,43 @@ def _visit_narrow(
             bits[other] = known | bit
         bit <<= _ONE
     control[at.WORK] += 8 + 2 * n_touched
-    width = left_end - left_at
+    width = child.left_end - child.left_at
     if FAMILIES and output is None and width <= FAMILY_WIDTH:
         candidates = forbidden = _U(0)
         for k in range(n_touched):
             other = touched[k]
             member = _ONE << bits[other]
-            candidates |= member if other >= row else _U(0)
-            forbidden |= member if other < row else _U(0)
+            candidates |= member if other >= child.row else _U(0)
+            forbidden |= member if other < child.row else _U(0)
             bits[other] = _U(0)
         # The child's own row is among the candidates: its left set is a result itself.
         control[at.COUNT] += popcount(maximal_family(candidates, forbidden))
         return at.OK
     full = ~_U(0) >> _U(at.WORD_BITS - width)
-    status = _open_word_node(
-        node,
-        base,
-        row_ids,
-        ids_at,
-        n_ids,
-        row,
-        left_at,
-        left_end,
-        node,
-        left_at,
-        width,
-        -1,
-        full,
-        worker.frames[depth, at.N_PATH],
-        n_touched,
-        worker.frames[depth, at.INTS_TOP],
-        depth,
-        worker,
-        output,
-    )
+    n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
+    status = _open_word_node(child, node, child.left_at, width, -1, full, n_path, n_touched, ints_top, worker, output)
     for k in range(n_touched):
         bits[touched[k]] = _U(0)
     return status
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _open_word_node(
-    node,
-    base,
-    row_ids,
-    ids_at,
-    n_ids,
-    row,
-    left_at,
-    left_end,
-    columns,
-    kept_at,
-    n_kept,
-    groups_at,
-    full,
-    n_path,
-    n_touched,
-    ints_top,
-    depth,
-    worker,
-    output,
-):
+def _open_word_node(child, columns, kept_at, n_kept, groups_at, full, n_path, n_touched, ints_top, worker, output):
     """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a word node.
 
-    ``node[left_at:left_end]`` is its left set, ``columns[kept_at:]`` the part of it that candidates touch, with the bit
-    of each as in `write_column_ids`. Rows equal to `full` hold the whole left set; 0 says that they were taken out
-    before and stand on the path. The arena of ints is free from `ints_top` on.
+    ``columns[kept_at:]`` is the part of its left set that candidates touch, with the bit of each as in
+    `write_column_ids`. Rows equal to `full` hold the whole left set; 0 says that they were taken out before and stand
+    on the path. The arena of ints is free from `ints_top` on.
     """
     bits, touched, control = worker.bits, worker.touched, worker.control
     words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
-    top = frames[depth, at.WORDS_TOP]
+    top = frames[child.depth, at.WORDS_TOP]
     needed = top + 3 * n_touched + table_size(n_touched)
     if needed > words.size:
         control[at.NEEDED] = needed
         return at.WORDS_SHORT
     new_columns_at = ints_top
-    payload_at = ints_top + at.WORD_STARTS + n_ids
+    payload_at = ints_top + at.WORD_STARTS + child.n_ids
     if output is not None and payload_at + 3 * n_touched + 1 > ints.size:
         control[at.NEEDED] = payload_at + 3 * n_touched + 1
         return at.INTS_SHORT
@@ -203,92 +145,59 @@ def _open_word_node(
         known = bits[other]
         if known == _U(0):
             continue
-        if other < row:
+        if other < child.row:
             if known == full:
                 return at.OK
             excluded_at -= 1
             words[excluded_at] = known
         elif known == full:
             if output is not None:
-                worker.path[n_path] = node[row_ids + other]
+                worker.path[n_path] = child.node[child.row_ids + other]
                 n_path += 1
         else:
             words[raw_end] = known
             if output is not None:
-                ints[payload_at + raw_end - top] = node[row_ids + other]
+                ints[payload_at + raw_end - top] = child.node[child.row_ids + other]
             raw_end += 1
     if output is None:
         control[at.COUNT] += 1
-    elif not emit_list(node, base, ids_at, left_at, left_end, n_ids, n_path, worker, output):
+    elif not emit_list(child, n_path, worker, output):
         return at.OUTPUT_FULL
     if raw_end == top:
         return at.OK
     if output is not None:
         new_ids_at = new_columns_at + at.WORD_STARTS
-        write_column_ids(
-            node, base, ids_at, columns, kept_at, n_kept, groups_at, ints, new_columns_at, at.WORD_STARTS, new_ids_at
-        )
+        write_column_ids(child, columns, kept_at, n_kept, groups_at, ints, new_columns_at, at.WORD_STARTS, new_ids_at)
+    behind = at.Behind(payload_at, at.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)
         forbidden = family_of(words, excluded_at, excluded_end, everything, masks)
         family = maximal_family(family_of(words, top, raw_end, everything, masks), forbidden)
         if output is None:
             control[at.COUNT] += popcount(family)
-        elif not emit_family(family, new_columns_at, n_path, top, raw_end, payload_at, at.NO_GROUPS, 0, worker, output):
+        elif not emit_family(family, new_columns_at, n_path, top, raw_end, behind, worker, output):
             return at.OUTPUT_FULL
         return at.OK
-    push_word_node(
-        top,
-        raw_end,
-        excluded_at,
-        excluded_end,
-        _U(0),
-        top,
-        top,
-        payload_at,
-        at.NO_GROUPS,
-        0,
-        n_path,
-        new_columns_at,
-        worker,
-        output,
-    )
+    excluded = at.Excluded(excluded_at, excluded_end, _U(0), top, top)
+    push_word_node(top, raw_end, excluded, behind, n_path, new_columns_at, worker, output)
     return at.OK
 
 
 @njit(inline="always")
-def _visit_wide(
-    node, base, row_ids, column_offsets, column_members, ids_at, n_ids, row, left_at, left_end, depth, worker, output
-):
+def _visit_wide(child, worker, output):
     """A child with more left vertices than a word has bits."""
-    bits, counts, touched = worker.bits, worker.counts, worker.touched
+    bits, counts, touched, node = worker.bits, worker.counts, worker.touched, child.node
     n_touched = n_wedges = 0
-    for k in range(left_at, left_end):
-        column = column_offsets + node[k]
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
         n_wedges += node[column + 1] - node[column]
-        for j in range(column_members + node[column], column_members + node[column + 1]):
+        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
             other = node[j]
             touched[n_touched] = other
             n_touched += counts[other] == 0
             counts[other] += 1
     worker.control[at.WORK] += 8 + 4 * n_touched
-    status = _open_wide(
-        node,
-        base,
-        row_ids,
-        column_offsets,
-        column_members,
-        ids_at,
-        n_ids,
-        row,
-        left_at,
-        left_end,
-        n_touched,
-        n_wedges,
-        depth,
-        worker,
-        output,
-    )
+    status = _open_wide(child, n_touched, n_wedges, worker, output)
     for k in range(n_touched):
         counts[touched[k]] = 0
         bits[touched[k]] = _U(0)
@@ -296,102 +205,38 @@ def _visit_wide(
 
 
 @njit(inline="always")
-def _open_wide(
-    node,
-    base,
-    row_ids,
-    column_offsets,
-    column_members,
-    ids_at,
-    n_ids,
-    row,
-    left_at,
-    left_end,
-    n_touched,
-    n_wedges,
-    depth,
-    worker,
-    output,
-):
+def _open_wide(child, n_touched, n_wedges, worker, output):
     counts, touched, bits = worker.counts, worker.touched, worker.bits
-    ints, control = worker.ints, worker.control
-    n_left = left_end - left_at
+    ints, words, control = worker.ints, worker.words, worker.control
+    n_left = child.left_end - child.left_at
     for k in range(n_touched):
-        if touched[k] < row and counts[touched[k]] == n_left:
+        if touched[k] < child.row and counts[touched[k]] == n_left:
             return at.OK
-    scratch_at = worker.frames[depth, at.INTS_TOP]
-    top = worker.frames[depth, at.WORDS_TOP]
+    scratch_at, top = worker.frames[child.depth, at.INTS_TOP], worker.frames[child.depth, at.WORDS_TOP]
     ints_room, words_room = columns_room(n_left, n_wedges)
     if scratch_at + ints_room > ints.size:
         control[at.NEEDED] = scratch_at + ints_room
         return at.INTS_SHORT
-    if top + words_room > worker.words.size:
+    if top + words_room > words.size:
         control[at.NEEDED] = top + words_room
         return at.WORDS_SHORT
     # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
-    n_path = worker.frames[depth, at.N_PATH]
+    n_path = worker.frames[child.depth, at.N_PATH]
     for k in range(n_touched):
         other = touched[k]
         if counts[other] == n_left:
             counts[other] = 0
-            worker.path[n_path] = node[row_ids + other]
+            worker.path[n_path] = child.node[child.row_ids + other]
             n_path += 1
-    n_columns, n_kept, scratch_end = collect_columns(
-        node,
-        column_offsets,
-        column_members,
-        row,
-        left_at,
-        left_end,
-        counts,
-        ints,
-        scratch_at,
-        worker.words,
-        top,
-    )
+    n_columns, n_kept, scratch_end = collect_columns(child, counts, ints, scratch_at, words, top)
     if n_columns > at.WORD_BITS:
-        return open_sparse_node(
-            node,
-            base,
-            row_ids,
-            ids_at,
-            n_ids,
-            row,
-            left_at,
-            left_end,
-            scratch_at,
-            scratch_end,
-            n_columns,
-            n_kept,
-            n_path,
-            n_touched,
-            depth,
-            worker,
-            output,
-        )
+        return open_sparse_node(child, scratch_at, scratch_end, n_columns, n_kept, n_path, n_touched, worker, output)
     for k in range(n_columns):
         start = ints[scratch_at + k]
         n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
         for j in range(start, start + n_members):
             bits[ints[j]] |= _ONE << _U(k)
+    kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
     return _open_word_node(
-        node,
-        base,
-        row_ids,
-        ids_at,
-        n_ids,
-        row,
-        left_at,
-        left_end,
-        ints,
-        scratch_at + 3 * n_left,
-        n_kept,
-        scratch_at + 4 * n_left,
-        _U(0),
-        n_path,
-        n_touched,
-        scratch_end,
-        depth,
-        worker,
-        output,
+        child, ints, kept_at, n_kept, groups_at, _U(0), n_path, n_touched, scratch_end, worker, output
     )

@@ -24,64 +24,31 @@ _U = np.uint64
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def push_word_node(
-    top,
-    raw_end,
-    excluded_at,
-    excluded_end,
-    singles,
-    siblings_at,
-    siblings_end,
-    payload_at,
-    groups_at,
-    ids_at,
-    n_path,
-    columns_at,
-    worker,
-    output,
-):
+def push_word_node(top, raw_end, excluded, behind, n_path, columns_at, worker, output):
     """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless nothing can come of it.
 
-    The arena must have room for the rows, all excluded ones and their hash table. Payload, groups and ids are those of
-    `emit_word`, and used only where members are wanted.
+    The arena must have room for the rows, all excluded ones and their hash table. What is behind the rows is used only
+    where members are wanted; the arena of ints is free behind the payload.
     """
     words, control, frames = worker.words, worker.control, worker.frames
     depth = control[at.DEPTH]
-    ints_start = ints_top = payload_at
+    ints_start = ints_top = behind.payload
     weight = 0
+    kept_end = raw_end
+    # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
     if output is None:
-        # Two thirds of the rows are dominated: looking at each is cheaper than sorting them all.
-        kept_end = (
-            raw_end
-            if not DOMINATED
-            else drop_dominated(words, top, raw_end, excluded_at, excluded_end, singles, siblings_at, siblings_end)
-        )
+        if DOMINATED:
+            kept_end = drop_dominated(words, top, raw_end, excluded)
         sort_rows(words, top, kept_end)
         kept_end = merge_equal(words, top, kept_end)
         if DOMINATED and kept_end == top + 1:
             control[at.COUNT] += 1
             return
     else:
-        kept_end = (
-            raw_end
-            if not DOMINATED
-            else drop_dominated_with_payload(
-                words,
-                top,
-                raw_end,
-                excluded_at,
-                excluded_end,
-                singles,
-                siblings_at,
-                siblings_end,
-                worker.ints,
-                payload_at,
-            )
-        )
-        sort_rows_with_payload(words, top, kept_end, worker.ints, payload_at)
-        kept_end, ints_start, ints_top, weight = _merge_into_groups(
-            top, kept_end, payload_at, groups_at, ids_at, worker, output
-        )
+        if DOMINATED:
+            kept_end = drop_dominated_with_payload(words, top, raw_end, excluded, worker.ints, behind.payload)
+        sort_rows_with_payload(words, top, kept_end, worker.ints, behind.payload)
+        kept_end, ints_start, ints_top, weight = _merge_into_groups(top, kept_end, behind, worker, output)
     # Every left set below lies inside some candidate, so excluded rows only matter in what the candidates cover.
     union = _U(0)
     for k in range(top, kept_end):
@@ -93,15 +60,16 @@ def push_word_node(
             return
     if kept_end == top:
         return
-    n_all = excluded_end - excluded_at + siblings_end - siblings_at
+    n_all = excluded.end - excluded.start + excluded.siblings_end - excluded.siblings
     table_at = kept_end + n_all
     table_end = table_at + table_size(n_all)
     words[table_at:table_end] = _U(0)
+    singles = excluded.singles & union
     end, singles = restrict_distinct(
-        words, excluded_at, excluded_end, union, kept_end, kept_end, singles & union, table_at, table_end
+        words, excluded.start, excluded.end, union, kept_end, kept_end, singles, table_at, table_end
     )
     end, singles = restrict_distinct(
-        words, siblings_at, siblings_end, union, kept_end, end, singles, table_at, table_end
+        words, excluded.siblings, excluded.siblings_end, union, kept_end, end, singles, table_at, table_end
     )
     depth += 1
     frames[depth, at.KIND] = at.WORD
@@ -121,7 +89,7 @@ def push_word_node(
 
 
 @njit(inline="always")
-def _merge_into_groups(top, end, payload_at, groups_at, ids_at, worker, output):
+def _merge_into_groups(top, end, behind, worker, output):
     """Merge equal (sorted) rows, and gather the right vertices behind each that is left.
 
     Returns
@@ -132,7 +100,7 @@ def _merge_into_groups(top, end, payload_at, groups_at, ids_at, worker, output):
     """
     words, ints = worker.words, worker.ints
     n_rows = end - top
-    starts_at = payload_at + n_rows
+    starts_at = behind.payload + n_rows
     new_ids_at = starts_at + n_rows + 1
     kept_end = top
     n_ids = 0
@@ -142,13 +110,14 @@ def _merge_into_groups(top, end, payload_at, groups_at, ids_at, worker, output):
             words[kept_end] = words[k]
             ints[starts_at + kept_end - top] = n_ids
             kept_end += 1
-        behind = ints[payload_at + k - top]
-        if groups_at == at.NO_GROUPS:
-            ints[new_ids_at + n_ids] = behind
-            weight += output.right_weights[behind]
+        number = ints[behind.payload + k - top]
+        if behind.groups == at.NO_GROUPS:
+            ints[new_ids_at + n_ids] = number
+            weight += output.right_weights[number]
             n_ids += 1
             continue
-        for j in range(ids_at + ints[groups_at + behind], ids_at + ints[groups_at + behind + 1]):
+        group = behind.groups + number
+        for j in range(behind.ids + ints[group], behind.ids + ints[group + 1]):
             ints[new_ids_at + n_ids] = ints[j]
             weight += output.right_weights[ints[j]]
             n_ids += 1

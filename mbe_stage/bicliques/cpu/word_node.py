@@ -72,7 +72,8 @@ def walk_word_nodes(worker, output, work_limit):
                 continue
             n_out, left_used, right_used = control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED]
             count = control[at.COUNT]
-            status = _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, depth, worker, output)
+            excluded = at.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
+            status = _visit_child(left, excluded, depth, worker, output)
             if status != at.OK:
                 control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
                 control[at.COUNT] = count
@@ -90,8 +91,11 @@ def walk_word_nodes(worker, output, work_limit):
 
 
 @njit(inline="always")
-def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, depth, worker, output):
-    """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot."""
+def _visit_child(left, excluded, depth, worker, output):
+    """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot.
+
+    The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
+    """
     words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
     if (
         output is not None
@@ -99,11 +103,12 @@ def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, dept
         and word_weight(left, frames[depth, at.COLUMNS], ints, output.left_weights) < output.limits[at.MIN_LEFT]
     ):
         return at.OK
-    if not DOMINATED and is_excluded(left, words, excluded_at, excluded_end, singles, rows_at, row_at):
+    if not DOMINATED and is_excluded(left, words, excluded):
         return at.OK
     top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
-    n_all_excluded = excluded_end - excluded_at + row_at - rows_at
-    needed = top + excluded_at - rows_at + n_all_excluded + table_size(n_all_excluded)
+    rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
+    n_all_excluded = excluded.end - excluded.start + row_at - rows_at
+    needed = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
     if needed > words.size:
         control[at.NEEDED] = needed
         return at.WORDS_SHORT
@@ -111,19 +116,20 @@ def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, dept
     n_path = frames[depth, at.N_PATH]
     columns_at = frames[depth, at.COLUMNS]
     groups_at = frames[depth, at.INTS]
-    ids_at = groups_at + excluded_at - rows_at + 1
+    ids_at = groups_at + rows_end - rows_at + 1
+    behind = at.Behind(ints_top, groups_at, ids_at)
     if output is None:
-        for k in range(row_at + 1, excluded_at):
+        for k in range(row_at + 1, rows_end):
             row = words[k] & left
             words[raw_end] = row
             raw_end += (row != _U(0)) & (row != left)
         control[at.COUNT] += 1
     else:
-        needed = ints_top + 2 * (excluded_at - rows_at) + 2 + ints_top - ids_at
+        needed = ints_top + 2 * (rows_end - rows_at) + 2 + ints_top - ids_at
         if needed > ints.size:
             control[at.NEEDED] = needed
             return at.INTS_SHORT
-        for k in range(row_at, excluded_at):
+        for k in range(row_at, rows_end):
             row = words[k] & left
             if row == left:
                 group = groups_at + k - rows_at
@@ -134,33 +140,18 @@ def _visit_child(left, row_at, rows_at, excluded_at, excluded_end, singles, dept
                 words[raw_end] = row
                 ints[ints_top + raw_end - top] = k - rows_at
                 raw_end += 1
-        if not emit_word(left, columns_at, n_path, top, top, ints_top, groups_at, ids_at, worker, output):
+        if not emit_word(left, columns_at, n_path, top, top, behind, worker, output):
             return at.OUTPUT_FULL
     if raw_end == top:
         return at.OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
-        forbidden = family_of(words, excluded_at, excluded_end, left, masks)
-        forbidden |= family_of(words, rows_at, row_at, left, masks) | family_of_singles(singles, masks)
+        forbidden = family_of(words, excluded.start, excluded.end, left, masks)
+        forbidden |= family_of(words, rows_at, row_at, left, masks) | family_of_singles(excluded.singles, masks)
         family = maximal_family(family_of(words, top, raw_end, left, masks), forbidden)
         if output is None:
             control[at.COUNT] += popcount(family)
-        elif not emit_family(family, columns_at, n_path, top, raw_end, ints_top, groups_at, ids_at, worker, output):
+        elif not emit_family(family, columns_at, n_path, top, raw_end, behind, worker, output):
             return at.OUTPUT_FULL
         return at.OK
-    push_word_node(
-        top,
-        raw_end,
-        excluded_at,
-        excluded_end,
-        singles,
-        rows_at,
-        row_at,
-        ints_top,
-        groups_at,
-        ids_at,
-        n_path,
-        columns_at,
-        worker,
-        output,
-    )
+    push_word_node(top, raw_end, excluded, behind, n_path, columns_at, worker, output)
     return at.OK
