@@ -138,27 +138,49 @@ def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray
     n_groups = int(group.max()) + 1 if group.size else 0
     offsets = np.zeros(n_groups + 1, dtype=np.int64)
     np.cumsum(np.bincount(group, minlength=n_groups), out=offsets[1:])
-    order = np.argsort(group, kind="stable")
-    first = np.zeros(group.size, dtype=np.bool_)
-    first[order[offsets[:-1]]] = True
-    return Groups(offsets, vertices[order].astype(np.int32)), first
+    members, first = _fill_groups(group, vertices.astype(np.int32), offsets[:-1].copy(), n_groups)
+    return Groups(offsets, members), first
 
 
 def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Group number of each vertex; vertices share one exactly when their neighbours are the same."""
-    n = offsets.size - 1
+    """Group number of each vertex, ascending by first vertices; vertices share one exactly when their neighbours are
+    the same."""
     hashes = _row_hashes(offsets, members)
-    order = np.argsort(hashes, kind="stable")
-    is_new = _differs_from_previous(order, hashes, offsets, members)
-    group_of_sorted = np.cumsum(is_new) - 1
-    group = np.empty(n, dtype=np.int64)
-    group[order] = group_of_sorted
-    # Number the groups by their first vertex, so that reduced ids keep the order of the whole graph's ids.
-    first_vertex = np.full(int(group.max()) + 1 if n else 0, n, dtype=np.int64)
-    np.minimum.at(first_vertex, group, np.arange(n))
-    rank = np.empty_like(first_vertex)
-    rank[np.argsort(first_vertex)] = np.arange(first_vertex.size)
-    return rank[group]
+    order = np.argsort(hashes)
+    return _number_groups(order, _differs_from_previous(order, hashes, offsets, members))
+
+
+@njit(cache=True, nogil=True)
+def _fill_groups(group, vertices, ends, n_groups):
+    """Vertices by group, ascending within each, and which come first; `ends` begins as where each group begins."""
+    members = np.empty(vertices.size, np.int32)
+    first = np.zeros(vertices.size, np.bool_)
+    seen = np.zeros(n_groups, np.bool_)
+    for k in range(group.size):
+        g = group[k]
+        members[ends[g]] = vertices[k]
+        ends[g] += 1
+        first[k] = not seen[g]
+        seen[g] = True
+    return members, first
+
+
+@njit(cache=True, nogil=True)
+def _number_groups(order, is_new):
+    """Numbers for runs of `order`, in the order of the smallest vertex of each."""
+    run = np.empty(order.size, np.int64)
+    n_runs = 0
+    for k in range(order.size):
+        n_runs += is_new[k]
+        run[order[k]] = n_runs - 1
+    number = np.full(n_runs, -1)
+    n_numbered = 0
+    for vertex in range(order.size):
+        if number[run[vertex]] < 0:
+            number[run[vertex]] = n_numbered
+            n_numbered += 1
+        run[vertex] = number[run[vertex]]
+    return run
 
 
 @njit(cache=True, nogil=True)
