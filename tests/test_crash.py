@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import RunStore, read_manifest, run
+from pipeline import InputConfig, RunStore, read_manifest, run
+from pipeline.ingest import ingest
+from pipeline.verify import verify_run
 from tests.output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
 
 CHILD = Path(__file__).with_name("crash_child.py")
@@ -106,8 +108,10 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
     assert killed_late, "no run was killed while it published: the delays are too long"
     last = run(config_for(out, edges)).run_dir
     assert RunStore(out).latest() == last
-    assert_published(last)
-    assert_published(first)
+    edges_read = ingest(InputConfig(path=str(edges), header=True))
+    for run_dir in (first, last):
+        assert_published(run_dir)
+        assert verify_run(run_dir, edges_read).not_checked == []
     assert left_behind, "no killed run left anything to clean up"
     assert_nothing_staged(out)
 
