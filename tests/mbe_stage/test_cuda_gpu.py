@@ -26,8 +26,8 @@ TINY = [
     {"n_blocks": 2, "slice_seconds": 0.0001},
     {"n_blocks": 2, "nodes": 2},
     {"n_blocks": 2, "pool_extra": 64},
-    {"n_blocks": 3, "members": 64, "descriptors": 64, "chunk_members": 16},
-    {"n_blocks": 1, "words": 64, "nodes": 3, "members": 256, "descriptors": 128, "chunk_members": 32},
+    {"n_blocks": 3, "members": 512, "descriptors": 64, "chunk_members": 16},
+    {"n_blocks": 1, "words": 64, "nodes": 3, "members": 1024, "descriptors": 128, "chunk_members": 32},
     {"n_blocks": 16, "slice_seconds": 0.00005, "members": 1024, "descriptors": 64, "chunk_members": 64},
 ]
 
