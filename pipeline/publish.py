@@ -146,6 +146,7 @@ class Staging:
         self._room = store.directory / _STAGING / self.run_id
         self.path = self._room / self.run_id
         self.scratch = self._room / "scratch"
+        self._published: Path | None = None
         self._room.mkdir()
         self._lock: int | None = _lock(self._room / _LOCK)
         self.path.mkdir()
@@ -162,6 +163,8 @@ class Staging:
     def publish(self, keep_runs: int | None = None) -> Path:
         """Make the run durable, move it among the published ones and point `latest` at it.
 
+        Where that was done and only the removal of old runs failed, calling it again tries the removal again.
+
         Parameters
         ----------
         keep_runs : int, optional
@@ -177,14 +180,11 @@ class Staging:
         PublishError
             The run has no manifest or cannot be written; nothing is published.
         """
-        if not (self.path / MANIFEST_NAME).is_file():
-            raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
         directory = self.store.directory
         lock = directory / _STAGING / _LOCK
-        with as_publish_errors(directory):
-            _sync_tree(self.path)
-            with _locked(lock):
-                run = self._move_into_place()
+        if self._published is None:
+            self._published = self._seal_and_move(lock)
+        run = self._published
         with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
             if keep_runs is not None:
                 with _locked(lock):
@@ -205,6 +205,14 @@ class Staging:
             shutil.rmtree(self._room)
         os.close(self._lock)
         self._lock = None
+
+    def _seal_and_move(self, lock: Path) -> Path:
+        if not (self.path / MANIFEST_NAME).is_file():
+            raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
+        with as_publish_errors(self.store.directory):
+            _sync_tree(self.path)
+            with _locked(lock):
+                return self._move_into_place()
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory

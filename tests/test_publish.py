@@ -136,6 +136,28 @@ def test_a_published_run_is_not_denied_when_an_old_one_cannot_be_removed(tmp_pat
     assert_nothing_staged(tmp_path)
 
 
+def test_publishing_again_after_a_failed_removal_removes(tmp_path, monkeypatch):
+    edges = edge_data(random_pairs(0))
+    first = publish(edges, settings(tmp_path))
+    real_rename = os.rename
+
+    def fail_once(source, target):
+        if source == first:
+            monkeypatch.setattr(publish_module.os, "rename", real_rename)
+            raise OSError(errno.EIO, "Input/output error", str(source))
+        real_rename(source, target)
+
+    monkeypatch.setattr(publish_module.os, "rename", fail_once)
+    with RunStore(tmp_path).begin() as staging:
+        fill(staging)
+        with pytest.raises(PublishError, match="is published, but"):
+            staging.publish(keep_runs=1)
+        run_dir = staging.publish(keep_runs=1)
+    assert RunStore(tmp_path).latest() == run_dir
+    assert RunStore(tmp_path).runs() == [run_dir]
+    assert_nothing_staged(tmp_path)
+
+
 def test_everything_is_synced_before_it_is_seen(tmp_path, monkeypatch):
     """Files, their directories and the run's name are durable before `latest` moves."""
     events: list[tuple[str, str]] = []
