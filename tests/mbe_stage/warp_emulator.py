@@ -52,6 +52,9 @@ class _Atomic:
     def and_(self, array: Any, index: Any, value: Any) -> Any:
         return self._swap(array, index, lambda old: old & array.dtype.type(value))
 
+    def cas(self, array: Any, index: Any, expected: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda old: value if old == expected else old)
+
     def exch(self, array: Any, index: Any, value: Any) -> Any:
         return self._swap(array, index, lambda _old: value)
 

@@ -60,10 +60,9 @@ def _work(pool, warps, output, control, wide_control, mode):
     warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + cuda.threadIdx.x // at.WARP_SIZE)
     slot = cuda.threadIdx.x // at.WARP_SIZE
     tables = cuda.shared.array(_TABLES_SHAPE, types.uint64)
-    all_owners = cuda.shared.array(_TABLES_SHAPE, types.uint8)
     families = cuda.shared.array(_FAMILIES_SHAPE, types.uint32)
     chunks = cuda.shared.array(_CHUNKS_SHAPE, types.int64)
-    table, owners = tables[slot], all_owners[slot]
+    table = tables[slot]
     candidates, forbidden = families[2 * slot], families[2 * slot + 1]
     chunk = chunks[slot]
     words, ints, frames = warps.words[warp], warps.ints[warp], warps.frames[warp]
@@ -82,7 +81,7 @@ def _work(pool, warps, output, control, wide_control, mode):
             break
         if state[at.DEPTH] >= 0:
             status = walk_word_nodes(
-                warp, words, ints, frames, state, table, owners, candidates, forbidden, chunk, pool, warps, output,
+                warp, words, ints, frames, state, table, candidates, forbidden, chunk, pool, warps, output,
                 control, wide_control, deadline, mode
             )  # fmt: skip
             if status == at.PAUSED:
@@ -106,7 +105,7 @@ def _work(pool, warps, output, control, wide_control, mode):
                 state[at.PENDING_ROW] = row
             cuda.syncwarp()
         status = visit_sparse_child(
-            node, row, words, ints, frames, state, own_nodes, bits, counts, touched, columns, table, owners,
+            node, row, words, ints, frames, state, own_nodes, bits, counts, touched, columns, table,
             candidates, forbidden, chunk, pool, output, control, wide_control, mode
         )  # fmt: skip
         if status == at.PAUSED:

@@ -157,7 +157,7 @@ def clear_table(table):
 
 
 @cuda.jit(device=True, forceinline=True)
-def restrict(words, first, n, mask, top, kept, singles, table, owners):
+def restrict(words, first, n, mask, top, kept, singles, table):
     """Append the restrictions to `mask` of a list's rows that have two columns or more to ``words[top:top + kept]``.
 
     Most that are there already are left out: `table` remembers a row for each hash, and forgets none. Restrictions to a
@@ -177,25 +177,12 @@ def restrict(words, first, n, mask, top, kept, singles, table, owners):
         several = row & (row - _ONE) != _U(0)
         if not several:
             singles |= row
-        slot = np.int32((row * _HASH_FACTOR) >> _U(56))
-        known = _U(0)
+        keep = several
         if several:
-            known = table[slot]
-        cuda.syncwarp()
-        # Of lanes with the same free place one wins; of those with the same row the winner's owner keeps it.
-        if several and known == _U(0):
-            table[slot] = row
-        cuda.syncwarp()
-        if several and known == _U(0):
-            known = table[slot]
-            if known == row:
-                owners[slot] = np.uint8(lane)
-                known = _U(0)
-        cuda.syncwarp()
-        keep = several and known != row
-        if keep and known == _U(0):
-            keep = owners[slot] == lane
+            # Of lanes with the same row one finds the place free; another row there only means that this one is kept.
+            keep = cuda.atomic.cas(table, np.int32((row * _HASH_FACTOR) >> _U(56)), _U(0), row) != row
         mask_kept = ballot(keep)
+        cuda.syncwarp()
         if keep:
             words[top + kept + rank(mask_kept)] = row
         kept += cuda.popc(np.uint32(mask_kept))

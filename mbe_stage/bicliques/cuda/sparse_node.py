@@ -26,7 +26,7 @@ _ONE = _U(1)
 
 @cuda.jit(device=True, forceinline=True)
 def visit_sparse_child(
-    node, row, words, ints, frames, state, own_nodes, bits, counts, touched, columns, table, owners, candidates,
+    node, row, words, ints, frames, state, own_nodes, bits, counts, touched, columns, table, candidates,
     forbidden, chunk, pool, output, control, wide_control, mode
 ):  # fmt: skip
     """Visit a child of a sparse node; it may leave a word frame on the (empty) stack, or a new sparse node.
@@ -107,7 +107,7 @@ def visit_sparse_child(
         if status == at.DONE and 0 < n_kept_columns <= at.WORD_BITS:
             status = _open_word_frame(
                 row, is_wide, n_left, left_at, path_at, n_path, column_ids_at, row_ids_at, n_touched, words, ints,
-                frames, state, bits, counts, touched, columns, table, owners, chunk, pool, output, control,
+                frames, state, bits, counts, touched, columns, table, chunk, pool, output, control,
                 wide_control, mode
             )  # fmt: skip
         elif status == at.DONE and n_kept_columns > at.WORD_BITS:
@@ -295,7 +295,7 @@ def _finish_narrow(
 @cuda.jit(device=True, forceinline=True)
 def _open_word_frame(
     row, is_wide, n_left, left_at, path_at, n_path, column_ids_at, row_ids_at, n_touched, words, ints, frames, state,
-    bits, counts, touched, columns, table, owners, chunk, pool, output, control, wide_control, mode
+    bits, counts, touched, columns, table, chunk, pool, output, control, wide_control, mode
 ):  # fmt: skip
     """Make a child whose candidates touch at most 64 columns the first frame of the stack, from the rows in `bits`.
 
@@ -365,7 +365,7 @@ def _open_word_frame(
         return at.DONE
     union = union_of(words, 0, n_raw)
     clear_table(table)
-    n_excluded, singles = restrict(words, excluded_at, n_excluded, union, excluded_at, 0, _U(0), table, owners)
+    n_excluded, singles = restrict(words, excluded_at, n_excluded, union, excluded_at, 0, _U(0), table)
     singles = or_all(singles)
     n_kept = drop_dominated(words, 0, n_raw, singles, excluded_at, n_excluded, excluded_at, 0)
     n_kept = sort_distinct(words, 0, n_kept)
@@ -373,7 +373,7 @@ def _open_word_frame(
         return at.DONE
     union = union_of(words, 0, n_kept)
     clear_table(table)
-    n_excluded, more_singles = restrict(words, excluded_at, n_excluded, union, n_kept, 0, _U(0), table, owners)
+    n_excluded, more_singles = restrict(words, excluded_at, n_excluded, union, n_kept, 0, _U(0), table)
     singles = (singles & union) | or_all(more_singles)
     if lane == 0:
         set_frame(frames[0], n_kept, n_excluded, singles, 0, base, n_base, at.WORD_BITS)

@@ -34,7 +34,7 @@ _LOOK_AT_CLOCK_EVERY = 64
 
 @cuda.jit(device=True, forceinline=True)
 def walk_word_nodes(
-    warp, words, ints, frames, state, table, owners, candidates, forbidden, chunk, pool, warps, output, control,
+    warp, words, ints, frames, state, table, candidates, forbidden, chunk, pool, warps, output, control,
     wide_control, deadline, mode
 ):  # fmt: skip
     """Work on the warp's stack of word frames until it is empty or the slice is to end; `PAUSED` says the latter."""
@@ -145,7 +145,7 @@ def walk_word_nodes(
                     pushed = n_kept > 0
                 if pushed:
                     pushed = _push_child(
-                        left, cursor, frame, frames[depth + 1], top, n_kept, words, ints, table, owners, pool, mode
+                        left, cursor, frame, frames[depth + 1], top, n_kept, words, ints, table, pool, mode
                     )
             cursor += 1
         cuda.syncwarp()
@@ -192,17 +192,15 @@ def _candidates_of_child(left, cursor, words, top, first, n_rows, first_excluded
 
 
 @cuda.jit(device=True, forceinline=True)
-def _push_child(left, cursor, frame, child, top, n_kept, words, ints, table, owners, pool, mode):
+def _push_child(left, cursor, frame, child, top, n_kept, words, ints, table, pool, mode):
     """Make the child's frame; False where no biclique below it can be large enough."""
     lane = cuda.laneid
     first, n_rows = frame[at.WORDS], frame[at.N_ROWS]
     union = union_of(words, top, n_kept)
     singles = _U(0)
     clear_table(table)
-    n_excluded, singles = restrict(
-        words, first + n_rows, frame[at.N_EXCLUDED], union, top + n_kept, 0, singles, table, owners
-    )
-    n_excluded, singles = restrict(words, first, cursor, union, top + n_kept, n_excluded, singles, table, owners)
+    n_excluded, singles = restrict(words, first + n_rows, frame[at.N_EXCLUDED], union, top + n_kept, 0, singles, table)
+    n_excluded, singles = restrict(words, first, cursor, union, top + n_kept, n_excluded, singles, table)
     singles = or_all(singles) | (_U(frame[at.SINGLES]) & union)
     words_top = top + n_kept + n_excluded
     ints_top = frame[at.INTS_TOP]
