@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["BicliqueQuery", "Execution"]
+__all__ = ["MOST_THREADS", "NO_LIMIT", "BicliqueQuery", "Execution"]
+
+MOST_THREADS = 1024
+"""No machine has more cores that share memory; a larger number is a slip."""
+
+NO_LIMIT = 2**62
+"""What stands for no maximum where a number is needed: more than any size, and its products fit where they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,10 @@ class BicliqueQuery:
     containing_right: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("min_left", "min_right", "min_edges"):
-            if getattr(self, name) < 1:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}: expected 1 or more")
+        for name in ("min_left", "min_right", "min_edges", "max_left", "max_right"):
+            bound = getattr(self, name)
+            if bound is not None and not 1 <= bound < NO_LIMIT:
+                raise InvalidArgument(f"{name} is {bound}: expected 1 or more, and less than 2**62")
         for side in ("left", "right"):
             most, fewest = getattr(self, f"max_{side}"), getattr(self, f"min_{side}")
             if most is not None and most < fewest:
@@ -100,8 +108,8 @@ class Execution:
     device_memory_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.threads < 0:
-            raise InvalidArgument(f"threads is {self.threads}: expected 0 (every core) or a positive number")
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise InvalidArgument(f"threads is {self.threads}: expected 0 (every core) to {MOST_THREADS}")
         for name in ("memory_budget_bytes", "block_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: expected a positive number of bytes")
@@ -111,8 +119,9 @@ class Execution:
             )
         if self.max_bicliques is not None and self.max_bicliques < 1:
             raise InvalidArgument(f"max_bicliques is {self.max_bicliques}: expected 1 or more, or None for no limit")
-        if self.time_limit_seconds is not None and self.time_limit_seconds <= 0:
-            raise InvalidArgument(f"time_limit_seconds is {self.time_limit_seconds}: expected more than 0, or None")
+        seconds = self.time_limit_seconds
+        if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+            raise InvalidArgument(f"time_limit_seconds is {seconds}: expected a finite number above 0, or None")
 
     @property
     def worker_count(self) -> int:

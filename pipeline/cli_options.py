@@ -97,8 +97,4 @@ def configuration(sections: dict[str, dict[str, Any]]) -> Config:
     given = {
         section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
     }
-    for key in ("left", "right", "weight", "timestamp"):
-        column = given["input"].get(key)
-        if column is not None and column.isdecimal():
-            given["input"][key] = int(column)
     return Config.from_mapping(given, "command line")

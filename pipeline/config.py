@@ -14,15 +14,12 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from mbe_stage.options import Execution
+from mbe_stage.options import MOST_THREADS, NO_LIMIT, Execution
 from pipeline.errors import ConfigError
 
 __all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config", "parse_bytes"]
 
 Key = int | str
-
-# Beyond it nothing can be counted in 64 bits, and no graph in memory comes near.
-_LARGEST = 2**62
 
 
 class _Section(BaseModel):
@@ -64,11 +61,11 @@ class InputConfig(_Section):
 class QueryConfig(_Section):
     """Which maximal bicliques are wanted; `containing_*` holds the user's own keys."""
 
-    min_left: int = Field(1, ge=1, le=_LARGEST)
-    min_right: int = Field(1, ge=1, le=_LARGEST)
-    max_left: int | None = Field(None, ge=1, le=_LARGEST)
-    max_right: int | None = Field(None, ge=1, le=_LARGEST)
-    min_edges: int = Field(1, ge=1, le=_LARGEST)
+    min_left: int = Field(1, ge=1, lt=NO_LIMIT)
+    min_right: int = Field(1, ge=1, lt=NO_LIMIT)
+    max_left: int | None = Field(None, ge=1, lt=NO_LIMIT)
+    max_right: int | None = Field(None, ge=1, lt=NO_LIMIT)
+    min_edges: int = Field(1, ge=1, lt=NO_LIMIT)
     containing_left: tuple[Key, ...] = ()
     containing_right: tuple[Key, ...] = ()
 
@@ -85,9 +82,9 @@ class ExecutionConfig(_Section):
     """With what means: never changes which bicliques come out, only how and whether all of them."""
 
     engine: Literal["auto", "cpu", "cuda", "reference"] = "auto"
-    threads: int = Field(0, ge=0, le=1024)
-    memory_budget: int = Field(1 << 30, ge=1 << 20, le=_LARGEST)
-    block_bytes: int = Field(16 << 20, ge=1 << 10, le=_LARGEST)
+    threads: int = Field(0, ge=0, le=MOST_THREADS)
+    memory_budget: int = Field(1 << 30, ge=1 << 20, lt=NO_LIMIT)
+    block_bytes: int = Field(16 << 20, ge=1 << 10, lt=NO_LIMIT)
     max_bicliques: int | None = Field(None, ge=1)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
 

@@ -124,10 +124,10 @@ def test_every_option_reaches_its_key(tmp_path: Path) -> None:
     config = read_manifest(facts["run"]).config
     assert config.input.model_dump(exclude={"path"}) == {
         "format": "csv",
-        "left": 0,
-        "right": 1,
-        "weight": 2,
-        "timestamp": 3,
+        "left": "0",
+        "right": "1",
+        "weight": "2",
+        "timestamp": "3",
         "delimiter": ";",
         "header": False,
         "key_type": "string",
@@ -392,3 +392,27 @@ def test_progress_on_a_terminal(tmp_path: Path, edges: Path) -> None:
     assert done.returncode == 0
     assert "reading the input" in shown or "enumerating" in shown
     assert done.stdout.decode().startswith("4 maximal bicliques")
+
+
+def test_a_column_is_its_name_before_its_position(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("1,0\nann,tea\nbob,tea\n", encoding="utf-8")
+    facts = answer(
+        mbe(
+            "enumerate",
+            path,
+            "--header",
+            "--left",
+            0,
+            "--right",
+            1,
+            "--engine",
+            "reference",
+            "--json",
+            "--out",
+            tmp_path,
+        )
+    )
+    assert (Path(facts["run"]) / "left_vertices.parquet").is_file()
+    assert facts["input"]["n_left"] == 1
+    assert facts["input"]["n_right"] == 2

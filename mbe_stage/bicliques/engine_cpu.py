@@ -19,7 +19,7 @@ from mbe_stage.bicliques.cpu.layout import sparse_parts
 from mbe_stage.bicliques.cpu.worker import FirstSizes
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery, Execution
+from mbe_stage.options import NO_LIMIT, BicliqueQuery, Execution
 from mbe_stage.ordering import enumerates_left, rows_by_degree, task_costs
 from mbe_stage.reduction import reduce_graph
 from mbe_stage.results import BicliqueBlock, Detail
@@ -28,7 +28,6 @@ __all__ = ["device", "run", "unavailable_reason"]
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _TASKS_PER_THREAD = 32
-_UNLIMITED = 2**62
 # Blocks that exist at once for each thread: its output, the expansion of it, one waiting, one at the consumer.
 _BLOCKS_PER_THREAD = 4
 
@@ -120,10 +119,10 @@ def _as_sparse_node(graph: BipartiteCSR) -> np.ndarray:
 
 
 def _limits(query: BicliqueQuery) -> np.ndarray:
-    most_left = _UNLIMITED if query.max_left is None else query.max_left
-    most_right = _UNLIMITED if query.max_right is None else query.max_right
+    most_left = NO_LIMIT if query.max_left is None else query.max_left
+    most_right = NO_LIMIT if query.max_right is None else query.max_right
     limits = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
-    active = limits != (1, 1, _UNLIMITED, _UNLIMITED, 1)
+    active = limits != (1, 1, NO_LIMIT, NO_LIMIT, 1)
     return np.array([active, *limits], dtype=np.int64)
 
 
@@ -132,7 +131,7 @@ def _tasks(graph: BipartiteCSR, n_threads: int) -> list[Task]:
     if graph.n_right == 0:
         return []
     costs = np.cumsum(task_costs(graph))
-    n_tasks = min(graph.n_right, 1 if n_threads == 1 else n_threads * _TASKS_PER_THREAD)
+    n_tasks = min(graph.n_right, n_threads * _TASKS_PER_THREAD)
     cuts = np.searchsorted(costs, costs[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
     bounds = np.unique(np.concatenate([[0], cuts, [graph.n_right]]))
     ends = np.concatenate([[0.0], costs])[bounds]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,6 +93,9 @@ def test_memory_budget_is_kept_and_the_message_says_what_would_do() -> None:
         ({"containing_left": (9,)}, "containing_left holds 9: the left ids run from 0 to 5"),
         ({"engine": "gpu"}, "engine is 'gpu'.*expected one of auto"),
         ({"threads": -1}, "threads is -1"),
+        ({"threads": 100_000}, "threads is 100000: expected 0 .every core. to 1024"),
+        ({"min_edges": 2**63}, "min_edges is 9223372036854775808"),
+        ({"max_left": 2**62}, "max_left is 4611686018427387904"),
     ],
 )
 def test_refusals_name_argument_value_and_expectation(arguments: dict, message: str) -> None:
@@ -151,3 +156,20 @@ def test_query_swaps_back() -> None:
     query = BicliqueQuery(2, 3, 4, 5, 6, (1,), (2,))
     assert query.swapped().swapped() == query
     assert query.swapped().min_left == 3
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, math.nan, math.inf])
+def test_time_limits_are_finite_and_positive(seconds: float) -> None:
+    with pytest.raises(InvalidArgument, match="time_limit_seconds is"):
+        Execution(time_limit_seconds=seconds)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_share_of_work_follows_what_is_found(data_dir: Path, threads: int) -> None:
+    """Roots differ in weight by orders of magnitude: an estimate that ignored it would report 99 % at once."""
+    with np.load(data_dir / "youtube.npz") as edges:
+        graph = BipartiteCSR.from_edges(edges["u"], edges["v"])
+    seen = []
+    facts = enumerate_into(TableSink(), graph, None, Execution(threads=threads), "cpu", on_progress=seen.append)
+    half = min(seen, key=lambda progress: abs(progress.n_bicliques / facts.n_bicliques - 0.5))
+    assert 0.2 < half.work_done < 0.85
