@@ -164,7 +164,7 @@ def expanded_size_warp_per_list(members, starts, sizes, group_offsets, full):
 
 @cuda.jit(cache=True)
 def expanded_members_warp_per_list(members, starts, sizes, group_offsets, group_members, offsets, unsorted, result):
-    """The user's vertices of a list, ascending where it is not long: each finds its place by counting the smaller ones."""
+    """The user's vertices of a list, ascending unless it is long: each finds its place by counting the smaller ones."""
     index = cuda.blockIdx.x * _WARPS_PER_BLOCK + cuda.threadIdx.x // 32
     if index >= sizes.size:
         return
