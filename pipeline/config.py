@@ -84,11 +84,12 @@ class ExecutionConfig(_Section):
     engine: Literal["auto", "cpu", "cuda", "reference"] = "auto"
     threads: int = Field(0, ge=0, le=MOST_THREADS)
     memory_budget: int = Field(1 << 30, ge=1 << 20, lt=NO_LIMIT)
+    device_memory: int | None = Field(None, ge=1 << 20, lt=NO_LIMIT)
     block_bytes: int = Field(16 << 20, ge=1 << 10, lt=NO_LIMIT)
     max_bicliques: int | None = Field(None, ge=1)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
 
-    @field_validator("memory_budget", "block_bytes", mode="before")
+    @field_validator("memory_budget", "device_memory", "block_bytes", mode="before")
     @classmethod
     def _bytes(cls, value: Any) -> Any:
         return parse_bytes(value) if isinstance(value, str) else value
@@ -98,6 +99,7 @@ class ExecutionConfig(_Section):
         return Execution(
             threads=self.threads,
             memory_budget_bytes=self.memory_budget,
+            device_memory_bytes=self.device_memory,
             block_bytes=self.block_bytes,
             max_bicliques=self.max_bicliques,
             time_limit_seconds=self.time_limit_seconds,
