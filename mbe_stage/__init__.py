@@ -11,7 +11,16 @@ from mbe_stage.enumerate import Progress, RunFacts, enumerate_bicliques, enumera
 from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.results import BicliqueBlock, BicliqueTable, CountSink, Detail, HistogramSink, Sink, TableSink
+from mbe_stage.results import (
+    BicliqueBlock,
+    BicliqueTable,
+    CountSink,
+    Detail,
+    DeviceSink,
+    HistogramSink,
+    Sink,
+    TableSink,
+)
 
 __all__ = [
     "BicliqueBlock",
@@ -20,6 +29,7 @@ __all__ = [
     "BipartiteCSR",
     "CountSink",
     "Detail",
+    "DeviceSink",
     "EngineUnavailable",
     "Execution",
     "HistogramSink",

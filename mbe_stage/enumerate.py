@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.results import BicliqueTable, Sink, TableSink
+from mbe_stage.results import BicliqueTable, Detail, DeviceSink, Sink, TableSink
 
 __all__ = ["Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"]
 
@@ -67,7 +68,7 @@ class RunFacts:
 
 
 def enumerate_into(
-    sink: Sink,
+    sink: Sink | DeviceSink,
     graph: BipartiteCSR,
     query: BicliqueQuery | None = None,
     execution: Execution | None = None,
@@ -78,15 +79,17 @@ def enumerate_into(
 
     Parameters
     ----------
-    sink : Sink
-        Takes the blocks; its `detail` decides how much the engine has to produce.
+    sink : Sink or DeviceSink
+        Takes the blocks; its `detail` decides how much the engine has to produce, and ``on_device`` whether they stay
+        in device memory.
     graph : BipartiteCSR
+        Its arrays may be CuPy's for the CUDA engine.
     query : BicliqueQuery, optional
         Every maximal biclique by default.
     execution : Execution, optional
         Threads, budgets, limits.
     engine : str
-        ``auto``, ``cpu``, ``cuda`` or ``reference``.
+        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device.
     on_progress : callable, optional
         Called after every block, from the calling thread.
 
@@ -97,7 +100,7 @@ def enumerate_into(
     Raises
     ------
     InvalidArgument
-        An unknown engine, or a `containing` id outside the graph.
+        An unknown engine, one that cannot feed the sink, or a `containing` id outside the graph.
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
@@ -106,10 +109,16 @@ def enumerate_into(
     query = query or BicliqueQuery()
     execution = execution or Execution()
     _check_containing(graph, query)
-    name, chosen = choose_engine("bicliques", engine)
+    is_on_device = getattr(sink, "on_device", False)
+    name, chosen = choose_engine("bicliques", "cuda" if is_on_device and engine == AUTO else engine)
+    if is_on_device and not hasattr(chosen, "device_blocks"):
+        raise InvalidArgument(
+            f"engine is {name!r}, which finds bicliques in host memory, and the sink takes them on the device: "
+            "expected 'cuda' or 'auto'"
+        )
     start = time.perf_counter()
     n_bicliques, sink_seconds, truncated = 0, 0.0, None
-    with closing(chosen.run(graph, query, execution, sink.detail)) as blocks:  # type: ignore[type-var]
+    with closing(_blocks(chosen, graph, query, execution, sink.detail, is_on_device)) as blocks:
         for block in blocks:
             limit = execution.max_bicliques
             if limit is not None and n_bicliques + block.n_bicliques > limit:
@@ -184,6 +193,14 @@ def enumerate_bicliques(
     )
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
     return sink.table()
+
+
+def _blocks(
+    engine: Any, graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail, is_on_device: bool
+) -> Any:
+    if is_on_device:
+        return engine.device_blocks(graph, query, execution)
+    return engine.run(graph, query, execution, detail)
 
 
 def _check_containing(graph: BipartiteCSR, query: BicliqueQuery) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "HistogramSink", "Sink", "TableSink"]
+if TYPE_CHECKING:
+    from mbe_stage.device.blocks import DeviceBlock
+
+__all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "DeviceSink", "HistogramSink", "Sink", "TableSink"]
 
 
 class Detail(enum.IntEnum):
@@ -83,6 +86,19 @@ class Sink(Protocol):
         """How much the sink needs to know of each biclique."""
 
     def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in; its arrays may be kept."""
+
+
+class DeviceSink(Protocol):
+    """As `Sink`, with blocks whose arrays are CuPy's, members included: nothing goes through the host."""
+
+    @property
+    def detail(self) -> Literal[Detail.MEMBERS]: ...
+
+    @property
+    def on_device(self) -> Literal[True]: ...
+
+    def accept(self, block: DeviceBlock) -> None:
         """Take one block in; its arrays may be kept."""
 
 

@@ -106,16 +106,17 @@ def config_fingerprint(config: Config) -> str:
     """Names what a configuration asks for: equal for two configurations that publish the same from the same edges.
 
     In it: the whole query, `max_bicliques` and `time_limit_seconds`, the type of the keys, and of the output whether
-    it is sorted, has `members/` and a report, and how long the report's tables are. Not in it: where the edges come
-    from and how they are filtered (the input fingerprint names the very edges), the output directory, `keep_runs`,
-    compression, engine, threads and memory: none of them changes what a reader finds.
+    it is sorted, has `members/` and a report, how long the report's tables are, and up to how many steps two-hop
+    degrees are counted. Not in it: where the edges come from and how they are filtered (the input fingerprint names the
+    very edges), the output directory, `keep_runs`, compression, engine, threads and memory: none of them changes what a
+    reader finds.
     """
     asked = {
         "schema_version": SCHEMA_VERSION,
         "key_type": config.input.key_type,
         "query": config.query.model_dump(mode="json"),
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
-        "output": config.output.model_dump(mode="json", include={"members", "sort", "report", "top"}),
+        "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 __all__ = ["BICLIQUES", "MEMBERS", "SCHEMA_VERSION", "SIZE_HISTOGRAM", "vertices"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 BICLIQUES = pa.schema(
     [
@@ -40,6 +40,8 @@ def vertices(key_type: pa.DataType) -> pa.Schema:
     """Schema of `left_vertices` and `right_vertices`; the user's keys are int64 or string.
 
     `vertex` is the dense id, the rank of the key among the side's keys (integers by value, strings by bytes).
+    `two_hop_degree` is the number of other vertices of the side that share a neighbour with the vertex; null throughout
+    where counting them would take more than `output.two_hop_steps`.
     `largest_biclique_key` names the biclique with the most edges that the vertex is in; of several, the smallest key.
     Vertices in no published biclique have 0, null and 0 in the last three columns.
     """
@@ -48,6 +50,7 @@ def vertices(key_type: pa.DataType) -> pa.Schema:
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", key_type, nullable=False),
             pa.field("degree", pa.int64(), nullable=False),
+            pa.field("two_hop_degree", pa.int64(), nullable=True),
             pa.field("n_bicliques", pa.int64(), nullable=False),
             pa.field("largest_biclique_key", pa.int64(), nullable=True),
             pa.field("largest_biclique_edges", pa.int64(), nullable=False),

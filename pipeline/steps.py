@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from mbe_stage.enumerate import Progress, enumerate_into
 from mbe_stage.graph import BipartiteCSR
+from mbe_stage.two_hop import two_hop_degrees, two_hop_steps
 from pipeline.config import Config
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.edges import EdgeData, InputFacts
@@ -53,7 +55,7 @@ class EnumerationFacts(BaseModel):
     truncated : str or None
     engine, device : str
     seconds : dict
-        Steps ``graph``, ``enumerate``, ``write`` and ``tables``.
+        Steps ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``.
     peak_memory_bytes : int
     """
 
@@ -114,7 +116,9 @@ def enumerate_to(
     waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds
     clock.seconds["enumerate"] -= waited
     clock.seconds["write"] = waited
-    counts = _write_tables(run_path, edges, graph, sink.summary, output.compression)
+    two_hop = _two_hop(graph, output.two_hop_steps, config.execution.threads)
+    clock.lap("two_hop")
+    counts = _write_tables(run_path, edges, graph, two_hop, sink.summary, output.compression)
     clock.lap("tables")
     return EnumerationFacts(
         counts=counts,
@@ -205,10 +209,26 @@ def _is_whole(run_dir: Path, manifest: Manifest) -> bool:
     )
 
 
-def _write_tables(run_path: Path, edges: EdgeData, graph: BipartiteCSR, summary: Summary, compression: str) -> Counts:
+def _two_hop(graph: BipartiteCSR, most_steps: int, threads: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Two-hop degrees of (left, right); None for a side that takes more steps than that, and for both at 0."""
+    left_steps, right_steps = two_hop_steps(graph)
+    return (
+        two_hop_degrees(graph, threads) if left_steps <= most_steps > 0 else None,
+        two_hop_degrees(graph.swapped(), threads) if right_steps <= most_steps > 0 else None,
+    )
+
+
+def _write_tables(
+    run_path: Path,
+    edges: EdgeData,
+    graph: BipartiteCSR,
+    two_hop: tuple[np.ndarray | None, np.ndarray | None],
+    summary: Summary,
+    compression: str,
+) -> Counts:
     histogram = histogram_table(summary.sizes)
-    left = vertex_table(edges.left_keys, graph.left_degrees, summary.left)
-    right = vertex_table(edges.right_keys, graph.right_degrees, summary.right)
+    left = vertex_table(edges.left_keys, graph.left_degrees, two_hop[0], summary.left)
+    right = vertex_table(edges.right_keys, graph.right_degrees, two_hop[1], summary.right)
     with as_publish_errors(run_path):
         write_table(histogram, run_path / "size_histogram.parquet", compression)
         write_table(left, run_path / "left_vertices.parquet", compression)

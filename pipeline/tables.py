@@ -54,7 +54,9 @@ def histogram_table(sizes: SizeCounts) -> pa.Table:
     return pa.table([pa.array(column) for column in sizes.sorted_rows()], schema=SIZE_HISTOGRAM)
 
 
-def vertex_table(keys: pa.Array, degrees: np.ndarray, participation: Participation) -> pa.Table:
+def vertex_table(
+    keys: pa.Array, degrees: np.ndarray, two_hop: np.ndarray | None, participation: Participation
+) -> pa.Table:
     """`left_vertices` or `right_vertices`, by dense id.
 
     Parameters
@@ -62,6 +64,8 @@ def vertex_table(keys: pa.Array, degrees: np.ndarray, participation: Participati
     keys : pa.Array
         The user's keys; position is the dense id.
     degrees : (n,) int64
+    two_hop : (n,) int64 or None
+        Two-hop degrees; None where they were not counted.
     participation : Participation
     """
     in_none = participation.n_bicliques == 0
@@ -69,6 +73,7 @@ def vertex_table(keys: pa.Array, degrees: np.ndarray, participation: Participati
         pa.array(np.arange(len(keys), dtype=np.int32)),
         keys,
         pa.array(np.asarray(degrees, np.int64)),
+        pa.nulls(len(keys), pa.int64()) if two_hop is None else pa.array(two_hop),
         pa.array(participation.n_bicliques),
         pa.array(participation.largest_keys, mask=in_none),
         pa.array(participation.largest_edges),

@@ -232,9 +232,9 @@ def test_resolve_run(tmp_path):
     [
         (None, "cannot be read"),
         ("{", "is not JSON"),
-        ("[]", "schema version None; expected 1"),
-        ('{"schema_version": 99}', "schema version 99; expected 1"),
-        ('{"schema_version": 1}', r"run_id: Field required"),
+        ("[]", "schema version None; expected 2"),
+        ('{"schema_version": 99}', "schema version 99; expected 2"),
+        ('{"schema_version": 2}', r"run_id: Field required"),
     ],
 )
 def test_unreadable_manifests(tmp_path, text, message):

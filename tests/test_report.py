@@ -101,7 +101,7 @@ def test_southern_women(tmp_path: Path) -> None:
     for name in ("Evelyn Jefferson", "Theresa Anderson", "E8"):
         assert name in page.text
     # Theresa Anderson is in most bicliques: she heads the table of her side.
-    first = re.search(r'<tbody><tr><th scope="row"><bdi>([^<]+)</bdi></th><td>8</td><td>(\d+)</td>', html)
+    first = re.search(r'<tbody><tr><th scope="row"><bdi>([^<]+)</bdi></th><td>8</td><td>17</td><td>(\d+)</td>', html)
     assert first is not None
     assert first.groups() == ("Theresa Anderson", "33")
 
@@ -258,6 +258,7 @@ def test_vertices_are_summarised_batch_by_batch(tmp_path: Path, monkeypatch: pyt
         {
             "key": [f"v{i}" for i in range(n)],
             "degree": random.integers(1, 30, n),
+            "two_hop_degree": random.integers(0, 90, n),
             "n_bicliques": n_bicliques,
             "largest_biclique_edges": random.integers(1, 9, n),
         }
@@ -291,7 +292,13 @@ def test_heat_map_bins_hold_every_biclique() -> None:
 def test_degree_plot_of_many_degrees_stays_small(tmp_path: Path) -> None:
     n = 20_000
     ones = np.ones(n, np.int64)
-    columns = {"key": np.arange(n), "degree": np.arange(1, n + 1), "n_bicliques": ones, "largest_biclique_edges": ones}
+    columns = {
+        "key": np.arange(n),
+        "degree": np.arange(1, n + 1),
+        "two_hop_degree": ones,
+        "n_bicliques": ones,
+        "largest_biclique_edges": ones,
+    }
     pq.write_table(pa.table(columns), tmp_path / "side.parquet")
     side = read_side(tmp_path / "side.parquet", "right", 3)
     assert side.degrees.size == n

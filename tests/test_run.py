@@ -63,7 +63,7 @@ def test_manifest_says_what_was_done(tmp_path):
     plain = json.loads((tmp_path / "latest/manifest.json").read_text())
     assert manifest.config == config
     assert manifest.config_fingerprint == config_fingerprint(config)
-    assert plain["schema_version"] == 1
+    assert plain["schema_version"] == 2
     assert plain["input"]["n_edges"] == len(pairs)
     assert plain["counts"]["bicliques"] == sum(len(left) >= 2 for left, _ in expected_set(edge_data(pairs)))
     assert plain["content_fingerprint"].startswith(f"{plain['counts']['bicliques']}-")
@@ -72,7 +72,7 @@ def test_manifest_says_what_was_done(tmp_path):
     assert plain["versions"]["python"] == sys.version.split()[0]
     assert set(plain["versions"]) == {"python", "mbe-stage", "numba", "numpy", "pyarrow"}
     assert next(iter(plain["seconds"])) == "read"
-    assert set(plain["seconds"]) == {"read", "graph", "enumerate", "write", "tables", "checksums", "total"}
+    assert set(plain["seconds"]) == {"read", "graph", "enumerate", "write", "two_hop", "tables", "checksums", "total"}
     assert plain["seconds"]["total"] == pytest.approx(sum(plain["seconds"].values()) / 2)
     assert all(value >= 0 for value in plain["seconds"].values())
     assert 20 << 20 < plain["peak_memory_bytes"] <= peak_memory_bytes()

@@ -11,6 +11,7 @@ import pytest
 
 from mbe_stage.participation import SizeCounts
 from mbe_stage.results import BicliqueBlock
+from mbe_stage.two_hop import two_hop_steps
 from pipeline import read_manifest
 from pipeline.canonical import CanonicalOrder
 from pipeline.parquet_parts import PartWriter
@@ -74,6 +75,8 @@ def test_vertex_tables(tmp_path, seed, side):
     run_dir = publish(edges, settings(tmp_path, execution=SMALL_BLOCKS, query={"min_left": 3, "min_right": 3}))
     bicliques = published_rows(run_dir)
     ids = getattr(edges, f"{side}_ids").tolist()
+    others = getattr(edges, f"{'right' if side == 'left' else 'left'}_ids").tolist()
+    neighbours = [{other for own, other in zip(ids, others, strict=True) if own == vertex} for vertex in range(12)]
     expected = []
     for vertex, key in enumerate(getattr(edges, f"{side}_keys").to_pylist()):
         mine = [row for row in bicliques if vertex in row[side]]
@@ -83,12 +86,26 @@ def test_vertex_tables(tmp_path, seed, side):
                 "vertex": vertex,
                 "key": key,
                 "degree": ids.count(vertex),
+                "two_hop_degree": sum(not neighbours[vertex].isdisjoint(those) for those in neighbours) - 1,
                 "n_bicliques": len(mine),
                 "largest_biclique_key": largest and largest["biclique_key"],
                 "largest_biclique_edges": largest["n_edges"] if largest else 0,
             }
         )
     assert pq.read_table(run_dir / f"{side}_vertices.parquet").to_pylist() == expected
+
+
+@pytest.mark.parametrize(("most_steps", "left_counted", "right_counted"), [(0, 0, 0), (7, 1, 0), (8, 1, 1)])
+def test_two_hop_degrees_are_left_out_where_they_cost_too_much(tmp_path, most_steps, left_counted, right_counted):
+    # The base of all left vertices is right 0; beside it, left 0 has neighbours of degree 1 and 2, the others 2, 1, 1.
+    # The base of right 0, 1 and 2 is left 0; beside it, right 0 has three neighbours of degree 2, and right 2 one.
+    pairs = [(u, 0) for u in range(4)] + [(u, u + 1) for u in range(4)] + [(0, 2)]
+    edges = edge_data(pairs)
+    assert two_hop_steps(edges.graph()) == (7, 8)
+    run_dir = publish(edges, settings(tmp_path, output={"two_hop_steps": most_steps}))
+    for side, counted in (("left", left_counted), ("right", right_counted)):
+        column = pq.read_table(run_dir / f"{side}_vertices.parquet")["two_hop_degree"]
+        assert column.null_count == (0 if counted else len(column))
 
 
 def test_members_are_the_bicliques_in_long_form(tmp_path):

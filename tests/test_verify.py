@@ -20,6 +20,7 @@ from mbe_stage import BipartiteCSR
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.keys import edge_fingerprint, hash_integers, hash_text
 from mbe_stage.keys import vertex_hashes as stage_vertex_hashes
+from mbe_stage.two_hop import two_hop_steps
 from pipeline.config import Config
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.errors import PublishError, VerificationError
@@ -182,7 +183,9 @@ def test_a_good_run_passes(run: Path, edges: EdgeData) -> None:
         "manifest counts and content fingerprint",
         "size histogram",
         "left vertices",
+        "left two-hop degrees",
         "right vertices",
+        "right two-hop degrees",
         "all distinct",
         "nothing missing",
     ]
@@ -350,12 +353,51 @@ def test_duplicated_row(run: Path, edges: EdgeData) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("column", ["degree", "n_bicliques", "largest_biclique_key", "largest_biclique_edges"])
+@pytest.mark.parametrize(
+    "column", ["degree", "two_hop_degree", "n_bicliques", "largest_biclique_key", "largest_biclique_edges"]
+)
 def test_vertex_table(run: Path, edges: EdgeData, side: str, column: str) -> None:
     path = run / f"{side}_vertices.parquet"
     edit_rows(path, lambda rows: rows[6].update({column: rows[6][column] + 1}))
     refresh_files(run)
     refused(run, edges, str(path), f"row 6: {column}")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_two_hop_degrees_are_there_all_or_none(tmp_path: Path, run: Path, edges: EdgeData, side: str) -> None:
+    path = run / f"{side}_vertices.parquet"
+    edit_rows(path, lambda rows: rows[3].update(two_hop_degree=None))
+    refresh_files(run)
+    refused(run, edges, str(path), "1 of", "expected none")
+    without = publish(tmp_path / "without", edges, output={"two_hop_steps": 0})
+    assert any("left out" in check.detail for check in verify_run(without, edges).checks)
+    path = without / f"{side}_vertices.parquet"
+    edit_rows(path, lambda rows: [row.update(two_hop_degree=1) for row in rows])
+    refresh_files(without)
+    refused(without, edges, str(path), "expected all")
+
+
+def test_too_many_two_step_paths_are_sampled(run: Path, edges: EdgeData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.verify.two_hop, "_PATHS", 400)
+    notes = verify_run(run, edges).not_checked
+    assert [note.split(":")[0] for note in notes] == ["left two-hop degrees", "right two-hop degrees"]
+    path = run / "left_vertices.parquet"
+    edit_rows(path, lambda rows: [row.update(two_hop_degree=0) for row in rows])
+    refresh_files(run)
+    refused(run, edges, str(path), "two_hop_degree is 0")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.floats(0.05, 0.95), st.booleans())
+def test_steps_of_two_hop_degrees_are_recomputed(seed: int, density: float, has_hub: bool) -> None:
+    adjacent = np.random.default_rng(seed).random((N_LEFT, N_RIGHT)) < density
+    adjacent[np.arange(N_LEFT), np.arange(N_LEFT) % N_RIGHT] = True
+    if has_hub:
+        adjacent[:, 2] = True
+    graph = edge_data(adjacent).graph()
+    adjacency = closure.Adjacency.of(*graph.edges(), graph.n_left, graph.n_right)
+    recomputed = tuple(pipeline.verify.two_hop._steps(each) for each in (adjacency, adjacency.swapped()))
+    assert recomputed == two_hop_steps(graph)
 
 
 def test_largest_key_is_null_where_there_is_none(tmp_path: Path, edges: EdgeData) -> None:

@@ -21,8 +21,9 @@ from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueBlock, Detail
 
 if TYPE_CHECKING:
-    from mbe_stage.bicliques.cuda.expand import DeviceBlock, DeviceGroups
+    from mbe_stage.bicliques.cuda.expand import DeviceGroups
     from mbe_stage.bicliques.cuda.session import Session
+    from mbe_stage.device.blocks import DeviceBlock
 
 __all__ = ["device", "device_blocks", "run", "unavailable_reason"]
 
@@ -95,8 +96,8 @@ def run(
             yield from _sizes(found)
         else:
             for block in found.blocks():
-                yield from _host_blocks(block, execution.block_bytes, found.share)
-    yield _finished(detail)
+                yield from _host_blocks(block, execution.block_bytes)
+    yield _nothing(detail, work_done=1.0)
 
 
 def device_blocks(
@@ -104,10 +105,14 @@ def device_blocks(
 ) -> Iterator[DeviceBlock]:
     """Every maximal biclique of `graph` that satisfies `query`, as CuPy arrays: nothing leaves the device.
 
-    Parameters and errors are those of `run`; the arrays of `graph` may be CuPy's.
+    Parameters and errors are those of `run`; the arrays of `graph` may be CuPy's. The last block is empty, with all
+    work done.
     """
+    from mbe_stage.device.blocks import DeviceBlock
+
     for found in _slices(graph, query, execution, Detail.MEMBERS, sizes or {}, None):
         yield from found.blocks()
+    yield DeviceBlock.empty(work_done=1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,15 +126,18 @@ class _Slice:
     piece_members: int
 
     def blocks(self) -> Iterator[DeviceBlock]:
-        """The user's vertices, in pieces."""
+        """The user's vertices, in pieces; one at least, so that limits and progress are looked after."""
         from mbe_stage.bicliques.cuda.expand import expanded
+        from mbe_stage.device.blocks import DeviceBlock
 
         assert self.groups is not None
         found = self.session.take_found()
         rows, columns = self.groups
         sizes = (found.left_sizes, found.right_sizes)
         for block in expanded(found.members, found.starts, sizes, (columns, rows), self.piece_members):
-            yield block.swapped() if self.rows_are_left else block
+            yield replace(block.swapped() if self.rows_are_left else block, work_done=self.share)
+        if found.starts.size == 0:
+            yield DeviceBlock.empty(self.share)
 
 
 def _slices(
@@ -181,10 +189,12 @@ def _sizes(found: _Slice) -> Iterator[BicliqueBlock]:
     yield BicliqueBlock(left_sizes.size, left_sizes, right_sizes, work_done=found.share)
 
 
-def _host_blocks(block: DeviceBlock, block_bytes: int, share: float) -> Iterator[BicliqueBlock]:
+def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock]:
     """Copies of a block's bicliques, at most `block_bytes` at a time, a larger biclique alone."""
     import cupy as cp
 
+    if block.n_bicliques == 0:
+        yield _nothing(Detail.MEMBERS, block.work_done)
     left_offsets, right_offsets = cp.asnumpy(block.left_offsets), cp.asnumpy(block.right_offsets)
     ends = 4 * (left_offsets[1:] + right_offsets[1:] + 2 * np.arange(1, block.n_bicliques + 1))
     first = 0
@@ -197,7 +207,7 @@ def _host_blocks(block: DeviceBlock, block_bytes: int, share: float) -> Iterator
             right_sizes=np.diff(right_offsets[first : stop + 1]).astype(np.int32),
             left_members=cp.asnumpy(block.left_members[left_offsets[first] : left_offsets[stop]]),
             right_members=cp.asnumpy(block.right_members[right_offsets[first] : right_offsets[stop]]),
-            work_done=share,
+            work_done=block.work_done,
         )
         first = stop
 
@@ -210,8 +220,9 @@ def _limits(query: BicliqueQuery) -> np.ndarray:
     return np.array([active, *limits], dtype=np.int64)
 
 
-def _finished(detail: Detail) -> BicliqueBlock:
+def _nothing(detail: Detail, work_done: float) -> BicliqueBlock:
+    """Only progress."""
     none = np.empty(0, np.int32)
     sizes = none if detail >= Detail.SIZES else None
     members = none if detail >= Detail.MEMBERS else None
-    return BicliqueBlock(0, sizes, sizes, members, members, work_done=1.0)
+    return BicliqueBlock(0, sizes, sizes, members, members, work_done=work_done)

@@ -114,6 +114,7 @@ def vertex_table(side: SideSummary, total: int) -> str:
     rows = "".join(_vertex(row, side.side, total) for row in side.busiest)
     return (
         f'<table class="numbers vertices"><thead><tr><th scope="col">{side.side} vertex</th><th scope="col">degree</th>'
+        '<th scope="col"><abbr title="other vertices of this side that share a neighbour with it">two-hop</abbr></th>'
         '<th scope="col">in bicliques</th><th scope="col">share</th><th scope="col"><abbr title="edges of the largest '
         f'biclique that the vertex is in">largest</abbr></th></tr></thead><tbody>{rows}</tbody></table>'
     )
@@ -122,7 +123,8 @@ def vertex_table(side: SideSummary, total: int) -> str:
 def _vertex(row: VertexRow, side: str, total: int) -> str:
     bar = _bar(row.n_bicliques / max(total, 1), side)
     return (
-        f'<tr><th scope="row">{key(row.key)}</th><td>{count(row.degree)}</td><td>{count(row.n_bicliques)}</td>'
+        f'<tr><th scope="row">{key(row.key)}</th><td>{count(row.degree)}</td>'
+        f"<td>{'–' if row.two_hop_degree is None else count(row.two_hop_degree)}</td><td>{count(row.n_bicliques)}</td>"
         f'<td>{bar}<span class="share">{percent(row.n_bicliques, total)}</span></td>'
         f"<td>{count(row.largest_biclique_edges)}</td></tr>"
     )

@@ -22,6 +22,7 @@ class VertexRow:
 
     key: object
     degree: int
+    two_hop_degree: int | None
     n_bicliques: int
     largest_biclique_edges: int
 
@@ -111,7 +112,7 @@ def read_side(path: Path, side: str, top: int) -> SideSummary:
     n_vertices = n_members = 0
     hub: VertexRow | None = None
     busiest: pa.Table | None = None
-    columns = ["key", "degree", "n_bicliques", "largest_biclique_edges"]
+    columns = ["key", "degree", "two_hop_degree", "n_bicliques", "largest_biclique_edges"]
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
             degrees = batch.column("degree").to_numpy()

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, uint64
 
-__all__ = ["COMPLETE_AND_MAXIMAL", "LEFT_CAN_JOIN", "MISSING_EDGE", "RIGHT_CAN_JOIN", "Adjacency", "closures", "judge"]
+__all__ = [
+    "COMPLETE_AND_MAXIMAL",
+    "LEFT_CAN_JOIN",
+    "MISSING_EDGE",
+    "RIGHT_CAN_JOIN",
+    "Adjacency",
+    "closures",
+    "in_parts",
+    "judge",
+]
 
 COMPLETE_AND_MAXIMAL, MISSING_EDGE, LEFT_CAN_JOIN, RIGHT_CAN_JOIN = range(4)
 
@@ -36,6 +45,10 @@ class Adjacency:
             right_offsets=_offsets(right_ids, n_right),
             right=left_ids[by_right],
         )
+
+    def swapped(self) -> Adjacency:
+        """The same with its sides exchanged."""
+        return Adjacency(self.right_offsets, self.right, self.left_offsets, self.left)
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """Degrees of (left, right)."""
@@ -66,7 +79,7 @@ def judge(
     def work(part: slice) -> None:
         _judge(rows[part], left_offsets, left_members, right_offsets, right_members, *graph, verdicts[part])
 
-    _in_parts(work, rows.size, threads)
+    in_parts(work, rows.size, threads)
     return verdicts
 
 
@@ -116,13 +129,13 @@ def closures(
             holds_all[part],
         )
 
-    _in_parts(work, len(seeds), threads)
+    in_parts(work, len(seeds), threads)
     if own == 1:
         sizes, sums = sizes[:, ::-1], sums[:, ::-1]
     return sizes, sums, holds_all
 
 
-def _in_parts(work, n: int, threads: int) -> None:
+def in_parts(work, n: int, threads: int) -> None:
     """Run compiled code that releases the lock on slices of ``range(n)``; small slices, because rows differ much."""
     step = max(1, min(1024, -(-n // threads)))
     with ThreadPoolExecutor(threads) as pool:

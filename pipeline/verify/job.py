@@ -20,6 +20,7 @@ from pipeline.verify.files import check_files, check_schemas, table_parts
 from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
 from pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 from pipeline.verify.rows import Batch, RowRules, Tally, batches, check_rows
+from pipeline.verify.two_hop import check_two_hop
 
 __all__ = ["DEFAULT_SAMPLE", "Check", "VerifyReport", "verify_run"]
 
@@ -172,8 +173,17 @@ class _Job:
         for number, side in enumerate(("left", "right")):
             participation = self.tally.participation[number]
             self._passed(f"{side} vertices", tables.check_vertices(self.run, side, participation, degrees[number]))
+            if self.graph is not None:
+                self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
         if self.members is not None:
             self._passed("members", tables.check_members(self.run, self.members))
+
+    def _check_two_hop(self, graph: closure.Adjacency, side: str) -> None:
+        most_steps = self.manifest.config.output.two_hop_steps
+        detail, n_skipped = check_two_hop(self.run, side, graph, most_steps, self.rng, self.threads)
+        self._passed(f"{side} two-hop degrees", detail)
+        if n_skipped:
+            self.report.not_checked.append(f"{side} two-hop degrees: {n_skipped:,} vertices outside the random sample")
 
     def check_distinct(self) -> None:
         """No key twice; afterwards the keys are sorted."""

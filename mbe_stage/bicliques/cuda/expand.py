@@ -9,8 +9,9 @@ import cupy as cp
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.warp import ALL, inclusive_sum
+from mbe_stage.device.blocks import DeviceBlock
 
-__all__ = ["DeviceBlock", "DeviceGroups", "expanded"]
+__all__ = ["DeviceGroups", "expanded"]
 
 _WARPS_PER_BLOCK = 8
 _LONGEST_RANKED = 192
@@ -29,32 +30,6 @@ class DeviceGroups:
 
     offsets: cp.ndarray
     members: cp.ndarray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceBlock:
-    """Some bicliques, in device memory: ready to be list columns.
-
-    Attributes
-    ----------
-    left_offsets, right_offsets : (n_bicliques + 1,) int64
-    left_members, right_members : int32
-        Dense ids of the user's graph, ascending within each biclique.
-    """
-
-    left_offsets: cp.ndarray
-    left_members: cp.ndarray
-    right_offsets: cp.ndarray
-    right_members: cp.ndarray
-
-    @property
-    def n_bicliques(self) -> int:
-        """How many."""
-        return self.left_offsets.size - 1
-
-    def swapped(self) -> DeviceBlock:
-        """The same with its sides exchanged."""
-        return DeviceBlock(self.right_offsets, self.right_members, self.left_offsets, self.left_members)
 
 
 def expanded(

@@ -15,6 +15,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda.expand import DeviceGroups
 from mbe_stage.bicliques.cuda.plan import GraphFacts
 from mbe_stage.bicliques.cuda.warp import ALL
+from mbe_stage.device.graph import on_host
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery
 from mbe_stage.ordering import enumerates_left, rows_by_degree
@@ -97,7 +98,7 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> DeviceGraph | None:
 
 
 def _prepare_on_host(graph: BipartiteCSR, query: BicliqueQuery) -> DeviceGraph | None:
-    reduced = reduce_graph(graph, query)
+    reduced = reduce_graph(on_host(graph), query)
     if reduced.graph.n_edges == 0:
         return None
     rows_are_left = enumerates_left(reduced.graph)

@@ -1,0 +1,75 @@
+"""Blocks of bicliques in device memory: what `BicliqueBlock` is on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy as cp
+
+__all__ = ["DeviceBlock"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceBlock:
+    """Some bicliques, in device memory: ready to be list columns.
+
+    Attributes
+    ----------
+    left_offsets, right_offsets : (n_bicliques + 1,) int64
+    left_members, right_members : int32
+        Dense ids of the user's graph, ascending within each biclique.
+    work_done : float
+        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    """
+
+    left_offsets: cp.ndarray
+    left_members: cp.ndarray
+    right_offsets: cp.ndarray
+    right_members: cp.ndarray
+    work_done: float = 0.0
+
+    @classmethod
+    def empty(cls, work_done: float) -> DeviceBlock:
+        """No biclique: such a block only reports progress."""
+        offsets, members = cp.zeros(1, cp.int64), cp.empty(0, cp.int32)
+        return cls(offsets, members, offsets, members, work_done)
+
+    @property
+    def n_bicliques(self) -> int:
+        """How many. Zero is allowed: such a block only reports progress."""
+        return int(self.left_offsets.size) - 1
+
+    @property
+    def left_sizes(self) -> cp.ndarray:
+        """Members of each on the left, ``(n_bicliques,) int32``."""
+        return cp.diff(self.left_offsets).astype(cp.int32)
+
+    @property
+    def right_sizes(self) -> cp.ndarray:
+        """Members of each on the right, ``(n_bicliques,) int32``."""
+        return cp.diff(self.right_offsets).astype(cp.int32)
+
+    @property
+    def n_edges(self) -> cp.ndarray:
+        """Edges of each, ``(n_bicliques,) int64``."""
+        return cp.diff(self.left_offsets) * cp.diff(self.right_offsets)
+
+    def swapped(self) -> DeviceBlock:
+        """The same with its sides exchanged."""
+        return DeviceBlock(self.right_offsets, self.right_members, self.left_offsets, self.left_members, self.work_done)
+
+    def first(self, n: int) -> DeviceBlock:
+        """The first `n` bicliques of this block, as views."""
+        return self if n >= self.n_bicliques else self.part(0, n)
+
+    def part(self, start: int, stop: int) -> DeviceBlock:
+        """Bicliques `start` to `stop`; the members are views, the offsets begin at 0 again."""
+        left, right = self.left_offsets[start : stop + 1], self.right_offsets[start : stop + 1]
+        bounds = cp.asnumpy(cp.stack([left[0], left[-1], right[0], right[-1]])).tolist()
+        return DeviceBlock(
+            left - left[0],
+            self.left_members[bounds[0] : bounds[1]],
+            right - right[0],
+            self.right_members[bounds[2] : bounds[3]],
+            self.work_done,
+        )

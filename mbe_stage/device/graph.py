@@ -1,0 +1,78 @@
+"""The bipartite graph in CSR form, built in device memory; and back to the host."""
+
+from __future__ import annotations
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graph import BipartiteCSR
+
+__all__ = ["graph_from_edges", "on_host"]
+
+
+def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
+    """What `BipartiteCSR.from_edges` makes, with CuPy arrays; duplicate pairs are merged.
+
+    Parameters
+    ----------
+    left_ids, right_ids : (n_pairs,) integers
+        Dense ids; one edge a position, in any order.
+    n_left, n_right : int
+
+    Raises
+    ------
+    InvalidArgument
+        Lengths differ, or an id is negative or not below the number of vertices.
+    """
+    if left_ids.shape != right_ids.shape:
+        raise InvalidArgument(
+            f"left_ids has {left_ids.size} entries and right_ids {right_ids.size}: "
+            "give one left and one right id per edge"
+        )
+    _check_ids(left_ids, n_left, "left")
+    _check_ids(right_ids, n_right, "right")
+    codes = left_ids.astype(cp.int64) << 32 | right_ids.astype(cp.int64)
+    # Edges of the ingest are in this order and distinct: looking is cheaper than sorting.
+    if codes.size and not bool((codes[1:] > codes[:-1]).all()):
+        codes = cp.unique(codes)
+    left, right = (codes >> 32).astype(cp.int32), codes.astype(cp.int32)
+    by_right = cp.sort(right.astype(cp.int64) << 32 | left)
+    return BipartiteCSR(
+        n_left=n_left,
+        n_right=n_right,
+        left_offsets=_offsets(left, n_left),
+        left_members=right,
+        right_offsets=_offsets(right, n_right),
+        right_members=by_right.astype(cp.int32),
+    )
+
+
+def on_host(graph: BipartiteCSR) -> BipartiteCSR:
+    """The same graph with NumPy arrays; what is on the host already is not copied."""
+    return BipartiteCSR(
+        n_left=graph.n_left,
+        n_right=graph.n_right,
+        left_offsets=cp.asnumpy(graph.left_offsets),
+        left_members=cp.asnumpy(graph.left_members),
+        right_offsets=cp.asnumpy(graph.right_offsets),
+        right_members=cp.asnumpy(graph.right_members),
+    )
+
+
+def _check_ids(ids: cp.ndarray, n: int, side: str) -> None:
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InvalidArgument(f"{side}_ids has dtype {ids.dtype}: expected dense integer ids")
+    if ids.size == 0:
+        return
+    least, most = (int(value) for value in cp.asnumpy(cp.stack([ids.min(), ids.max()])))
+    if least < 0 or most >= n:
+        raise InvalidArgument(
+            f"{side}_ids runs from {least} to {most}: expected dense ids from 0 to {n - 1}, n_{side} is {n}"
+        )
+
+
+def _offsets(ids: cp.ndarray, n: int) -> cp.ndarray:
+    offsets = cp.zeros(n + 1, cp.int64)
+    cp.cumsum(cp.bincount(ids, minlength=n), out=offsets[1:])
+    return offsets

@@ -1,0 +1,229 @@
+"""Two-hop degrees: how many other vertices of its own side each vertex shares a neighbour with.
+
+Counting walks from a vertex to its neighbours and on to theirs, and counts whom it meets for the first time. Two things
+keep that short, and change no answer:
+
+- Vertices are grouped by their *base*, the neighbour with the most neighbours (of several, the smallest id). Whom the
+  base reaches is marked once for the whole group and never walked again.
+- Where the base reaches nearly everybody it is the others who are asked whether they share a neighbour with the vertex,
+  and they stop at the first. Attributes that nearly all records have make that the difference between hours and
+  moments: kddcup99_onehot has 7.8e12 two-step paths, and takes 2.1e7 steps.
+
+Which way is taken for a group follows from an upper bound of each, so `two_hop_steps` knows the cost beforehand, and
+the cost is a property of the graph alone.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.ordering import wedge_counts
+
+__all__ = ["two_hop_degrees", "two_hop_steps", "wedges"]
+
+# Enough parts that threads end together, few enough that their marks cost nothing.
+_PARTS_PER_THREAD = 16
+
+
+def wedges(graph: BipartiteCSR) -> tuple[int, int]:
+    """Two-step paths that begin and end on the left, and those on the right; back to the start counts too.
+
+    The sums of the squared degrees of the other side: as many pairs a table of two-hop neighbours holds before
+    duplicates are dropped.
+    """
+    through_left, through_right = wedge_counts(graph)
+    return through_right, through_left
+
+
+def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
+    """Most steps that `two_hop_degrees` takes for the left side, and for the right; linear in the edges."""
+    return _plan_of(graph)[-1], _plan_of(graph.swapped())[-1]
+
+
+def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
+    """For each left vertex, the number of other left vertices that it shares a neighbour with.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        ``graph.swapped()`` for the right side.
+    threads : int
+        0 is every core. Each takes four bytes per vertex.
+
+    Returns
+    -------
+    (n_left,) int64
+
+    Examples
+    --------
+    >>> two_hop_degrees(BipartiteCSR.from_edges([0, 0, 1, 2], [0, 1, 1, 2])).tolist()
+    [1, 1, 0]
+    """
+    order, order_bases, asks, work, _ = _plan_of(graph)
+    result = np.zeros(graph.n_left, np.int64)
+    n_threads = Execution(threads=threads).worker_count
+    # Equal shares of the work, found in its running sum.
+    shares = np.linspace(0, work[-1], n_threads * _PARTS_PER_THREAD + 1)
+    bounds = np.unique(np.concatenate([[0], np.searchsorted(work, shares[1:-1]), [order.size]]))
+
+    def count(start: int, stop: int) -> None:
+        _count(
+            order[start:stop],
+            order_bases[start:stop],
+            asks,
+            graph.left_offsets,
+            graph.left_members,
+            graph.right_offsets,
+            graph.right_members,
+            result,
+        )
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        for _ in pool.map(count, bounds[:-1].tolist(), bounds[1:].tolist()):
+            pass
+    return result
+
+
+def _plan_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    order, order_bases, asks, work, n_steps = _plan(
+        graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
+    )
+    return order, order_bases, asks, work, int(n_steps)
+
+
+@njit(cache=True, nogil=True)
+def _base(vertex, offsets, members, other_offsets):
+    """The neighbour with the most neighbours, the smallest of several, and the steps to those of the others."""
+    best, most, total = -1, 0, 0
+    for i in range(offsets[vertex], offsets[vertex + 1]):
+        neighbour = members[i]
+        degree = other_offsets[neighbour + 1] - other_offsets[neighbour]
+        total += degree
+        if degree > most:
+            best, most = neighbour, degree
+    return best, total - most
+
+
+@njit(cache=True, nogil=True)
+def _plan(offsets, members, other_offsets, other_members):
+    """Vertices that have edges, group by group.
+
+    Returns
+    -------
+    order, order_bases : int32
+        The vertices, and the base of each.
+    asks : (n_other,) bool
+        Of each base, whether those that it does not reach are asked.
+    work : int64
+        Running sum over `order` of the steps of each, one at least.
+    n_steps : int
+    """
+    n, n_other = offsets.size - 1, other_offsets.size - 1
+    bases, walks = np.empty(n, np.int32), np.empty(n, np.int64)
+    # Of each base: where its group begins in the order, one place further on; and what either way takes.
+    starts, walk, own = np.zeros(n_other + 1, np.int64), np.zeros(n_other, np.int64), np.zeros(n_other, np.int64)
+    for vertex in range(n):
+        bases[vertex], walks[vertex] = _base(vertex, offsets, members, other_offsets)
+        if bases[vertex] >= 0:
+            starts[bases[vertex] + 1] += 1
+            walk[bases[vertex]] += walks[vertex]
+            own[bases[vertex]] += offsets[vertex + 1] - offsets[vertex]
+    asks, outside, n_steps = np.zeros(n_other, np.bool_), np.zeros(n_other, np.int64), 0
+    for base in range(n_other):
+        size = starts[base + 1]
+        if size > 0:
+            outside[base] = members.size
+            for i in range(other_offsets[base], other_offsets[base + 1]):
+                outside[base] -= offsets[other_members[i] + 1] - offsets[other_members[i]]
+            ask = n + own[base] + size * outside[base]
+            asks[base] = ask < walk[base]
+            n_steps += min(ask, walk[base])
+        starts[base + 1] += starts[base]
+    order = np.empty(starts[n_other], np.int32)
+    for vertex in range(n):
+        if bases[vertex] >= 0:
+            order[starts[bases[vertex]]] = vertex
+            starts[bases[vertex]] += 1
+    work, total = np.empty(order.size + 1, np.int64), 0
+    work[0] = 0
+    for i in range(order.size):
+        base = bases[order[i]]
+        total += 1 + (outside[base] if asks[base] else walks[order[i]])
+        work[i + 1] = total
+    return order, bases[order], asks, work, n_steps
+
+
+@njit(cache=True, nogil=True)
+def _count(order, order_bases, asks, offsets, members, other_offsets, other_members, result):
+    """Two-hop degrees of the vertices of `order`, into `result`.
+
+    `marks` holds the number of the last vertex that met each other one, and the largest number for whom the base
+    reaches: nobody meets those.
+    """
+    n = offsets.size - 1
+    reached = np.int32(2**31 - 1)
+    marks, wanted = np.zeros(n, np.int32), np.zeros(other_offsets.size - 1, np.int32)
+    outside, n_outside = np.empty(0, np.int32), 0
+    base = np.int32(-1)
+    for i in range(order.size):
+        if order_bases[i] != base:
+            if base >= 0:
+                marks[other_members[other_offsets[base] : other_offsets[base + 1]]] = 0
+            base = order_bases[i]
+            marks[other_members[other_offsets[base] : other_offsets[base + 1]]] = reached
+            if asks[base]:
+                if outside.size == 0:
+                    outside = np.empty(n, np.int32)
+                n_outside = _not_reached(marks, reached, outside)
+        number, vertex = np.int32(i + 1), order[i]
+        if asks[base]:
+            met = _ask(vertex, number, wanted, outside, n_outside, offsets, members)
+        else:
+            met = _walk(vertex, number, base, marks, offsets, members, other_offsets, other_members)
+        # The base reaches the vertex itself.
+        result[vertex] = other_offsets[base + 1] - other_offsets[base] - 1 + met
+
+
+@njit(cache=True, nogil=True)
+def _not_reached(marks, reached, outside):
+    n = 0
+    for vertex in range(marks.size):
+        if marks[vertex] != reached:
+            outside[n] = vertex
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _walk(vertex, number, base, marks, offsets, members, other_offsets, other_members):
+    """How many are met through the other neighbours."""
+    met = 0
+    for i in range(offsets[vertex], offsets[vertex + 1]):
+        neighbour = members[i]
+        if neighbour == base:
+            continue
+        for k in range(other_offsets[neighbour], other_offsets[neighbour + 1]):
+            other = other_members[k]
+            if marks[other] < number:
+                marks[other] = number
+                met += 1
+    return met
+
+
+@njit(cache=True, nogil=True)
+def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
+    """How many of those that the base does not reach share a neighbour with the vertex."""
+    for i in range(offsets[vertex], offsets[vertex + 1]):
+        wanted[members[i]] = number
+    met = 0
+    for i in range(n_outside):
+        for k in range(offsets[outside[i]], offsets[outside[i] + 1]):
+            if wanted[members[k]] == number:
+                met += 1
+                break
+    return met

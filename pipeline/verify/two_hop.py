@@ -1,0 +1,114 @@
+"""Two-hop degrees, recounted from the input by walking every two-step path; and where they may be missing.
+
+The limit above which a run leaves them out is stated in steps of the algorithm that counts them. Those are recomputed
+here from the definition: vertices are grouped by their neighbour of most neighbours (the smallest of several), and a
+group costs the smaller of
+
+- the neighbours of all other neighbours of its vertices;
+- for each of its vertices, its own neighbours and those of all vertices that the common neighbour does not reach; and,
+  once, every vertex of the side.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numba import njit
+
+from pipeline.errors import VerificationError
+from pipeline.verify.closure import Adjacency, in_parts
+
+__all__ = ["check_two_hop"]
+
+# Two-step paths that are walked, which takes a few seconds; where there are more, those of vertices drawn at random.
+_PATHS = 2_000_000_000
+
+
+def check_two_hop(
+    run: Path, side: str, adjacency: Adjacency, most_steps: int, rng: np.random.Generator, threads: int
+) -> tuple[str, int]:
+    """Hold the column `two_hop_degree` of a side against the graph.
+
+    Parameters
+    ----------
+    adjacency : Adjacency
+        With this side as its left.
+    most_steps : int
+        `output.two_hop_steps` of the run.
+
+    Returns
+    -------
+    detail : str
+    n_skipped : int
+        Vertices whose figure was not recounted, for want of time.
+
+    Raises
+    ------
+    VerificationError
+        A figure is wrong, or is there although it should not be, or the other way round.
+    """
+    path = run / f"{side}_vertices.parquet"
+    column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
+    steps = _steps(adjacency)
+    is_asked = steps <= most_steps > 0
+    if column.null_count != (0 if is_asked else len(column)):
+        raise VerificationError(
+            f"{path}: {column.null_count} of {len(column)} two_hop_degree are null; counting them takes {steps} steps, "
+            f"output.two_hop_steps is {most_steps}: expected {'none' if is_asked else 'all'}"
+        )
+    if not is_asked:
+        return f"left out: {steps:,} steps, output.two_hop_steps is {most_steps:,}", 0
+    vertices = _affordable(adjacency, rng)
+    found, counted = column.to_numpy()[vertices], np.empty(vertices.size, np.int64)
+    in_parts(lambda part: _count(vertices[part], *adjacency.arrays(), counted[part]), vertices.size, threads)
+    if (wrong := np.flatnonzero(found != counted)).size:
+        first = wrong[0]
+        raise VerificationError(
+            f"{path}, row {vertices[first]}: two_hop_degree is {found[first]}; recounted {counted[first]}"
+        )
+    chosen = "all" if vertices.size == len(column) else f"a random sample of {vertices.size:,} of"
+    return f"{chosen} {len(column):,} {side} vertices", len(column) - vertices.size
+
+
+def _steps(adjacency: Adjacency) -> int:
+    """Steps that counting for the left side takes; every vertex has an edge."""
+    degrees, other_degrees = adjacency.degrees()
+    n, n_other = degrees.size, other_degrees.size
+    if n == 0:
+        return 0
+    starts, other_starts = adjacency.left_offsets[:-1], adjacency.right_offsets[:-1]
+    neighbours = other_degrees[adjacency.left]
+    # Most neighbours first, then the smallest id: both in one number.
+    largest = np.maximum.reduceat(neighbours * n_other + (n_other - 1 - adjacency.left), starts)
+    base = n_other - 1 - largest % n_other
+    walk = np.bincount(base, np.add.reduceat(neighbours, starts) - largest // n_other, n_other).astype(np.int64)
+    not_reached = adjacency.left.size - np.add.reduceat(degrees[adjacency.right], other_starts)
+    ask = n + np.bincount(base, degrees, n_other).astype(np.int64) + np.bincount(base, minlength=n_other) * not_reached
+    return int(np.minimum(walk, ask)[np.unique(base)].sum())
+
+
+def _affordable(adjacency: Adjacency, rng: np.random.Generator) -> np.ndarray:
+    """All left vertices, or as many of them, drawn at random, as `_PATHS` allows; ascending."""
+    _, other_degrees = adjacency.degrees()
+    paths = np.add.reduceat(other_degrees[adjacency.left], adjacency.left_offsets[:-1]) if adjacency.left.size else None
+    if paths is None or paths.sum() <= _PATHS:
+        return np.arange(adjacency.left_offsets.size - 1)
+    order = rng.permutation(paths.size)
+    return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(paths[order]), _PATHS)))])
+
+
+@njit(cache=True, nogil=True)
+def _count(vertices, offsets, neighbours, other_offsets, other_neighbours, counted):
+    last_seen_by = np.full(offsets.size - 1, -1, np.int32)
+    for i in range(vertices.size):
+        vertex = vertices[i]
+        last_seen_by[vertex] = vertex
+        n = 0
+        for neighbour in neighbours[offsets[vertex] : offsets[vertex + 1]]:
+            for other in other_neighbours[other_offsets[neighbour] : other_offsets[neighbour + 1]]:
+                if last_seen_by[other] != vertex:
+                    last_seen_by[other] = vertex
+                    n += 1
+        counted[i] = n
