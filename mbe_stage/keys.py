@@ -23,9 +23,19 @@ from numba import njit, uint64
 
 from mbe_stage.results import BicliqueBlock
 
-__all__ = ["Fingerprint", "biclique_keys", "edge_fingerprint", "hash_integers", "hash_text", "vertex_hashes"]
+__all__ = [
+    "SIDE_SALTS",
+    "Fingerprint",
+    "biclique_keys",
+    "edge_fingerprint",
+    "hash_integers",
+    "hash_text",
+    "vertex_hashes",
+]
 
-_SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
+SIDE_SALTS = {"left": 0x9E3779B97F4A7C15, "right": 0xD1B54A32D192ED03}
+"""What keeps the same key on either side apart."""
+
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
 
@@ -53,7 +63,7 @@ def hash_integers(values: np.ndarray) -> np.ndarray:
 
 def vertex_hashes(text_hashes: np.ndarray, side: str) -> np.ndarray:
     """Turn the text hashes of one side's keys into vertex hashes; ``side`` is ``left`` or ``right``."""
-    return _salted(np.asarray(text_hashes, np.uint64), np.uint64(_SIDE_SALTS[side]))
+    return _salted(np.asarray(text_hashes, np.uint64), np.uint64(SIDE_SALTS[side]))
 
 
 def biclique_keys(block: BicliqueBlock, left_hashes: np.ndarray, right_hashes: np.ndarray) -> np.ndarray:
@@ -92,9 +102,13 @@ class Fingerprint:
     def add(self, keys: np.ndarray) -> None:
         """Take in some keys."""
         first, second = _sums(np.ascontiguousarray(keys, np.int64).view(np.uint64))
-        self.n_items += int(keys.size)
-        self.first = (self.first + int(first)) % 2**64
-        self.second = (self.second + int(second)) % 2**64
+        self.add_sums(int(keys.size), int(first), int(second))
+
+    def add_sums(self, n_items: int, first: int, second: int) -> None:
+        """Take in some keys that were summed up elsewhere: sums of ``mix(key)`` and ``mix(mix(key) + 1)``."""
+        self.n_items += n_items
+        self.first = (self.first + first) % 2**64
+        self.second = (self.second + second) % 2**64
 
     def __str__(self) -> str:
         return f"{self.n_items}-{self.first:016x}{self.second:016x}"

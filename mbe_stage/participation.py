@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-__all__ = ["Participation", "SizeCounts", "long_form"]
+__all__ = ["DENSE_SIZES", "Participation", "SizeCounts", "long_form"]
 
-# Nearly all bicliques have fewer than this many vertices on each side; their sizes are counted in a plain array.
-_DENSE = 512
+DENSE_SIZES = 512
+"""Nearly all bicliques have fewer vertices than this on each side; their sizes are counted in a plain array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class SizeCounts:
     """Counts the bicliques of each size ``(n_left, n_right)``."""
 
     def __init__(self) -> None:
-        self._dense = np.zeros((_DENSE, _DENSE), np.int64)
+        self._dense = np.zeros((DENSE_SIZES, DENSE_SIZES), np.int64)
         self._sparse: Counter[int] = Counter()
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
@@ -67,6 +67,10 @@ class SizeCounts:
         large = _count_sizes(left_sizes, right_sizes, self._dense)
         for code, count in zip(*np.unique(large, return_counts=True), strict=True):
             self._sparse[int(code)] += int(count)
+
+    def add_dense(self, counts: np.ndarray) -> None:
+        """Take in how many there are of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
+        self._dense += counts
 
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``(n_left, n_right, n_bicliques)`` of every size that occurs, ascending by the first two."""

@@ -41,9 +41,9 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
     return BipartiteCSR(
         n_left=n_left,
         n_right=n_right,
-        left_offsets=_offsets(left, n_left),
+        left_offsets=_offsets(codes, n_left),
         left_members=right,
-        right_offsets=_offsets(right, n_right),
+        right_offsets=_offsets(by_right, n_right),
         right_members=by_right.astype(cp.int32),
     )
 
@@ -72,7 +72,6 @@ def _check_ids(ids: cp.ndarray, n: int, side: str) -> None:
         )
 
 
-def _offsets(ids: cp.ndarray, n: int) -> cp.ndarray:
-    offsets = cp.zeros(n + 1, cp.int64)
-    cp.cumsum(cp.bincount(ids, minlength=n), out=offsets[1:])
-    return offsets
+def _offsets(codes: cp.ndarray, n: int) -> cp.ndarray:
+    """Where the edges of each vertex begin, int64: ascending codes have it above their lower 32 bits."""
+    return cp.searchsorted(codes, cp.arange(n + 1, dtype=cp.int64) << 32)

@@ -1,7 +1,7 @@
 """Compiles every kernel to PTX and through ptxas, without a GPU. Run as a script: prints a JSON object.
 
 numba-cuda asks the current device for its capability while it compiles device functions; there is none here, so this
-process gives it one.
+process gives it one. Kernels that stand beside what calls them come with CuPy, which is not needed to compile them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import types as python_types
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +53,52 @@ OUTPUT = types.NamedTuple((_I32, _I64, _I32, _I32), at.Output)
 SIGNATURE = (POOL, WARPS, OUTPUT, _I32, _I64)
 
 
+_U8, _U32, _U64, _I8 = map(_array, (types.uint8, types.uint32, types.uint64, types.int8))
+# Arguments and launch bounds.
+Call = tuple[tuple[Any, ...], Any]
+
+
+def calls() -> dict[Any, Call]:
+    """Every kernel, and what it is called with."""
+    sys.modules.setdefault("cupy", python_types.ModuleType("cupy"))
+    from mbe_stage.device import keys, participation, two_hop
+
+    bounds = (_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
+    beside_their_callers = {
+        keys.text_hash_thread_per_string: (_I64, _U8, _U64),
+        keys.integer_hash_thread_per_value: (_I64, _U64),
+        keys.hash_sum_warp_per_list: (_I64, _I32, _I64, _I64),
+        participation.count_warp_per_list: (_I64, _I32, _I64, _I64, _I64),
+        participation.smallest_key_warp_per_list: (_I64, _I32, _I64, _I64, _I64, _I64),
+        participation.long_form_warp_per_biclique: (_I64, _I64, _I32, _I64, _I32, _I64, _I8, _I32),
+        two_hop.base_warp_per_vertex: (_I64, _I32, _I64, _I32, _I64),
+        two_hop.mark_warp_per_list: (_I64, _I64, _I32, types.int64, _U32),
+        two_hop.walk_warp_per_neighbour: (
+            *(_I64, _I64, _I64, _I64, _I32),
+            *(_I64, _I32, _I64, _I32, types.int64, _U32, _U32, _I64),
+        ),
+        two_hop.ask_warp_per_pair: (_I64, _I64, _I32, types.int64, _U32, _I64),
+    }
+    return {
+        **dict.fromkeys(kernels.KERNELS, (SIGNATURE, bounds)),
+        **{kernel: (arguments, None) for kernel, arguments in beside_their_callers.items()},
+    }
+
+
 def find_ptxas() -> str | None:
     """The assembler of the installed wheel, else of the machine's CUDA toolkit."""
     wheel = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13" / "bin" / "ptxas"
     return str(wheel) if wheel.is_file() else shutil.which("ptxas")
 
 
-def resources(kernel: Any, capability: tuple[int, int], ptxas: str) -> dict[str, int]:
+def resources(kernel: Any, call: Call, capability: tuple[int, int], ptxas: str) -> dict[str, int]:
     """Registers, stack and spills that ptxas reports for a kernel."""
 
     class Device:
         compute_capability = capability
 
     numba.cuda.dispatcher.get_current_device = lambda: Device
-    ptx, _ = cuda.compile_ptx(
-        kernel.py_func, SIGNATURE, cc=capability, launch_bounds=(_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
-    )
+    ptx, _ = cuda.compile_ptx(kernel.py_func, call[0], cc=capability, launch_bounds=call[1])
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory) / "kernel.ptx"
         source.write_text(ptx)
@@ -95,9 +126,9 @@ def main() -> None:
     if ptxas is None:
         sys.exit("no ptxas")
     report = {
-        f"{kernel.py_func.__name__} sm_{capability[0]}{capability[1]}": resources(kernel, capability, ptxas)
+        f"{kernel.py_func.__name__} sm_{capability[0]}{capability[1]}": resources(kernel, call, capability, ptxas)
         for capability in CAPABILITIES
-        for kernel in kernels.KERNELS
+        for kernel, call in calls().items()
     }
     json.dump(report, sys.stdout, indent=2)
     print()

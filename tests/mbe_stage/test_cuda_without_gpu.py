@@ -47,6 +47,11 @@ def test_the_kernels_in_lockstep_lanes() -> None:
         assert case["counted"] == case["wanted"], case
 
 
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
+    assert len(run_module("emulated_device").splitlines()) == 10
+
+
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
     reason="numba-cuda is missing: the extra cuda-compile has it",

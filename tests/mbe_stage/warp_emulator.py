@@ -61,6 +61,9 @@ class _Atomic:
     def max(self, array: Any, index: Any, value: Any) -> Any:
         return self._swap(array, index, lambda old: max(old, value))
 
+    def min(self, array: Any, index: Any, value: Any) -> Any:
+        return self._swap(array, index, lambda old: min(old, value))
+
 
 class _Shared:
     @staticmethod

@@ -1,0 +1,147 @@
+"""Keys and fingerprints of what is in device memory: bit for bit those of `mbe_stage.keys`, which has the recipe."""
+
+from __future__ import annotations
+
+import cupy as cp
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.warp import sum_all
+from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_threads, launch_warps
+from mbe_stage.keys import SIDE_SALTS, Fingerprint
+
+__all__ = ["add_to", "biclique_keys", "edge_fingerprint", "hash_integers", "hash_text", "vertex_hashes"]
+
+# Items worked on at once where arithmetic makes copies: this bounds memory.
+_CHUNK = 1 << 24
+_U = np.uint64
+_FNV_OFFSET = _U(0xCBF29CE484222325)
+_FNV_PRIME = _U(0x100000001B3)
+
+
+def hash_text(offsets: cp.ndarray, data: cp.ndarray) -> cp.ndarray:
+    """Hash each UTF-8 string of an Arrow-style string column.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int32 or int64
+    data : uint8
+        The bytes of all strings.
+
+    Returns
+    -------
+    (n,) uint64
+    """
+    hashes = cp.empty(offsets.size - 1, cp.uint64)
+    launch_threads(text_hash_thread_per_string, hashes.size, offsets, data, hashes)
+    return hashes
+
+
+def hash_integers(values: cp.ndarray) -> cp.ndarray:
+    """Hash each integer as the text of its decimal digits; ``(n,) int64 -> (n,) uint64``."""
+    hashes = cp.empty(values.size, cp.uint64)
+    launch_threads(integer_hash_thread_per_value, hashes.size, values.astype(cp.int64), hashes)
+    return hashes
+
+
+def vertex_hashes(text_hashes: cp.ndarray, side: str) -> cp.ndarray:
+    """Turn the text hashes of one side's keys into vertex hashes; ``side`` is ``left`` or ``right``."""
+    return _mix(text_hashes + _U(SIDE_SALTS[side]))
+
+
+def biclique_keys(block: DeviceBlock, left_hashes: cp.ndarray, right_hashes: cp.ndarray) -> cp.ndarray:
+    """The key of every biclique of a block; ``(n_bicliques,) int64``."""
+    left_sums, right_sums = (
+        _sums(offsets, members, hashes)
+        for offsets, members, hashes in (
+            (block.left_offsets, block.left_members, left_hashes),
+            (block.right_offsets, block.right_members, right_hashes),
+        )
+    )
+    return _pair_keys(left_sums, right_sums)
+
+
+def add_to(fingerprint: Fingerprint, keys: cp.ndarray) -> None:
+    """Take some int64 keys into a fingerprint of the host."""
+    for start in range(0, keys.size, _CHUNK):
+        mixed = _mix(keys[start : start + _CHUNK].view(cp.uint64))
+        sums = cp.stack([mixed.sum(dtype=cp.uint64), _mix(mixed + _U(1)).sum(dtype=cp.uint64)])
+        fingerprint.add_sums(mixed.size, *cp.asnumpy(sums).tolist())
+
+
+def edge_fingerprint(
+    left_ids: cp.ndarray, right_ids: cp.ndarray, left_hashes: cp.ndarray, right_hashes: cp.ndarray
+) -> str:
+    """Fingerprint of a set of edges by their ends' own keys, whatever their order."""
+    fingerprint = Fingerprint()
+    for start in range(0, left_ids.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        add_to(fingerprint, _pair_keys(left_hashes[left_ids[part]], right_hashes[right_ids[part]]))
+    return str(fingerprint)
+
+
+def _pair_keys(left_sums: cp.ndarray, right_sums: cp.ndarray) -> cp.ndarray:
+    return _mix(left_sums + _mix(right_sums)).view(cp.int64)
+
+
+def _mix(values: cp.ndarray) -> cp.ndarray:
+    """The finaliser of splitmix64."""
+    values = (values ^ (values >> _U(30))) * _U(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> _U(27))) * _U(0x94D049BB133111EB)
+    return values ^ (values >> _U(31))
+
+
+def _sums(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.ndarray:
+    """Wrapping sums of the members' hashes, list by list."""
+    sums = cp.empty(offsets.size - 1, cp.int64)
+    launch_warps(hash_sum_warp_per_list, sums.size, offsets, members, hashes.view(cp.int64), sums)
+    return sums.view(cp.uint64)
+
+
+@cuda.jit(cache=True)
+def hash_sum_warp_per_list(offsets, members, hashes, sums):
+    """Sum of the hashes of a list's members; signed numbers wrap to the same bits."""
+    index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
+    if index >= sums.size:
+        return
+    total = np.int64(0)
+    for i in range(offsets[index] + cuda.laneid, offsets[index + 1], 32):
+        total += hashes[members[i]]
+    total = sum_all(total)
+    if cuda.laneid == 0:
+        sums[index] = total
+
+
+@cuda.jit(cache=True)
+def text_hash_thread_per_string(offsets, data, hashes):
+    """FNV-1a."""
+    index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x
+    if index >= hashes.size:
+        return
+    value = _FNV_OFFSET
+    for i in range(offsets[index], offsets[index + 1]):
+        value = (value ^ _U(data[i])) * _FNV_PRIME
+    hashes[index] = value
+
+
+@cuda.jit(cache=True)
+def integer_hash_thread_per_value(values, hashes):
+    """FNV-1a of the decimal digits, the first one first."""
+    index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x
+    if index >= hashes.size:
+        return
+    number = values[index]
+    value = _FNV_OFFSET
+    magnitude = _U(number)
+    if number < 0:
+        # -2**63 has no positive twin in int64; its magnitude is right when read as unsigned.
+        magnitude = _U(0) - _U(number)
+        value = (value ^ _U(45)) * _FNV_PRIME
+    power = _U(1)
+    while magnitude // power >= _U(10):
+        power *= _U(10)
+    while power > _U(0):
+        value = (value ^ (_U(48) + magnitude // power % _U(10))) * _FNV_PRIME
+        power //= _U(10)
+    hashes[index] = value
