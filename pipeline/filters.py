@@ -7,6 +7,7 @@ UTC. A bound in ISO-8601 against numbers reads them as seconds since 1970.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -17,7 +18,7 @@ from pipeline.config import InputConfig
 from pipeline.ids import Refusal, as_plain, first_true
 from pipeline.io.raw import shortened
 
-__all__ = ["as_numbers", "as_times", "heavy_enough", "in_window"]
+__all__ = ["as_numbers", "as_times", "heavy_enough", "in_window", "window_bounds"]
 
 # Seconds in the year 5138: larger numbers are milliseconds or finer.
 _LATEST_SECONDS = 10**11
@@ -94,15 +95,41 @@ def in_window(times: pa.Array, config: InputConfig, refuse: Refusal) -> np.ndarr
     inside = np.ones(len(times), bool)
     moments = pa.types.is_timestamp(times.type)
     values = (times.cast(pa.int64()) if moments else times).to_numpy(zero_copy_only=False)
-    if config.time_from is not None:
-        inside &= values >= _bound(config.time_from, "time_from", values, moments, refuse)
-    if config.time_until is not None:
-        inside &= values < _bound(config.time_until, "time_until", values, moments, refuse)
+    first, end = window_bounds(config, moments, lambda: np.abs(values).max(initial=0), refuse)
+    if first is not None:
+        inside &= values >= first
+    if end is not None:
+        inside &= values < end
     return inside
 
 
-def _bound(given: int | float | str, name: str, values: np.ndarray, moments: bool, refuse: Refusal) -> int | float:
-    """The bound on the scale of the column: its numbers, or microseconds since 1970."""
+def window_bounds(
+    config: InputConfig, moments: bool, largest: Callable[[], float], refuse: Refusal
+) -> tuple[int | float | None, int | float | None]:
+    """The window's bounds on the scale of the column: its numbers, or microseconds since 1970.
+
+    Parameters
+    ----------
+    config : InputConfig
+    moments : bool
+        Whether the column holds moments; else it holds numbers.
+    largest : callable
+        The largest magnitude among these numbers; asked where a bound is a moment.
+    refuse : Refusal
+
+    Raises
+    ------
+    InputError
+        As `in_window`.
+    """
+    bounds = ((config.time_from, "time_from"), (config.time_until, "time_until"))
+    first, end = (None if given is None else _bound(given, name, moments, largest, refuse) for given, name in bounds)
+    return first, end
+
+
+def _bound(
+    given: int | float | str, name: str, moments: bool, largest: Callable[[], float], refuse: Refusal
+) -> int | float:
     number = _number(given)
     if number is not None and not moments:
         return number
@@ -127,11 +154,11 @@ def _bound(given: int | float | str, name: str, values: np.ndarray, moments: boo
     microseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
     if moments:
         return microseconds
-    largest = np.abs(values).max(initial=0)
-    if largest >= _LATEST_SECONDS:
+    most = largest()
+    if most >= _LATEST_SECONDS:
         raise refuse(
             None,
-            found=f"numbers up to {largest}, which are no seconds since 1970, while input.{name} is {given!r}",
+            found=f"numbers up to {most}, which are no seconds since 1970, while input.{name} is {given!r}",
             expected="seconds where a bound is ISO-8601",
             remedy=f"write input.{name} as a number in the column's own unit",
         )

@@ -17,7 +17,7 @@ from pipeline.filters import as_numbers, as_times, heavy_enough, in_window
 from pipeline.ids import Refusal, as_keys, key_hashes, number_keys
 from pipeline.io import RawEdges, read_edges
 
-__all__ = ["ingest"]
+__all__ = ["clean", "ingest"]
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,23 @@ def ingest(config: InputConfig, source: object | None = None) -> EdgeData:
     >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
     (['ann', 'bob'], 2, 1)
     """
-    raw = read_edges(config, source)
+    return clean(read_edges(config, source), config)
+
+
+def clean(raw: RawEdges, config: InputConfig) -> EdgeData:
+    """Bring rows as they stand into the form that everything after works on; the second half of `ingest`.
+
+    Parameters
+    ----------
+    raw : RawEdges
+    config : InputConfig
+        As given to the reader.
+
+    Raises
+    ------
+    InputError
+        As `ingest`.
+    """
     rows = _Rows(raw, raw.table.num_rows)
     columns = {role: _plain_column(raw, role, config) for role in raw.table.column_names}
     rows.keep("null", _present(raw, columns, config))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +19,7 @@ from pipeline.errors import InputError
 from pipeline.io.compression import check_path
 from pipeline.io.raw import Place, RawEdges
 
-__all__ = ["FORMATS", "Place", "RawEdges", "read_edges"]
+__all__ = ["FORMATS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
 _READERS = {
     "parquet": "pipeline.io.parquet",
@@ -30,6 +32,14 @@ _READERS = {
 }
 FORMATS = tuple(_READERS)
 _DIRECTORY_FORMATS = ("parquet", "konect")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInput:
+    """A path that leads to something, and the format it is in."""
+
+    path: Path
+    format: str
 
 
 def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
@@ -46,10 +56,24 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     InputError
         The input is not there, is not in the format, or has not the columns asked for.
     """
-    if source is not None and not isinstance(source, str | os.PathLike):
+    if is_object(source):
         from pipeline.io.memory import read_object
 
         return read_object(source, config)
+    found = find_input(config, source)
+    reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(_READERS[found.format]).read)
+    with reading(found.path):
+        return reader(found.path, config)
+
+
+def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
+    """The path to read, and its format as configured or as the bytes, the name and the first lines tell.
+
+    Raises
+    ------
+    InputError
+        Nothing is there, or nothing tells the format.
+    """
     given = config.path if source is None else os.fspath(cast(Any, source))
     if not given:
         raise InputError.at(
@@ -57,8 +81,26 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         )
     # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
     path = Path(os.path.expanduser(given))
+    with reading(path):
+        return FoundInput(path, _format(path, config))
+
+
+def is_object(source: object | None) -> bool:
+    """Whether a source is an object in memory, not a path."""
+    return source is not None and not isinstance(source, str | os.PathLike)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Refuse a path whose bytes the system does not give, whatever was being done with them.
+
+    Raises
+    ------
+    InputError
+        An `OSError` came up within.
+    """
     try:
-        return _read_path(path, config)
+        yield
     except OSError as error:
         found = f"cannot be read ({error.strerror or error})"
         raise InputError.at(
@@ -66,16 +108,17 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         ) from None
 
 
-def _read_path(path: Path, config: InputConfig) -> RawEdges:
+def _format(path: Path, config: InputConfig) -> str:
     check_path(path)
-    name: str = config.format
-    if name == "auto":
+    if config.format == "auto":
         from pipeline.io.detect import detect_format
 
-        name = detect_format(path)
-    elif path.is_dir() and name not in _DIRECTORY_FORMATS:
+        return detect_format(path)
+    if path.is_dir() and config.format not in _DIRECTORY_FORMATS:
         raise InputError.at(
-            path, found="a directory", expected=f"a file in the format {name}", remedy="give one of the files in it"
+            path,
+            found="a directory",
+            expected=f"a file in the format {config.format}",
+            remedy="give one of the files in it",
         )
-    reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(_READERS[name]).read)
-    return reader(path, config)
+    return config.format

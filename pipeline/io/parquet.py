@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,33 +14,92 @@ from pipeline.errors import InputError
 from pipeline.io.compression import read_all
 from pipeline.io.raw import Place, RawEdges, choose_columns
 
-__all__ = ["SUFFIXES", "data_files", "read"]
+__all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
 
 SUFFIXES = (".parquet", ".parq", ".pq")
 
 
+@dataclass(frozen=True, slots=True)
+class ParquetPlan:
+    """What to read of which files, known from their footers alone.
+
+    Attributes
+    ----------
+    path : Path
+        The file or directory as given.
+    content : pa.Buffer or None
+        The decompressed bytes, where one file is compressed as a whole.
+    files : list of Path
+        In the order of the rows.
+    schema : pa.Schema
+        Common to all files, the columns that directory names hold at its end.
+    n_rows : int
+    chosen : dict of str to int
+        Position in `schema` of the column of each role.
+    in_paths : frozenset of str
+        Columns that stand in directory names (``day=2024-01-01/``).
+    """
+
+    path: Path
+    content: pa.Buffer | None
+    files: list[Path]
+    schema: pa.Schema
+    n_rows: int
+    chosen: dict[str, int]
+    in_paths: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of the column of each role."""
+        return {role: self.schema.names[position] for role, position in self.chosen.items()}
+
+    def place(self, row: int) -> Place:
+        """Where a row stands."""
+        for path in self.files:
+            n_rows = self.n_rows if len(self.files) == 1 else pq.read_metadata(path).num_rows
+            if row < n_rows:
+                return Place(f"{path}, row {row + 1}")
+            row -= n_rows
+        raise AssertionError("a row beyond the last file")
+
+
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read a Parquet file or directory."""
+    plan = plan_reading(path, config)
+    names = list(plan.names.values())
+    try:
+        if path.is_dir():
+            table = _dataset(plan).to_table(columns=names)
+            columns = dict(zip(plan.chosen, table.columns, strict=True))
+        else:
+            with pq.ParquetFile(_opened(path, plan.content)) as file:
+                table = file.read(names)
+            # Of a nested column the reader returns what it finds under the name; the order is the file's.
+            columns = {role: table.column(name) for role, name in plan.names.items()}
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from None
+    return RawEdges(table=pa.table(columns), source=str(path), format="parquet", names=plan.names, locate=plan.place)
+
+
+def plan_reading(path: Path, config: InputConfig) -> ParquetPlan:
+    """Look at the footers and choose the columns; no row is read.
+
+    Raises
+    ------
+    InputError
+        A file is no Parquet, the files have no common schema, or a column is not there or there twice.
+    """
     if path.is_dir():
-        return _read_directory(path, config)
+        return _plan_directory(path, config)
     content = read_all(path)
     try:
-        with pq.ParquetFile(path if content is None else pa.BufferReader(content)) as file:
-            names = file.schema_arrow.names
-            chosen = choose_columns(names, config, str(path))
-            _refuse_repeated(names, chosen, path)
-            table = file.read([names[position] for position in chosen.values()])
-            # Of a nested column the reader returns what it finds under the name; the order is the file's.
-            columns = {role: table.column(names[position]) for role, position in chosen.items()}
+        with pq.ParquetFile(_opened(path, content)) as file:
+            schema, n_rows = file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from None
-    return RawEdges(
-        table=pa.table(columns),
-        source=str(path),
-        format="parquet",
-        names={role: names[position] for role, position in chosen.items()},
-        locate=lambda row: Place(f"{path}, row {row + 1}"),
-    )
+        raise unreadable(path, error) from None
+    chosen = choose_columns(schema.names, config, str(path))
+    _refuse_repeated(schema.names, chosen, path)
+    return ParquetPlan(path, content, [path], schema, n_rows, chosen)
 
 
 def data_files(directory: Path) -> list[Path]:
@@ -52,7 +112,18 @@ def data_files(directory: Path) -> list[Path]:
     return files
 
 
-def _read_directory(directory: Path, config: InputConfig) -> RawEdges:
+def unreadable(path: Path, error: Exception) -> InputError:
+    """The refusal of data that is no Parquet, or not all of it."""
+    cause = " ".join(str(error).split())
+    return InputError.at(
+        path,
+        found=f"not readable as Parquet ({cause})",
+        expected="complete Parquet data with the same columns in every file",
+        remedy="check input.format, or write the file again",
+    )
+
+
+def _plan_directory(directory: Path, config: InputConfig) -> ParquetPlan:
     files = data_files(directory)
     if not files:
         raise InputError.at(
@@ -63,32 +134,44 @@ def _read_directory(directory: Path, config: InputConfig) -> RawEdges:
         )
     schema = _common_schema(files)
     try:
-        factory = dataset.FileSystemDatasetFactory(
-            fs.LocalFileSystem(),
-            [str(path) for path in files],
-            dataset.ParquetFileFormat(),
-            dataset.FileSystemFactoryOptions(
-                partition_base_dir=str(directory), partitioning=dataset.HivePartitioning.discover()
-            ),
-        )
-        # What the paths add (the partitions) comes after what the files hold.
-        in_paths = [field for field in factory.inspect(promote_options="permissive") if field.name not in schema.names]
-        schema = pa.schema([*schema, *in_paths])
-        data = factory.finish(schema)
-        names = schema.names
-        chosen = choose_columns(names, config, str(directory))
-        _refuse_repeated(names, chosen, directory)
-        _refuse_missing(files, [names[i] for i in chosen.values() if names[i] not in {f.name for f in in_paths}])
-        table = data.to_table(columns=[names[position] for position in chosen.values()])
+        inspected = _factory(directory, files).inspect(promote_options="permissive")
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(directory, error) from None
-    return RawEdges(
-        table=pa.table(dict(zip(chosen, table.columns, strict=True))),
-        source=str(directory),
-        format="parquet",
-        names={role: names[position] for role, position in chosen.items()},
-        locate=lambda row: _place(files, row),
+        raise unreadable(directory, error) from None
+    # What the paths add (the partitions) comes after what the files hold.
+    in_paths = [field for field in inspected if field.name not in schema.names]
+    schema = pa.schema([*schema, *in_paths])
+    chosen = choose_columns(schema.names, config, str(directory))
+    _refuse_repeated(schema.names, chosen, directory)
+    plan = ParquetPlan(
+        path=directory,
+        content=None,
+        files=files,
+        schema=schema,
+        n_rows=sum(pq.read_metadata(path).num_rows for path in files),
+        chosen=chosen,
+        in_paths=frozenset(field.name for field in in_paths),
     )
+    _refuse_missing(files, [name for name in plan.names.values() if name not in plan.in_paths])
+    return plan
+
+
+def _dataset(plan: ParquetPlan) -> dataset.Dataset:
+    return _factory(plan.path, plan.files).finish(plan.schema)
+
+
+def _factory(directory: Path, files: list[Path]) -> dataset.FileSystemDatasetFactory:
+    return dataset.FileSystemDatasetFactory(
+        fs.LocalFileSystem(),
+        [str(path) for path in files],
+        dataset.ParquetFileFormat(),
+        dataset.FileSystemFactoryOptions(
+            partition_base_dir=str(directory), partitioning=dataset.HivePartitioning.discover()
+        ),
+    )
+
+
+def _opened(path: Path, content: pa.Buffer | None) -> Path | pa.BufferReader:
+    return path if content is None else pa.BufferReader(content)
 
 
 def _common_schema(files: list[Path]) -> pa.Schema:
@@ -99,7 +182,7 @@ def _common_schema(files: list[Path]) -> pa.Schema:
             schema = pq.read_schema(path).remove_metadata()
             common = schema if common is None else pa.unify_schemas([common, schema], promote_options="permissive")
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from None
+            raise unreadable(path, error) from None
     return common
 
 
@@ -125,22 +208,3 @@ def _refuse_repeated(names: list[str], chosen: dict[str, int], path: Path) -> No
                 expected="distinct names",
                 remedy="write the file again with distinct names",
             )
-
-
-def _place(files: list[Path], row: int) -> Place:
-    for path in files:
-        n_rows = pq.read_metadata(path).num_rows
-        if row < n_rows:
-            return Place(f"{path}, row {row + 1}")
-        row -= n_rows
-    raise AssertionError("a row beyond the last file")
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    cause = " ".join(str(error).split())
-    return InputError.at(
-        path,
-        found=f"not readable as Parquet ({cause})",
-        expected="complete Parquet data with the same columns in every file",
-        remedy="check input.format, or write the file again",
-    )
