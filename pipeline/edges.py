@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mbe_stage.graph import BipartiteCSR
 
-__all__ = ["EdgeData", "InputFacts"]
+__all__ = ["EdgeData", "InputFacts", "written_integer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,22 @@ class EdgeData:
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""
         return BipartiteCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
+
+    def vertex_of(self, text: str, side: str) -> int | None:
+        """The dense id of the key that is written so; None where no key is."""
+        keys = self.left_keys if side == "left" else self.right_keys
+        wanted = written_integer(text) if pa.types.is_integer(keys.type) else text
+        vertex = -1 if wanted is None else pc.index(keys, pa.scalar(wanted, keys.type)).as_py()
+        return None if vertex < 0 else vertex
+
+    def key_of(self, vertex: int, side: str) -> int | str:
+        """The key of a dense id."""
+        return (self.left_keys if side == "left" else self.right_keys)[vertex].as_py()
+
+
+def written_integer(text: str) -> int | None:
+    """The integer within int64 that is written exactly so; None for every other text."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and str(int(text)) == text):
+        return None
+    return int(text) if -(2**63) <= int(text) < 2**63 else None

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Protocol
 
 from mbe_stage.options import BicliqueQuery
 from pipeline.config import Key, QueryConfig
-from pipeline.edges import EdgeData
+from pipeline.edges import InputFacts
 from pipeline.errors import InputError
 
-__all__ = ["to_query"]
+__all__ = ["KeyedEdges", "to_query"]
 
 
-def to_query(config: QueryConfig, edges: EdgeData) -> BicliqueQuery:
+class KeyedEdges(Protocol):
+    """Edges whose keys can be looked up, wherever they are kept."""
+
+    @property
+    def facts(self) -> InputFacts:
+        """What was read."""
+
+    def vertex_of(self, text: str, side: str) -> int | None:
+        """The dense id of the key that is written so; None where no key is."""
+
+    def key_of(self, vertex: int, side: str) -> int | str:
+        """The key of a dense id."""
+
+
+def to_query(config: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:
     """The query as engines take it.
 
     Raises
@@ -27,33 +40,20 @@ def to_query(config: QueryConfig, edges: EdgeData) -> BicliqueQuery:
         max_left=config.max_left,
         max_right=config.max_right,
         min_edges=config.min_edges,
-        containing_left=_dense_ids(config.containing_left, edges.left_keys, "left", edges.facts.source),
-        containing_right=_dense_ids(config.containing_right, edges.right_keys, "right", edges.facts.source),
+        containing_left=tuple(_dense_id(key, edges, "left") for key in config.containing_left),
+        containing_right=tuple(_dense_id(key, edges, "right") for key in config.containing_right),
     )
 
 
-def _dense_ids(wanted: tuple[Key, ...], keys: pa.Array, side: str, source: str) -> tuple[int, ...]:
-    return tuple(_dense_id(key, keys, side, source) for key in wanted)
-
-
-def _dense_id(key: Key, keys: pa.Array, side: str, source: str) -> int:
+def _dense_id(key: Key, edges: KeyedEdges, side: str) -> int:
     # Keys are compared as text, as their hashes are: 5 in a YAML file finds the string "5", and "5" the integer.
-    text = str(key)
-    vertex = -1
-    if not pa.types.is_integer(keys.type):
-        vertex = pc.index(keys, pa.scalar(text, keys.type)).as_py()
-    elif _is_int64(text):
-        vertex = pc.index(keys, pa.scalar(int(text), keys.type)).as_py()
-    if vertex < 0:
+    vertex = edges.vertex_of(str(key), side)
+    if vertex is None:
+        n_keys = edges.facts.n_left if side == "left" else edges.facts.n_right
         raise InputError.at(
-            source,
+            edges.facts.source,
             found=f"no {side} vertex {key!r} (query.containing_{side})",
-            expected=f"one of the {len(keys)} {side} keys, such as {keys[0].as_py()!r}",
+            expected=f"one of the {n_keys} {side} keys, such as {edges.key_of(0, side)!r}",
             remedy="correct the key, or see whether a filter or the other side holds it",
         )
     return vertex
-
-
-def _is_int64(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and str(int(text)) == text and -(2**63) <= int(text) < 2**63

@@ -24,8 +24,8 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     Parameters
     ----------
     source
-        pyarrow Table, RecordBatch or RecordBatchReader; pandas DataFrame (its index is not read); any object with
-        ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight, timestamp; a
+        pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (its index is not read); any object
+        with ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight, timestamp; a
         NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph whose nodes
         have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is then the side
         of its first node).
@@ -49,6 +49,8 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         return _table(read_graph(source, config), "networkx", config)
     if module == "pandas" and hasattr(source, "columns"):
         return _table(_from_pandas(source), "pandas", config)
+    if module == "cudf" and hasattr(source, "to_arrow"):
+        return _table(source.to_arrow(preserve_index=False), "cudf", config)
     if isinstance(source, tuple | np.ndarray):
         return _table(_from_arrays(source), "numpy", config)
     if hasattr(source, "__arrow_c_stream__"):
