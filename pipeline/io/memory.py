@@ -25,10 +25,10 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     ----------
     source
         pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (its index is not read); any object
-        with ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight, timestamp; a
-        NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph whose nodes
-        have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is then the side
-        of its first node).
+        with ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight,
+        timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph
+        whose nodes have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is
+        then the side of its first node).
 
     Raises
     ------

@@ -1,0 +1,131 @@
+"""Clean edges in device memory, and their way between the steps of a flow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cudf
+import cupy as cp
+import numpy as np
+import pyarrow as pa
+import pylibcudf as plc
+
+from mbe_stage.device.graph import graph_from_edges
+from mbe_stage.graph import BipartiteCSR
+from pipeline.edges import EdgeData, InputFacts, written_integer
+from pipeline.ids import as_plain
+from pipeline.publish import as_publish_errors
+from pipeline.rapids.buffers import kind_of, values_of
+from pipeline.rapids.ids import key_hashes
+from pipeline.rapids.sources import opened
+
+__all__ = ["DeviceEdges", "load_edges", "save_edges"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceEdges:
+    """Distinct edges between dense ids, and the keys the ids stand for: the twin of `EdgeData`.
+
+    Attributes
+    ----------
+    left_ids, right_ids : (n_edges,) int32, CuPy
+        Ordered by left id and then right id.
+    left_keys, right_keys : cudf.Series
+        int64 or str; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
+        each in at least one edge.
+    facts : InputFacts
+    """
+
+    left_ids: cp.ndarray
+    right_ids: cp.ndarray
+    left_keys: cudf.Series
+    right_keys: cudf.Series
+    facts: InputFacts
+
+    @classmethod
+    def from_host(cls, edges: EdgeData) -> DeviceEdges:
+        """The same edges, copied to the device."""
+        return cls(
+            cp.asarray(edges.left_ids),
+            cp.asarray(edges.right_ids),
+            cudf.Series.from_arrow(edges.left_keys),
+            cudf.Series.from_arrow(edges.right_keys),
+            edges.facts,
+        )
+
+    def to_host(self) -> EdgeData:
+        """The same edges, copied to the host."""
+        return EdgeData(
+            cp.asnumpy(self.left_ids),
+            cp.asnumpy(self.right_ids),
+            _host_keys(self.left_keys),
+            _host_keys(self.right_keys),
+            self.facts,
+        )
+
+    def graph(self) -> BipartiteCSR:
+        """The edges in CSR form, both directions, in CuPy arrays."""
+        return graph_from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
+
+    def key_hashes(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """The vertex hash of each left and of each right key, uint64."""
+        return key_hashes(self.left_keys, "left"), key_hashes(self.right_keys, "right")
+
+    def vertex_of(self, text: str, side: str) -> int | None:
+        """The dense id of the key that is written so; None where no key is."""
+        keys = self.left_keys if side == "left" else self.right_keys
+        if kind_of(keys) == plc.TypeId.STRING:
+            found = cp.flatnonzero((keys == text).values)
+        else:
+            number = written_integer(text)
+            found = cp.flatnonzero(values_of(keys) == np.int64(number)) if number is not None else cp.zeros(0)
+        return int(found[0]) if found.size else None
+
+    def key_of(self, vertex: int, side: str) -> int | str:
+        """The key of a dense id."""
+        keys = self.left_keys if side == "left" else self.right_keys
+        return keys.iloc[vertex : vertex + 1].to_arrow()[0].as_py()
+
+
+def save_edges(edges: DeviceEdges, directory: str | Path) -> Path:
+    """Keep clean edges in a directory, made when needed; `load_edges` gives them back.
+
+    Returns
+    -------
+    Path
+        The directory.
+    """
+    directory = Path(directory)
+    with as_publish_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        ids = cudf.DataFrame({"left": edges.left_ids, "right": edges.right_ids})
+        tables = {"edges": ids, "left_keys": _frame(edges.left_keys), "right_keys": _frame(edges.right_keys)}
+        for name, table in tables.items():
+            table.to_parquet(_file(directory, name), compression=None, index=False)
+        (directory / "facts.json").write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
+    return directory
+
+
+def load_edges(directory: str | Path) -> DeviceEdges:
+    """The edges that `save_edges` kept."""
+    directory = Path(directory)
+    files = opened([_file(directory, name) for name in ("edges", "left_keys", "right_keys")])
+    ids, left, right = map(cudf.read_parquet, files)
+    facts = InputFacts(**json.loads((directory / "facts.json").read_text(encoding="utf-8")))
+    return DeviceEdges(values_of(ids["left"]), values_of(ids["right"]), left["key"], right["key"], facts)
+
+
+def _file(directory: Path, name: str) -> Path:
+    return directory / f"{name}.parquet"
+
+
+def _frame(keys: cudf.Series) -> cudf.DataFrame:
+    return cudf.DataFrame({"key": keys})
+
+
+def _host_keys(keys: cudf.Series) -> pa.Array:
+    # Plain strings where they fit, as the host numbers them.
+    array = as_plain(pa.chunked_array([keys.to_arrow()]))
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) and array.nbytes < 2**31 else array

@@ -1,0 +1,155 @@
+"""Degrees and two-hop degrees of a graph on the device, by cuGraph as far as memory allows.
+
+cuGraph materialises every pair of vertices that are two hops apart, so two-hop degrees are asked for in batches of
+start vertices, each within a byte budget that is known beforehand from the degrees. Where that would be too much, for
+one vertex or altogether, `mbe_stage.device.two_hop` counts without a table. Both give the same numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import cudf
+import cugraph
+import cupy as cp
+import numpy as np
+
+from mbe_stage.device.two_hop import two_hop_degrees, two_hop_steps
+from mbe_stage.graph import BipartiteCSR
+
+__all__ = ["GraphFacts", "cugraph_of", "graph_facts", "two_hop_by_cugraph"]
+
+log = logging.getLogger(__name__)
+
+# What cuGraph holds for each two-step path from the start vertices, before duplicates are dropped: 28.5 on an H200.
+_BYTES_PER_PATH = 32
+# About 0.15 s on an H200. Beyond, the device code is ever further ahead: it writes no pairs.
+_MOST_PATHS = 1 << 28
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphFacts:
+    """What is known of a graph's vertices.
+
+    Attributes
+    ----------
+    left_degrees, right_degrees : (n,) int64, CuPy
+    left_two_hop, right_two_hop : (n,) int64, CuPy, or None
+        For each vertex, how many others of its side it shares a neighbour with; None where that takes too many steps.
+    methods : dict of str to str
+        What worked out ``degrees``, ``left_two_hop`` and ``right_two_hop``.
+    """
+
+    left_degrees: cp.ndarray
+    right_degrees: cp.ndarray
+    left_two_hop: cp.ndarray | None
+    right_two_hop: cp.ndarray | None
+    methods: dict[str, str]
+
+
+def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> GraphFacts:
+    """Degrees, and two-hop degrees where they are wanted.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        With CuPy arrays, and no vertex without an edge.
+    most_steps : int
+        As `output.two_hop_steps`: a side that takes more has no two-hop degrees; at 0 neither has.
+    memory_bytes : int
+        Device memory that may be used.
+    """
+    network = cugraph_of(graph)
+    degrees = _degrees(network, graph)
+    methods = {"degrees": "cugraph"}
+    wanted = _sides_within(graph, most_steps)
+    two_hop = {}
+    for side, first, oriented in (("left", 0, graph), ("right", graph.n_left, graph.swapped())):
+        method, counts = _two_hop(network, oriented, first, memory_bytes) if wanted[side] else ("not counted", None)
+        methods[f"{side}_two_hop"], two_hop[side] = method, counts
+        log.info("two-hop degrees of the %s side: %s", side, method)
+    return GraphFacts(*degrees, two_hop["left"], two_hop["right"], methods)
+
+
+def cugraph_of(graph: BipartiteCSR) -> cugraph.Graph:
+    """Both sides in one undirected graph: left ids as they are, right ids after them."""
+    left = cp.searchsorted(graph.left_offsets, cp.arange(graph.n_edges), side="right").astype(np.int32) - np.int32(1)
+    edges = cudf.DataFrame({"left": left, "right": graph.left_members + np.int32(graph.n_left)})
+    network = cugraph.Graph(directed=False)
+    network.from_cudf_edgelist(edges, source="left", destination="right")
+    return network
+
+
+def two_hop_by_cugraph(
+    network: cugraph.Graph, first: int, paths: cp.ndarray, paths_at_once: int
+) -> tuple[cp.ndarray, int]:
+    """For each vertex of a side, how many others of the side are two hops away.
+
+    Parameters
+    ----------
+    network : cugraph.Graph
+        From `cugraph_of`.
+    first : int
+        Id of the side's first vertex in `network`.
+    paths : (n,) int64
+        Two-step paths from each vertex of the side.
+    paths_at_once : int
+        At least ``paths.max()``.
+
+    Returns
+    -------
+    counts : (n,) int64
+    n_batches : int
+    """
+    counts = cp.zeros(paths.size, np.int64)
+    ends = cp.asnumpy(cp.cumsum(paths))
+    start = n_batches = 0
+    while start < ends.size:
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + paths_at_once, side="right")))
+        counts += _others_met(network, first, start, stop, paths.size)
+        start, n_batches = stop, n_batches + 1
+    return counts, n_batches
+
+
+def _others_met(network: cugraph.Graph, first: int, start: int, stop: int, n: int) -> cp.ndarray:
+    """Pairs from the vertices `start` to `stop` of a side, counted by their first; a table that is gone on return."""
+    # Start vertices have to be of the graph's own type: others are read as garbage.
+    vertices = cudf.Series(cp.arange(first + start, first + stop, dtype=np.int32))
+    pairs = network.get_two_hop_neighbors(start_vertices=vertices)
+    begin, end = pairs["first"].values, pairs["second"].values
+    # Every vertex is its own neighbour's neighbour.
+    met = begin[begin != end] - np.int32(first)
+    return cp.bincount(met, minlength=n) if met.size else cp.zeros(n, np.int64)
+
+
+def _degrees(network: cugraph.Graph, graph: BipartiteCSR) -> tuple[cp.ndarray, cp.ndarray]:
+    # degree() adds both directions of every undirected edge: twice the degree.
+    found = network.out_degree()
+    degrees = cp.zeros(graph.n_left + graph.n_right, np.int64)
+    degrees[found["vertex"].values] = found["degree"].values
+    return degrees[: graph.n_left], degrees[graph.n_left :]
+
+
+def _sides_within(graph: BipartiteCSR, most_steps: int) -> dict[str, bool]:
+    # At 0 nothing is counted, however few steps it takes.
+    return {
+        side: n_steps <= most_steps > 0 for side, n_steps in zip(("left", "right"), two_hop_steps(graph), strict=True)
+    }
+
+
+def _two_hop(network: cugraph.Graph, graph: BipartiteCSR, first: int, memory_bytes: int) -> tuple[str, cp.ndarray]:
+    paths = _paths(graph)
+    total, most, at_once = int(paths.sum()), int(paths.max()), memory_bytes // _BYTES_PER_PATH
+    if total > _MOST_PATHS or most > at_once:
+        return f"device code ({total} two-step paths)", two_hop_degrees(graph, memory_bytes)
+    counts, n_batches = two_hop_by_cugraph(network, first, paths, at_once)
+    return f"cugraph ({total} two-step paths, {n_batches} batches)", counts
+
+
+def _paths(graph: BipartiteCSR) -> cp.ndarray:
+    """Two-step paths from each left vertex, those back to itself included."""
+    sums = cp.zeros(graph.n_edges + 1, np.int64)
+    cp.cumsum(cp.diff(graph.right_offsets)[graph.left_members], out=sums[1:])
+    return sums[graph.left_offsets[1:]] - sums[graph.left_offsets[:-1]]

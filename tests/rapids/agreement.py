@@ -1,0 +1,41 @@
+"""What an ingest made of an input, as plain values: the two tiers are compared by them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+
+from pipeline.config import InputConfig
+from pipeline.edges import EdgeData
+from pipeline.errors import InputError
+from pipeline.ingest import ingest as host_ingest
+
+
+def described(edges: EdgeData) -> dict[str, object]:
+    """Everything that an ingest gives."""
+    assert edges.left_ids.dtype == edges.right_ids.dtype == np.int32
+    return {
+        **asdict(edges.facts),
+        "left_ids": edges.left_ids.tolist(),
+        "right_ids": edges.right_ids.tolist(),
+        "left_keys": edges.left_keys.to_pylist(),
+        "right_keys": edges.right_keys.to_pylist(),
+        "types": (str(edges.left_keys.type), str(edges.right_keys.type)),
+    }
+
+
+def outcome(ingest, config: InputConfig, source: object = None) -> dict[str, object] | str:
+    """The edges, or the refusal's message."""
+    try:
+        edges = ingest(config, source)
+    except InputError as error:
+        return str(error)
+    return described(edges if isinstance(edges, EdgeData) else edges.to_host())
+
+
+def assert_agree(device_ingest, config: InputConfig, source: object = None, host_source: object = None) -> object:
+    """Both tiers make the same of it; returns what."""
+    expected = outcome(host_ingest, config, source if host_source is None else host_source)
+    assert outcome(device_ingest, config, source) == expected
+    return expected
