@@ -8,6 +8,7 @@ module needs neither numba-cuda nor a GPU.
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.session import Session
     from mbe_stage.device.blocks import DeviceBlock
 
-__all__ = ["device", "device_blocks", "run", "unavailable_reason"]
+__all__ = ["device", "device_blocks", "memory_plan", "run", "unavailable_reason"]
+
+log = logging.getLogger(__name__)
 
 _OLDEST_CAPABILITY = (7, 0)
 _INSTALL = "pip install 'mbe-stage[cuda]'"
@@ -140,6 +143,21 @@ class _Slice:
             yield DeviceBlock.empty(self.share)
 
 
+def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
+    """What a run would allocate on this device; None where nothing is left of the graph. `print(plan.describe())`.
+
+    Parameters and errors are those of `run`; the graph is prepared for it.
+    """
+    from mbe_stage.bicliques.cuda.device import device_budget, resident_blocks
+    from mbe_stage.bicliques.cuda.prepare import prepare
+
+    n_blocks, budget = resident_blocks(), device_budget(execution)
+    prepared = prepare(graph, query, n_blocks, budget)
+    if prepared is None:
+        return None
+    return plan_memory(prepared.facts, n_blocks, _mode(detail, _limits(query)), budget)
+
+
 def _slices(
     graph: BipartiteCSR,
     query: BicliqueQuery,
@@ -148,28 +166,36 @@ def _slices(
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
 ) -> Iterator[_Slice]:
-    from mbe_stage.bicliques.cuda.device import device_budget, resident_blocks
+    from mbe_stage.bicliques.cuda.device import device_budget, out_of_memory_explained, resident_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
     from mbe_stage.bicliques.cuda.session import Session
 
-    prepared = prepare(graph, query)
-    if prepared is None:
-        return
-    limits = _limits(query.swapped() if prepared.rows_are_left else query)
-    mode = at.SIZES if detail == Detail.COUNT and limits[at.ACTIVE] else int(detail)
-    budget = device_budget(execution)
-    plan = _overridden(plan_memory(prepared.facts, resident_blocks(), mode, budget), prepared.facts, sizes)
-    session = Session(prepared, limits, mode, plan, budget)
-    groups = prepared.groups() if detail == Detail.MEMBERS else None
+    n_blocks, budget = resident_blocks(), device_budget(execution)
+    with out_of_memory_explained(budget):
+        prepared = prepare(graph, query, n_blocks, budget)
+        if prepared is None:
+            return
+        limits = _limits(query.swapped() if prepared.rows_are_left else query)
+        mode = _mode(detail, limits)
+        plan = _overridden(plan_memory(prepared.facts, n_blocks, mode, budget), prepared.facts, sizes)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("memory on the device:\n%s", plan.describe())
+        session = Session(prepared, limits, mode, plan, budget)
+        groups = prepared.groups() if detail == Detail.MEMBERS else None
     is_done = False
     while not is_done:
-        is_done = session.run_slice()
-        share = min(0.999, float(prepared.work_before[session.roots_taken()]))
+        with out_of_memory_explained(budget):
+            is_done = session.run_slice()
+        share = 0.999 if is_done else min(0.999, session.work_done())
         yield _Slice(session, groups, prepared.rows_are_left, share, max(1, budget // EXPANSION_SHARE // 8))
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()
     if statistics is not None:
         statistics.update(session.statistics())
+
+
+def _mode(detail: Detail, limits: np.ndarray) -> int:
+    return at.SIZES if detail == Detail.COUNT and limits[at.ACTIVE] else int(detail)
 
 
 def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> MemoryPlan:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import types as python_types
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import kernels
 from mbe_stage.bicliques.cuda import layout as at
+from tests.mbe_stage import cupy_stand_in
 
 CAPABILITIES = ((8, 0), (9, 0))
 _THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
@@ -60,11 +60,28 @@ Call = tuple[tuple[Any, ...], Any]
 
 def calls() -> dict[Any, Call]:
     """Every kernel, and what it is called with."""
-    sys.modules.setdefault("cupy", python_types.ModuleType("cupy"))
+    cupy_stand_in.install()
+    from mbe_stage.bicliques.cuda import collapse, core, expand, growth, whole_graph
     from mbe_stage.device import keys, participation, two_hop
 
     bounds = (_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
+    lists = (_I64, _I32)
+    wide, words, ints = _array(types.int64, 2), _array(types.uint64, 2), _array(types.int32, 2)
+    resident = {
+        **dict.fromkeys(kernels.KERNELS, SIGNATURE),
+        collapse.collapse_twins_warp_per_tile: (*lists, *lists, _U64, _I32, _I32, _I32, _I32, _U32, _I64, _I32),
+        whole_graph.write_whole_graph_warp_per_tile: (
+            *(*lists, *lists, _I64, _U32, _I32, _I32, _I32, _I32, wide, _I32, _I64, _I32),
+            *(types.int64,) * 6,
+        ),
+        core.peel_warp_per_vertex: (*lists, *lists, _I32, _I32, _I32, _I32, _I32, types.int64, types.int64),
+    }
     beside_their_callers = {
+        core.keep_alive_warp_per_tile: (*lists, _I32, _I32, *lists),
+        growth.copy_stacks_block_per_warp: (wide, _array(types.int64, 3), words, ints, words, ints, types.boolean),
+        growth.copy_nodes_block_per_node: (_I32, _I64, _I64, _I32, _I64),
+        expand.expanded_size_warp_per_list: (_I32, _I64, _I32, _I64, _I64),
+        expand.expanded_members_warp_per_list: (_I32, _I64, _I32, _I64, _I32, _I64, _I32, _I32),
         keys.text_hash_thread_per_string: (_I64, _U8, _U64),
         keys.integer_hash_thread_per_value: (_I64, _U64),
         keys.hash_sum_warp_per_list: (_I64, _I32, _I64, _I64),
@@ -80,7 +97,7 @@ def calls() -> dict[Any, Call]:
         two_hop.ask_warp_per_pair: (_I64, _I64, _I32, types.int64, _U32, _I64),
     }
     return {
-        **dict.fromkeys(kernels.KERNELS, (SIGNATURE, bounds)),
+        **{kernel: (arguments, bounds) for kernel, arguments in resident.items()},
         **{kernel: (arguments, None) for kernel, arguments in beside_their_callers.items()},
     }
 

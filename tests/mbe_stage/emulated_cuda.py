@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.machinery
+import contextlib
 import json
 import sys
 import types as python_types
@@ -14,7 +14,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.results import Detail
-from tests.mbe_stage import graphs, warp_emulator
+from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
 
 TINY: list[dict[str, Any]] = [
     {},
@@ -30,19 +30,15 @@ def put_in_place() -> Any:
     """Let the engine's modules import the emulator and NumPy; returns the launcher, whose `seed` may be changed."""
     fake = warp_emulator.install()
     fake.as_cuda_array = lambda array: array
-    fake.synchronize = lambda: None
-    cupy = python_types.ModuleType("cupy")
-    for name in dir(np):
-        if not name.startswith("__"):
-            setattr(cupy, name, getattr(np, name))
-    cupy.asnumpy = np.asarray
-    cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
-    sys.modules["cupy"] = cupy
+    cupy_stand_in.install()
     device = python_types.ModuleType("mbe_stage.bicliques.cuda.device")
-    device.resident_blocks = lambda: 1
+    device.resident_blocks = lambda: 2
     device.device_budget = lambda _execution: 1 << 30
+    device.kernel_views = lambda *arrays: arrays
+    device.upload = lambda host, array: np.copyto(array, host)
+    device.out_of_memory_explained = lambda _budget: contextlib.nullcontext()
     sys.modules["mbe_stage.bicliques.cuda.device"] = device
-    from mbe_stage.bicliques.cuda import expand, kernels, prepare, session
+    from mbe_stage.bicliques.cuda import core, expand, kernels, prepare, session
 
     class Launcher:
         seed = 0
@@ -57,15 +53,20 @@ def put_in_place() -> Any:
             )
 
     session.KERNELS = tuple(map(Launcher, kernels.KERNELS))
-    prepare.lists_differ_warp_per_pair = Launcher(prepare.lists_differ_warp_per_pair)
-    expand.expanded_size_warp_per_list = Launcher(expand.expanded_size_warp_per_list)
-    expand.expanded_members_warp_per_list = Launcher(expand.expanded_members_warp_per_list)
+    for module, names in (
+        (core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
+        (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),
+        (expand, ("expanded_size_warp_per_list", "expanded_members_warp_per_list")),
+        (session, ("copy_nodes_block_per_node", "copy_stacks_block_per_warp")),
+    ):
+        for name in names:
+            setattr(module, name, Launcher(getattr(module, name)))
     return Launcher
 
 
 def found(graph: BipartiteCSR, query: BicliqueQuery, detail: Detail, sizes: dict[str, Any]) -> Any:
     """The set of bicliques, or their number."""
-    sizes = {"slice_seconds": 1000.0} | sizes
+    sizes = {"n_blocks": 1, "slice_seconds": 1000.0} | sizes
     blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes)
     if detail == Detail.COUNT:
         return sum(block.n_bicliques for block in blocks)

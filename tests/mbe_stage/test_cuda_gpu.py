@@ -9,9 +9,11 @@ import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.keys import Fingerprint, biclique_keys, hash_integers, vertex_hashes
 from mbe_stage.results import Detail
 from tests.mbe_stage import graphs
+from tests.mbe_stage.preparation import expected, prepared
 
 pytestmark = pytest.mark.gpu
 
@@ -55,6 +57,18 @@ def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, sizes: dict |
 def counted(graph: BipartiteCSR, query: BicliqueQuery | None = None, sizes: dict | None = None) -> int:
     blocks = engine_cuda.run(graph, query or BicliqueQuery(), PLENTY, Detail.COUNT, sizes=sizes or FEW)
     return sum(block.n_bicliques for block in blocks)
+
+
+def read(data_dir: Path, name: str) -> BipartiteCSR:
+    with np.load(data_dir / f"{name}.npz") as arrays:
+        return BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+
+
+def on_device(graph: BipartiteCSR) -> BipartiteCSR:
+    import cupy as cp
+
+    parts = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+    return BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asarray, parts))
 
 
 def wanted(graph: BipartiteCSR, query: BicliqueQuery | None = None) -> set:
@@ -125,12 +139,57 @@ def test_short_of_everything(sizes: dict, seed: int) -> None:
         BicliqueQuery(min_edges=12),
         BicliqueQuery(min_left=2, max_right=3, min_edges=6),
         BicliqueQuery(containing_left=(3,), min_right=2),
+        BicliqueQuery(containing_right=(2, 5)),
+        BicliqueQuery(containing_left=(1,), containing_right=(4,), min_left=3),
     ],
 )
 def test_sizes(query: BicliqueQuery) -> None:
     for seed in range(40):
         graph = random_graph(seed)
         assert found(graph, query) == wanted(graph, query), seed
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        BicliqueQuery(),
+        BicliqueQuery(min_left=4, min_right=5),
+        BicliqueQuery(containing_left=(3,), min_right=2),
+        BicliqueQuery(containing_right=(1, 2)),
+    ],
+)
+@pytest.mark.parametrize("name", ["unicodelang", "marvel", "mushroom", "youtube", "EuAll", "gowalla"])
+def test_preparation_is_the_hosts(data_dir: Path, name: str, query: BicliqueQuery) -> None:
+    from mbe_stage.bicliques.cuda.device import resident_blocks
+
+    graph = read(data_dir, name)
+    assert prepared(on_device(graph), query, resident_blocks()) == expected(graph, query)
+
+
+def test_a_graph_on_the_device_is_taken_as_it_is() -> None:
+    for query in (BicliqueQuery(), BicliqueQuery(containing_left=(3,), min_right=2)):
+        for seed in range(10):
+            graph = random_graph(seed)
+            assert counted(on_device(graph), query) == len(wanted(graph, query))
+
+
+def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:
+    graph = random_graph(1)
+    plan = engine_cuda.memory_plan(graph, BicliqueQuery(), PLENTY, Detail.MEMBERS)
+    assert plan is not None
+    assert "total" in plan.describe()
+    with pytest.raises(MemoryBudgetExceeded) as refusal:
+        list(engine_cuda.run(graph, BicliqueQuery(), Execution(device_memory_bytes=300_000), Detail.MEMBERS))
+    named = int(str(refusal.value).split("needs ")[1].split(" bytes")[0].replace(",", ""))
+    blocks = engine_cuda.run(graph, BicliqueQuery(), Execution(device_memory_bytes=named), Detail.MEMBERS)
+    assert sum(block.n_bicliques for block in blocks) == len(wanted(graph))
+
+
+def test_a_budget_beyond_the_device_is_refused_in_words() -> None:
+    with pytest.raises(MemoryBudgetExceeded, match="lower the memory budget"):
+        list(
+            engine_cuda.run(random_graph(1), BicliqueQuery(), PLENTY, Detail.COUNT, sizes=FEW | {"pool_extra": 1 << 40})
+        )
 
 
 def test_size_histogram_needs_no_members() -> None:
@@ -161,8 +220,7 @@ def test_size_histogram_needs_no_members() -> None:
     ],
 )
 def test_real_graphs(data_dir: Path, name: str, n_bicliques: int) -> None:
-    with np.load(data_dir / f"{name}.npz") as arrays:
-        graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+    graph = read(data_dir, name)
     assert counted(graph, sizes={"slice_seconds": 0.5}) == n_bicliques
     if n_bicliques < 20_000_000:
         assert fingerprint(engine_cuda, graph, BicliqueQuery(), PLENTY) == fingerprint(
@@ -171,6 +229,5 @@ def test_real_graphs(data_dir: Path, name: str, n_bicliques: int) -> None:
 
 
 def test_the_same_set_each_time(data_dir: Path) -> None:
-    with np.load(data_dir / "marvel.npz") as arrays:
-        graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+    graph = read(data_dir, "marvel")
     assert len({fingerprint(engine_cuda, graph, BicliqueQuery(), PLENTY) for _ in range(10)}) == 1

@@ -14,12 +14,25 @@ import pytest
 
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.plan import GraphFacts, plan_memory, whole_lines
+from mbe_stage.bicliques.cuda.plan import (
+    GraphFacts,
+    check_growth,
+    check_preparation,
+    plan_memory,
+    preparation_bytes,
+    whole_lines,
+)
 from mbe_stage.errors import MemoryBudgetExceeded
 
 _ROOT = Path(__file__).parents[2]
 _FACTS = GraphFacts(
-    n_rows=26_516, n_columns=50_740, n_edges=240_404, max_row_degree=2_962, wedges=6_827_312, widest_word_wedges=30_000
+    n_vertices=124_325,
+    n_rows=26_516,
+    n_columns=50_740,
+    n_edges=240_404,
+    max_row_degree=2_962,
+    max_column_degree=7_600,
+    wedges=6_827_312,
 )
 _GIB = 1 << 30
 
@@ -50,6 +63,16 @@ def test_the_kernels_in_lockstep_lanes() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
 def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
     assert len(run_module("emulated_device").splitlines()) == 10
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_the_device_prepares_the_graph_as_the_host_does() -> None:
+    cases = [json.loads(line) for line in run_module("emulated_preparation").splitlines()]
+    assert len(cases) > 20
+    assert {case["short"] for case in cases} == {0, 2, 8, 1 << 30}
+    assert sum(case["empty"] for case in cases) < 4
+    for case in cases:
+        assert case["same"], case
 
 
 @pytest.mark.skipif(
@@ -93,11 +116,40 @@ def test_the_plan_fits_its_budget_with_fewer_warps() -> None:
         assert plan.pool >= _FACTS.pool_ints
         assert 0 < plan.chunk_members <= plan.members
         assert plan.descriptors % at.CHUNK_DESCRIPTORS == 0
-        assert f"total {plan.total_bytes:,} B" in plan.describe()
+        lines = plan.describe().splitlines()
+        parts = [int(line.rsplit(maxsplit=2)[1].replace(",", "")) for line in lines]
+        assert lines[-1].startswith("total ")
+        assert sum(parts[:-1]) == parts[-1] == plan.total_bytes
 
 
 def test_counting_plans_no_output() -> None:
-    assert plan_memory(_FACTS, 264, at.COUNTS, _GIB).output_bytes == 0
+    plan = plan_memory(_FACTS, 264, at.COUNTS, _GIB)
+    assert plan.output_bytes == plan.expansion_bytes == 0
+
+
+@pytest.mark.parametrize("mode", [at.COUNTS, at.SIZES, at.MEMBERS])
+def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
+    with pytest.raises(MemoryBudgetExceeded) as refusal:
+        plan_memory(_FACTS, 264, mode, 1_000_000)
+    named = int(str(refusal.value).split("needs ")[1].split(" bytes")[0].replace(",", ""))
+    plan = plan_memory(_FACTS, 264, mode, named)
+    assert plan.n_blocks == 1
+    assert plan.total_bytes <= named
+    with pytest.raises(MemoryBudgetExceeded):
+        plan_memory(_FACTS, 264, mode, named - 1)
+
+
+def test_growing_counts_what_is_held_while_it_is_copied() -> None:
+    plan = plan_memory(_FACTS, 264, at.COUNTS, _GIB)
+    assert check_growth(plan, _GIB - plan.total_bytes, _GIB) is plan
+    with pytest.raises(MemoryBudgetExceeded, match="to go on"):
+        check_growth(plan, _GIB - plan.total_bytes + 1, _GIB)
+
+
+def test_preparing_has_to_fit_too() -> None:
+    check_preparation(1000, preparation_bytes(1000))
+    with pytest.raises(MemoryBudgetExceeded, match="to prepare a graph of 1,000 vertices"):
+        check_preparation(1000, preparation_bytes(1000) - 1)
 
 
 def test_a_budget_too_small_says_what_would_do() -> None:

@@ -30,6 +30,8 @@ class _Lane(greenlet):
     lane: int
     warp: int
     block: int
+    n_warps: int
+    n_blocks: int
     shared: list
     n_shared: int
 
@@ -109,9 +111,20 @@ class FakeCuda(python_types.ModuleType):
     def blockIdx(self) -> Any:
         return python_types.SimpleNamespace(x=getcurrent().block)
 
+    @property
+    def gridDim(self) -> Any:
+        return python_types.SimpleNamespace(x=getcurrent().n_blocks)
+
+    @property
+    def blockDim(self) -> Any:
+        return python_types.SimpleNamespace(x=getcurrent().n_warps * 32)
+
     @staticmethod
     def _meet(name: str, value: Any) -> list:
         return getcurrent().parent.switch((name, value))
+
+    def syncthreads(self) -> None:
+        self._meet("syncthreads", None)
 
     def syncwarp(self) -> None:
         self._meet("syncwarp", None)
@@ -171,50 +184,86 @@ def install() -> FakeCuda:
 def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, seed: int = 0) -> None:
     """Run a kernel; `seed` decides which warp goes on when."""
     chance = random.Random(seed)
-    warps = []
-    for block in range(n_blocks):
+    blocks = [_Block(kernel, block, n_blocks, warps_per_block, arguments) for block in range(n_blocks)]
+    while running := [block for block in blocks if block.warps]:
+        block = chance.choice(running)
+        ready = [warp for warp in block.warps if warp not in block.waiting]
+        chosen = chance.choice(ready)
+        for _ in range(chance.randrange(1, 200)):
+            outcome = chosen.step()
+            if outcome == _DONE:
+                block.warps.remove(chosen)
+            elif outcome == _AT_BARRIER:
+                block.waiting.append(chosen)
+            if outcome != _RUNNING:
+                block.release_if_all_wait()
+                break
+
+
+_RUNNING, _DONE, _AT_BARRIER = range(3)
+
+
+class _Block:
+    """The warps of a block that have not ended, and those of them that wait at `syncthreads`."""
+
+    def __init__(self, kernel: Any, block: int, n_blocks: int, n_warps: int, arguments: tuple) -> None:
         shared: list = []
-        for warp in range(warps_per_block):
+        self.warps: list[_Warp] = []
+        self.waiting: list[_Warp] = []
+        for warp in range(n_warps):
             lanes = []
             for lane in _LANES:
                 one = _Lane(lambda: kernel(*arguments))
                 one.lane, one.warp, one.block, one.shared, one.n_shared = lane, warp, block, shared, 0
+                one.n_warps, one.n_blocks = n_warps, n_blocks
                 lanes.append(one)
-            warps.append(([None] * 32, lanes, {}))
-    while warps:
-        chosen = chance.randrange(len(warps))
-        for _ in range(chance.randrange(1, 200)):
-            if _step(*warps[chosen]):
-                del warps[chosen]
-                break
+            self.warps.append(_Warp(lanes))
+
+    def release_if_all_wait(self) -> None:
+        if len(self.waiting) == len(self.warps):
+            self.waiting.clear()
 
 
-def _step(answers: list, lanes: list, waiting: dict) -> bool:
-    """Let the lanes of a warp run to where they meet; True when all of them are done."""
-    for lane in _LANES:
-        if lane not in waiting and not lanes[lane].dead:
-            request = lanes[lane].switch() if answers[lane] is None else lanes[lane].switch(answers[lane][0])
-            if lanes[lane].dead:
-                continue
-            waiting[lane] = request
-    if not waiting:
-        return True
-    sleeping = [lane for lane, (name, _) in waiting.items() if name == "sleep"]
-    if sleeping:
-        for lane in sleeping:
-            del waiting[lane]
-            answers[lane] = (None,)
-        return False
-    if len(waiting) != 32 or len({name for name, _ in waiting.values()}) != 1:
-        where = {}
-        for lane, (name, _) in waiting.items():
-            frame = lanes[lane].gr_frame.f_back
+class _Warp:
+    """32 lanes: what each is answered when it goes on, and what it waits for."""
+
+    def __init__(self, lanes: list[_Lane]) -> None:
+        self.lanes = lanes
+        self.answers: list[tuple | None] = [None] * 32
+        self.waiting: dict[int, tuple] = {}
+
+    def step(self) -> int:
+        """Let the lanes run to where they meet."""
+        lanes, answers, waiting = self.lanes, self.answers, self.waiting
+        for lane in _LANES:
+            if lane not in waiting and not lanes[lane].dead:
+                answer = answers[lane]
+                request = lanes[lane].switch() if answer is None else lanes[lane].switch(answer[0])
+                if lanes[lane].dead:
+                    continue
+                waiting[lane] = request
+        if not waiting:
+            return _DONE
+        sleeping = [lane for lane, (name, _) in waiting.items() if name == "sleep"]
+        if sleeping:
+            for lane in sleeping:
+                del waiting[lane]
+                answers[lane] = (None,)
+            return _RUNNING
+        names = {name for name, _ in waiting.values()}
+        if len(waiting) != 32 or len(names) != 1:
+            raise Diverged(f"lanes wait at different places: {self._places()}")
+        values = [waiting[lane][1] for lane in _LANES]
+        for lane in _LANES:
+            answers[lane] = (values,)
+        waiting.clear()
+        return _AT_BARRIER if names == {"syncthreads"} else _RUNNING
+
+    def _places(self) -> dict:
+        where: dict = {}
+        for lane, (name, _) in self.waiting.items():
+            frame = self.lanes[lane].gr_frame.f_back
             while "warp.py" in frame.f_code.co_filename:
                 frame = frame.f_back
             where.setdefault((name, f"{frame.f_code.co_filename}:{frame.f_lineno}"), []).append(lane)
-        raise Diverged(f"lanes wait at different places: {where}")
-    values = [waiting[lane][1] for lane in _LANES]
-    for lane in _LANES:
-        answers[lane] = (values,)
-    waiting.clear()
-    return False
+        return where

@@ -7,13 +7,28 @@ from dataclasses import dataclass, replace
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.errors import MemoryBudgetExceeded
 
-__all__ = ["GraphFacts", "MemoryPlan", "plan_memory", "whole_lines"]
+__all__ = [
+    "EXPANSION_SHARE",
+    "GraphFacts",
+    "MemoryPlan",
+    "check_growth",
+    "check_preparation",
+    "plan_memory",
+    "preparation_bytes",
+    "slots_for",
+    "whole_lines",
+]
 
 _FIRST_WORDS = 1 << 14
 _MIN_CHUNK = 256
 _MAX_CHUNK = 1 << 13
+_MIN_NODES = 1 << 10
+_MAX_NODES = 1 << 18
 EXPANSION_SHARE = 8
 """Of the budget, what a block of expanded bicliques and its unsorted copy take."""
+_GROWTH_SHARE = 8
+"""Of the budget, what is not given to warps, so that arenas can grow."""
+_REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,24 +37,30 @@ class GraphFacts:
 
     Attributes
     ----------
-    n_rows, n_columns, n_edges, max_row_degree : int
+    n_vertices : int
+        Of the user's graph, both sides.
+    n_rows, n_columns, n_edges, max_row_degree, max_column_degree : int
     wedges : int
         Two-step paths from row to row.
-    widest_word_wedges : int
-        Sum of the 64 largest column degrees: no word frame sees more rows.
     """
 
+    n_vertices: int
     n_rows: int
     n_columns: int
     n_edges: int
     max_row_degree: int
+    max_column_degree: int
     wedges: int
-    widest_word_wedges: int
 
     @property
     def pool_ints(self) -> int:
         """Entries of the pool that the whole graph takes as node 0."""
         return whole_lines(2 * self.n_rows + 2 * self.n_columns + 2 + 2 * self.n_edges)
+
+    @property
+    def most_word_rows(self) -> int:
+        """Rows that a node with 64 columns can see."""
+        return min(self.n_rows, at.WORD_BITS * self.max_column_degree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +79,10 @@ class MemoryPlan:
         Room for sparse nodes; grows likewise.
     members, descriptors, chunk_members : int
         Output buffer, and what a warp takes of it at a time. 0 where nothing is written.
+    preparation_bytes : int
+        What preparing the graph takes beside the graph itself.
+    expansion_bytes : int
+        What putting twins back into a block takes. 0 where no members are written.
     slice_seconds : float
         How long a launch works before the host looks in.
     """
@@ -71,6 +96,8 @@ class MemoryPlan:
     members: int
     descriptors: int
     chunk_members: int
+    preparation_bytes: int = 0
+    expansion_bytes: int = 0
     slice_seconds: float = 0.5
 
     @property
@@ -98,14 +125,25 @@ class MemoryPlan:
     @property
     def total_bytes(self) -> int:
         """Bytes of everything."""
-        return self.n_warps * self.warp_bytes + self.pool_bytes + self.output_bytes
+        return (
+            self.n_warps * self.warp_bytes
+            + self.pool_bytes
+            + self.output_bytes
+            + self.preparation_bytes
+            + self.expansion_bytes
+        )
 
     def describe(self) -> str:
         """One line per part, for people."""
-        return (
-            f"{self.n_warps} warps x {self.warp_bytes:,} B\nsparse nodes {self.pool_bytes:,} B\n"
-            f"output {self.output_bytes:,} B\ntotal {self.total_bytes:,} B"
-        )
+        parts = {
+            "preparation": self.preparation_bytes,
+            f"sparse nodes ({self.nodes:,} of {self.pool:,} entries)": self.pool_bytes,
+            f"{self.n_warps:,} warps of {self.warp_bytes:,} bytes": self.n_warps * self.warp_bytes,
+            f"output ({self.descriptors:,} bicliques, {self.members:,} members)": self.output_bytes,
+            "twins put back": self.expansion_bytes,
+            "total": self.total_bytes,
+        }
+        return "\n".join(f"{name:<64}{n_bytes:>18,} bytes" for name, n_bytes in parts.items())
 
 
 def whole_lines(n: int) -> int:
@@ -115,6 +153,32 @@ def whole_lines(n: int) -> int:
     multiprocessor's cache while an atomic is on its way, and the first would read what was before.
     """
     return -(-n // at.ALIGNMENT) * at.ALIGNMENT
+
+
+def slots_for(n_vertices: int) -> int:
+    """Slots of the hash table that twins meet in: a power of two, at most half of them taken."""
+    return 1 << (2 * n_vertices - 1).bit_length()
+
+
+def preparation_bytes(n_vertices: int) -> int:
+    """What preparing a graph takes: the table of twins, a few numbers for each vertex, a sort of all of them."""
+    return 12 * slots_for(n_vertices) + 64 * n_vertices
+
+
+def check_preparation(n_vertices: int, budget_bytes: int) -> None:
+    """Refuse a graph whose preparation alone is too much.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        Says how much preparing takes.
+    """
+    needed = preparation_bytes(n_vertices)
+    if needed > budget_bytes:
+        raise MemoryBudgetExceeded(
+            f"the CUDA engine needs {needed:,} bytes of device memory to prepare a graph of {n_vertices:,} vertices, "
+            f"its budget is {budget_bytes:,}: raise the memory budget"
+        )
 
 
 def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
@@ -132,38 +196,72 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; says how much it takes.
+        Not even one block fits; says the smallest budget that would do.
     """
-    words = min(4 * (min(graph.n_rows, graph.widest_word_wedges) + at.WORD_BITS), _FIRST_WORDS)
+    smallest = _plan_for_one_block(graph, mode, budget_bytes)
+    if smallest.total_bytes > budget_bytes:
+        raise MemoryBudgetExceeded(
+            f"the CUDA engine needs {_smallest_budget(graph, mode, budget_bytes):,} bytes of device memory for this "
+            f"graph, its budget is {budget_bytes:,}: {_REMEDY}"
+        )
+    block_bytes = smallest.warp_bytes * at.WARPS_PER_BLOCK
+    spare = max(0, budget_bytes - smallest.total_bytes - budget_bytes // _GROWTH_SHARE)
+    plan = replace(smallest, n_blocks=min(n_blocks, 1 + spare // block_bytes))
+    if plan.members:
+        chunk = max(_MIN_CHUNK, min(_MAX_CHUNK, plan.members // (4 * plan.n_warps)))
+        plan = replace(plan, chunk_members=min(plan.members, chunk))
+    return plan
+
+
+def check_growth(plan: MemoryPlan, replaced_bytes: int, budget_bytes: int) -> MemoryPlan:
+    """The plan, or a refusal where a run would have to grow past its budget.
+
+    Parameters
+    ----------
+    plan : MemoryPlan
+        After growing.
+    replaced_bytes : int
+        What is kept until its contents are copied.
+    budget_bytes : int
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        Says what was asked for.
+    """
+    needed = plan.total_bytes + replaced_bytes
+    if needed > budget_bytes:
+        raise MemoryBudgetExceeded(
+            f"the CUDA engine needs {needed:,} bytes of device memory to go on, its budget is {budget_bytes:,}: "
+            f"{_REMEDY}"
+        )
+    return plan
+
+
+def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> MemoryPlan:
+    """Everything but warps takes its share of the budget."""
     members = descriptors = 0
     if mode > at.COUNTS:
         descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 64, 1 << 25) // 64 * 64)
     if mode == at.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 16, 1 << 28))
-    plan = MemoryPlan(
-        n_blocks=n_blocks,
+    return MemoryPlan(
+        n_blocks=1,
         n_rows=graph.n_rows,
         max_row_degree=graph.max_row_degree,
-        words=whole_lines(words),
+        words=whole_lines(min(4 * (graph.most_word_rows + at.WORD_BITS), _FIRST_WORDS)),
         pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), budget_bytes // 64)),
-        nodes=1 << 16,
+        nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * at.NODE_FIELDS + 4))),
         members=members,
         descriptors=descriptors,
-        chunk_members=_MIN_CHUNK,
+        chunk_members=min(_MIN_CHUNK, members) if members else _MIN_CHUNK,
+        preparation_bytes=preparation_bytes(graph.n_vertices),
+        expansion_bytes=budget_bytes // EXPANSION_SHARE if members else 0,
     )
-    # Expanding what a slice wrote takes a share of its own.
-    expansion = budget_bytes // EXPANSION_SHARE if members else 0
-    left = budget_bytes - plan.pool_bytes - plan.output_bytes - expansion
-    fitting = left // (plan.warp_bytes * at.WARPS_PER_BLOCK)
-    if fitting < 1:
-        smallest = replace(plan, n_blocks=1).total_bytes
-        raise MemoryBudgetExceeded(
-            f"the CUDA engine needs {smallest:,} bytes of device memory for this graph, its budget is "
-            f"{budget_bytes:,}: raise the memory budget, or use minimum sizes, which shrink the graph"
-        )
-    plan = replace(plan, n_blocks=min(n_blocks, fitting))
-    if members:
-        plan = replace(
-            plan, chunk_members=min(members, max(_MIN_CHUNK, min(_MAX_CHUNK, members // (4 * plan.n_warps))))
-        )
-    return plan
+
+
+def _smallest_budget(graph: GraphFacts, mode: int, budget_bytes: int) -> int:
+    """The first budget whose own plan for one block fits it: shares grow with it, and add up to less than it."""
+    while (needed := _plan_for_one_block(graph, mode, budget_bytes).total_bytes) > budget_bytes:
+        budget_bytes = needed
+    return budget_bytes

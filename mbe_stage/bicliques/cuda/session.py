@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 
 import cupy as cp
 import numpy as np
-from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.control import Control
+from mbe_stage.bicliques.cuda.device import kernel_views
+from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.bicliques.cuda.growth import copy_nodes_block_per_node, copy_stacks_block_per_warp
 from mbe_stage.bicliques.cuda.kernels import KERNELS
-from mbe_stage.bicliques.cuda.plan import MemoryPlan, whole_lines
+from mbe_stage.bicliques.cuda.plan import MemoryPlan, check_growth, whole_lines
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
-from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = ["Found", "Session"]
-
-_THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,59 +55,41 @@ class Session:
     def __init__(self, graph: DeviceGraph, limits: np.ndarray, mode: int, plan: MemoryPlan, budget_bytes: int) -> None:
         self.plan = plan
         self.mode = mode
+        self.status = 0
+        self.n_slices = 0
         self._budget_bytes = budget_bytes
         self._n_roots = graph.facts.n_rows
-        self._control = cp.zeros(at.CONTROL_FIELDS, cp.int32)
-        self._wide_control = cp.zeros(at.WIDE_CONTROL_FIELDS, cp.int64)
         self._pool = self._new_pool(graph, limits)
-        self._warps = self._new_warps()
+        self._warps, self._control = self._new_warps(graph.facts.pool_ints)
         self._output = self._new_output()
         self._arguments: tuple | None = None
-        self.status = 0
+        self._n_taken = 0
 
     def _new_pool(self, graph: DeviceGraph, limits: np.ndarray) -> at.Pool:
-        facts = graph.facts
-        ints = cp.empty(self.plan.pool, cp.int32)
-        parts = (
-            cp.arange(facts.n_columns, dtype=cp.int32),
-            cp.arange(facts.n_rows, dtype=cp.int32),
-            graph.row_offsets,
-            graph.column_offsets,
-            graph.row_members,
-            graph.column_members,
-        )
-        cp.concatenate(parts, out=ints[: sum(part.size for part in parts)])
-        nodes = cp.zeros((self.plan.nodes, at.NODE_FIELDS), cp.int64)
-        fields = np.zeros(at.NODE_FIELDS, np.int64)
-        fields[[at.NODE_COLUMNS, at.NODE_ROWS, at.NODE_EDGES, at.NODE_END]] = (
-            facts.n_columns,
-            facts.n_rows,
-            facts.n_edges,
-            facts.n_rows,
-        )
-        nodes[0] = cp.asarray(fields)
-        self._control[at.N_NODES] = 1
-        self._control[at.N_OPEN] = 1
-        self._wide_control[at.POOL_TOP] = facts.pool_ints
-        weights = graph.weights() if self.mode > at.COUNTS else (cp.zeros(1, cp.int32),) * 2
+        plan = self.plan
+        ints = cp.empty(plan.pool, cp.int32)
+        nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
+        self._roots = graph.write(ints, nodes, plan.n_blocks)
+        no_weights = cp.empty(1, cp.int32)
+        row_weights, column_weights = graph.weights() if self.mode > at.COUNTS else (no_weights, no_weights)
         return at.Pool(
             ints=ints,
             nodes=nodes,
-            cursors=cp.zeros(self.plan.nodes, cp.int32),
-            order=graph.order,
-            row_weights=weights[0],
-            column_weights=weights[1],
+            cursors=cp.zeros(plan.nodes, cp.int32),
+            order=self._roots.order,
+            row_weights=row_weights,
+            column_weights=column_weights,
             limits=cp.asarray(limits),
         )
 
-    def _new_warps(self) -> at.Warps:
+    def _new_warps(self, pool_top: int) -> tuple[at.Warps, Control]:
         plan = self.plan
         n = plan.n_warps
         n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
+        control = Control(n, pool_top)
         state = cp.zeros((n, at.STATE_FIELDS), cp.int64)
-        state[:, at.DEPTH] = -1
-        state[:, at.PENDING_NODE] = -1
-        return at.Warps(
+        state[:, [at.DEPTH, at.PENDING_NODE]] = -1
+        warps = at.Warps(
             words=cp.empty((n, plan.words), cp.uint64),
             ints=cp.empty((n, plan.words + at.WORD_BITS), cp.int32),
             frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int64),
@@ -117,9 +99,10 @@ class Session:
             counts=cp.zeros((n, n_rows), cp.int32),
             touched=cp.empty((n, n_rows), cp.int32),
             columns=cp.empty((n, n_columns), cp.int32),
-            idle_mask=cp.zeros((n + 31) // 32, cp.uint32),
-            mailbox=cp.zeros(n, cp.int32),
+            idle_mask=control.idle_mask,
+            mailbox=control.mailbox,
         )
+        return warps, control
 
     def _new_output(self) -> at.Output:
         plan = self.plan
@@ -132,65 +115,51 @@ class Session:
 
     def run_slice(self) -> bool:
         """Work for a slice's time; True when the tree is done. What was written before must have been taken."""
-        self._control[at.SIGNAL] = 0
-        self._control[at.STATUS] = 0
-        self._control[at.N_BUSY] = self.plan.n_warps
-        self._wide_control[at.MEMBERS_TOP : at.NEEDED_MEMBERS + 1] = 0
-        self._wide_control[at.SLICE_NS] = int(self.plan.slice_seconds * 1e9)
-        self._wide_control[at.CHUNK_MEMBERS] = self.plan.chunk_members
-        self._warps.idle_mask[:] = 0
-        self._warps.mailbox[:] = 0
-        self._output.left_sizes[:] = 0
+        if self.mode > at.COUNTS:
+            self._output.left_sizes.fill(0)
+        self._control.begin(self.plan)
         if self._arguments is None:
             bundles = (self._pool, self._warps, self._output)
             self._arguments = (
-                *(type(bundle)(*map(cuda.as_cuda_array, bundle)) for bundle in bundles),
-                cuda.as_cuda_array(self._control),
-                cuda.as_cuda_array(self._wide_control),
+                *(type(bundle)(*kernel_views(*bundle)) for bundle in bundles),
+                *kernel_views(self._control.fields, self._control.wide_fields),
             )
-        KERNELS[self.mode][self.plan.n_blocks, _THREADS](*self._arguments)
-        cuda.synchronize()
-        self.status = int(self._control[at.STATUS])
-        if self.status:
-            self._make_room()
-        return self.status == 0
-
-    def _make_room(self) -> None:
-        needs = cp.asnumpy(self._wide_control)
+        KERNELS[self.mode][self.plan.n_blocks, THREADS](*self._arguments)
+        self._control.finish(self._warps.state[:, at.FOUND])
+        self.n_slices += 1
+        self.status = int(self._control.host[at.STATUS])
         if self.status & at.WORDS_SHORT:
-            self._grow_words(int(needs[at.NEEDED_WORDS]))
+            self._grow_words(int(self._control.wide_host[at.NEEDED_WORDS]))
         if self.status & (at.POOL_FULL | at.NODES_FULL):
-            self._compact_pool(int(needs[at.NEEDED_POOL]))
+            self._compact_pool(int(self._control.wide_host[at.NEEDED_POOL]))
+        return self.status == 0
 
     def enlarge_output(self) -> None:
         """Room for the single biclique that did not fit; what was written must have been taken."""
-        needed = int(self._wide_control[at.NEEDED_MEMBERS])
+        needed = int(self._control.wide_host[at.NEEDED_MEMBERS])
         if needed > self.plan.members:
-            self.plan = self._afford(replace(self.plan, members=needed))
+            self.plan = self._afford(replace(self.plan, members=needed), 4 * self.plan.members)
             self._output = self._output._replace(members=cp.empty(needed, cp.int32))
             self._arguments = None
 
-    def _afford(self, plan: MemoryPlan) -> MemoryPlan:
-        if plan.total_bytes > self._budget_bytes:
-            raise MemoryBudgetExceeded(
-                f"the CUDA engine needs {plan.total_bytes:,} bytes of device memory, its budget is "
-                f"{self._budget_bytes:,}: raise the memory budget, or use minimum sizes, which shrink the graph"
-            )
-        return plan
+    def _afford(self, plan: MemoryPlan, replaced_bytes: int) -> MemoryPlan:
+        return check_growth(plan, replaced_bytes, self._budget_bytes)
 
     def _grow_words(self, needed: int) -> None:
-        old = self.plan.words
-        self.plan = self._afford(replace(self.plan, words=whole_lines(max(needed, old + old // 2))))
-        words = cp.empty((self.plan.n_warps, self.plan.words), cp.uint64)
-        words[:, :old] = self._warps.words
-        ints = cp.empty((self.plan.n_warps, self.plan.words + at.WORD_BITS), cp.int32)
-        ints[:, : old + at.WORD_BITS] = self._warps.ints
-        self._warps = self._warps._replace(words=words, ints=ints)
+        old, warps = self.plan.words, self._warps
+        grown = replace(self.plan, words=whole_lines(max(needed, old + old // 2)))
+        self.plan = self._afford(grown, warps.words.nbytes + warps.ints.nbytes)
+        words = cp.empty((grown.n_warps, grown.words), cp.uint64)
+        ints = cp.empty((grown.n_warps, grown.words + at.WORD_BITS), cp.int32)
+        copied = (warps.state, warps.frames, warps.words, warps.ints, words, ints)
+        copy_stacks_block_per_warp[grown.n_warps, THREADS](*kernel_views(*copied), self.mode > at.COUNTS)
+        self._warps = warps._replace(words=words, ints=ints)
         self._arguments = None
 
     def _compact_pool(self, needed: int) -> None:
-        """Drop the sparse nodes that are done; enlarge the pool where that does not free half of it."""
-        n_nodes = min(int(self._control[at.N_NODES]), self.plan.nodes)
+        """Keep the nodes that have children left or are being visited, in a pool that is large enough to leave half of
+        it free."""
+        n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
         nodes = cp.asnumpy(self._pool.nodes[:n_nodes])
         cursors = cp.asnumpy(self._pool.cursors[:n_nodes])
         state = cp.asnumpy(self._warps.state)
@@ -208,43 +177,45 @@ class Session:
             + 2 * fields[:, at.NODE_EDGES]
             + fields[:, at.NODE_PATH]
         )
-        sizes = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
-        bases = np.cumsum(sizes) - sizes
-        used = int(sizes.sum())
+        room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
+        old_bases = fields[:, at.NODE_BASE].copy()
+        fields[:, at.NODE_BASE] = np.cumsum(room) - room
+        used = int(room.sum())
         plan = self.plan
         if used + needed > plan.pool // 2:
             plan = replace(plan, pool=max(2 * plan.pool, 2 * (used + needed)))
         if 2 * kept.size > plan.nodes:
             plan = replace(plan, nodes=2 * plan.nodes)
-        self.plan = self._afford(plan)
+        self.plan = self._afford(plan, self.plan.pool_bytes)
         ints = cp.empty(plan.pool, cp.int32)
-        for base, size, old in zip(bases.tolist(), sizes.tolist(), fields[:, at.NODE_BASE].tolist(), strict=True):
-            ints[base : base + size] = self._pool.ints[old : old + size]
-        fields[:, at.NODE_BASE] = bases
-        new_nodes = np.zeros((plan.nodes, at.NODE_FIELDS), np.int64)
-        new_nodes[: kept.size] = fields
-        new_cursors = np.zeros(plan.nodes, np.int32)
-        new_cursors[: kept.size] = cursors[kept]
+        moved = [cp.asarray(values) for values in (old_bases, sizes, fields[:, at.NODE_BASE].copy())]
+        copy_nodes_block_per_node[kept.size, THREADS](
+            *kernel_views(self._pool.ints, moved[0], moved[1], ints, moved[2])
+        )
+        new_nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
+        new_nodes[: kept.size] = cp.asarray(fields)
+        new_cursors = cp.zeros(plan.nodes, cp.int32)
+        new_cursors[: kept.size] = cp.asarray(cursors[kept])
         numbers = np.cumsum(live) - 1
         state[pending >= 0, at.PENDING_NODE] = numbers[pending[pending >= 0]]
         state[:, at.N_OWN] = 0
-        self._pool = self._pool._replace(ints=ints, nodes=cp.asarray(new_nodes), cursors=cp.asarray(new_cursors))
         self._warps.state[:] = cp.asarray(state)
-        self._control[at.N_NODES] = kept.size
-        self._control[at.LOW_NODE] = 0
-        self._control[at.N_OPEN] = int(is_open.sum())
-        self._wide_control[at.POOL_TOP] = used
+        self._pool = self._pool._replace(ints=ints, nodes=new_nodes, cursors=new_cursors)
+        self._control.host[at.N_NODES] = kept.size
+        self._control.host[at.LOW_NODE] = 0
+        self._control.host[at.N_OPEN] = int(is_open.sum())
+        self._control.wide_host[at.POOL_TOP] = used
         self._arguments = None
 
     def take_count(self) -> int:
         """Bicliques found since this was last asked."""
-        found = int(self._warps.state[:, at.FOUND].sum())
-        self._warps.state[:, at.FOUND] = 0
-        return found
+        new = self._control.n_found - self._n_taken
+        self._n_taken = self._control.n_found
+        return new
 
     def take_found(self) -> Found:
         """What the last slice wrote."""
-        top = min(int(self._wide_control[at.DESCRIPTORS_TOP]), self.plan.descriptors)
+        top = min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
         written = cp.flatnonzero(self._output.left_sizes[:top])
         return Found(
             starts=self._output.starts[written],
@@ -253,15 +224,16 @@ class Session:
             members=self._output.members,
         )
 
-    def roots_taken(self) -> int:
-        """How many of the roots have been started, in their order."""
-        return min(int(self._pool.cursors[0]), self._n_roots)
+    def work_done(self) -> float:
+        """Share of the expected work that lies below the roots that have been started."""
+        return self._roots.work_before(min(int(self._pool.cursors[0]), self._n_roots))
 
     def statistics(self) -> dict[str, float]:
         """What the warps did, for benchmarks."""
         state = cp.asnumpy(self._warps.state)
         busy, idle = float(state[:, at.BUSY_NS].sum()), float(state[:, at.IDLE_NS].sum())
         return {
+            "slices": self.n_slices,
             "kernel_ms": float((state[:, at.BUSY_NS] + state[:, at.IDLE_NS]).max()) / 1e6,
             "busiest_ms": float(state[:, at.BUSY_NS].max()) / 1e6,
             "busy_ratio": busy / max(1.0, busy + idle),

@@ -1,0 +1,205 @@
+"""Twins found and neighbours counted, in one launch over both sides of the graph.
+
+Vertices of both sides are numbered together here, the left ones first. Vertices with the same neighbours meet in a hash
+table; the first of them stands for all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.grid import SHORT, THREADS, max_all, n_warps, this_warp, tile_count, wait_for_all
+from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, sum_all
+
+__all__ = ["ALIVE", "DEGREE_MASK", "EDGES", "FACTS_PER_SIDE", "SQUARES", "WIDEST", "collapse_twins_warp_per_tile"]
+
+_U = np.uint64
+# What is summed up of each side, after the other's twins are left out.
+SQUARES, ALIVE, EDGES, WIDEST = range(4)
+FACTS_PER_SIDE = 4
+DEGREE_MASK = np.uint32(0x7FFFFFFF)
+_RIGHT_BIT = np.uint32(0x80000000)
+_LEFT_SEED = _U(0x2545F4914F6CDD1D)
+_RIGHT_SEED = _U(0x6A09E667F3BCC909)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mixed(value):
+    value = _U(value) + _U(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> _U(30))) * _U(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> _U(27))) * _U(0x94D049BB133111EB)
+    return value ^ (value >> _U(31))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _slot_of(value, hashes):
+    """Where `value` stands in the hash table (a power of two of slots, 0 is free), after putting it there."""
+    last = _U(hashes.size - 1)
+    if value == _U(0):
+        value = _U(1)
+    slot = value & last
+    while True:
+        found = cuda.atomic.cas(hashes, np.int64(slot), _U(0), value)
+        if found == _U(0) or found == value:
+            return np.int64(slot)
+        slot = (slot + _U(1)) & last
+
+
+@cuda.jit(device=True, forceinline=True)
+def _enter_lists(offsets, members, first_vertex, seed, hashes, firsts, slots):
+    """Put the hash of every list that is not empty into the table, and the smallest vertex beside it."""
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        if vertex < n:
+            start, end = offsets[vertex], offsets[vertex + 1]
+        total = seed
+        if end - start <= SHORT:
+            for k in range(start, end):
+                total += _mixed(members[k])
+        long_lists = ballot(end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - np.uint32(1)
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            part = _U(0)
+            for k in range(first + lane, last, 32):
+                part += _mixed(members[k])
+            whole = sum_all(np.int64(part))
+            if lane == source:
+                total += _U(whole)
+        if end > start:
+            slot = _slot_of(total, hashes)
+            slots[first_vertex + vertex] = slot
+            # The table begins as zeros, so the smallest is kept as the largest distance from the end.
+            cuda.atomic.max(firsts, slot, slots.size - (first_vertex + vertex))
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _find_twins(offsets, members, first_vertex, firsts, slots, twins, weights):
+    """For each vertex the first one with the same neighbours.
+
+    Equal hashes alone are no proof: lists are compared. A collision only leaves twins apart, which costs time.
+    """
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        before = np.int64(0)
+        first = vertex
+        if vertex < n:
+            start, end = offsets[vertex], offsets[vertex + 1]
+            if end > start:
+                first = slots.size - firsts[slots[first_vertex + vertex]] - first_vertex
+        differs = True
+        # A first vertex of the other side is a collision too.
+        if first != vertex and 0 <= first < n:
+            before = offsets[first]
+            differs = offsets[first + 1] - before != end - start
+        if not differs and end - start <= SHORT:
+            for k in range(end - start):
+                if members[start + k] != members[before + k]:
+                    differs = True
+        long_lists = ballot(not differs and end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - np.uint32(1)
+            one, other = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, before, source)
+            length = cuda.shfl_sync(ALL, end, source) - one
+            found = False
+            for place in range(0, length, 32):
+                k = place + lane
+                if cuda.any_sync(ALL, k < length and members[one + k] != members[other + k]):
+                    found = True
+                    break
+            if lane == source:
+                differs = found
+        if vertex < n:
+            twin = first_vertex + (vertex if differs else first)
+            twins[first_vertex + vertex] = twin
+            if end > start:
+                cuda.atomic.add(weights, twin, 1)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _count_neighbours(offsets, members, first_vertex, first_other, side_bit, twins, keys, facts, facts_at):
+    """Degrees among the vertices that stand for their twins; 0 for the others and for those without neighbours."""
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    squares = np.int64(0)
+    n_edges = np.int64(0)
+    n_alive = 0
+    widest = 0
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        if vertex < n and twins[first_vertex + vertex] == first_vertex + vertex:
+            start, end = offsets[vertex], offsets[vertex + 1]
+        degree = 0
+        if end - start <= SHORT:
+            for k in range(start, end):
+                other = first_other + members[k]
+                if twins[other] == other:
+                    degree += 1
+        long_lists = ballot(end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - np.uint32(1)
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            part = 0
+            for k in range(first + lane, last, 32):
+                other = first_other + members[k]
+                if twins[other] == other:
+                    part += 1
+            whole = sum_all(part)
+            if lane == source:
+                degree = whole
+        if vertex < n:
+            keys[first_vertex + vertex] = np.uint32(degree) | side_bit
+        if degree > 0:
+            squares += np.int64(degree) * degree
+            n_edges += degree
+            n_alive += 1
+            widest = max(widest, degree)
+    squares, n_edges, n_alive, widest = sum_all(squares), sum_all(n_edges), sum_all(n_alive), max_all(widest)
+    if lane == 0 and n_alive > 0:
+        cuda.atomic.add(facts, facts_at + SQUARES, squares)
+        cuda.atomic.add(facts, facts_at + EDGES, n_edges)
+        cuda.atomic.add(facts, facts_at + ALIVE, n_alive)
+        cuda.atomic.max(facts, facts_at + WIDEST, np.int64(widest))
+
+
+@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+def collapse_twins_warp_per_tile(
+    left_offsets, left_members, right_offsets, right_members, hashes, firsts, slots, twins, weights, keys, facts,
+    arrived
+):  # fmt: skip
+    """Of each vertex: its twin, how many it stands for, and a key that sorts by side and degree.
+
+    `hashes` (uint64), `firsts`, `weights`, `facts` (int64) and `arrived` begin as zeros; `slots`, `twins` and `keys`
+    (uint32) are written for every vertex.
+    """
+    n_left = left_offsets.size - 1
+    _enter_lists(left_offsets, left_members, 0, _LEFT_SEED, hashes, firsts, slots)
+    _enter_lists(right_offsets, right_members, n_left, _RIGHT_SEED, hashes, firsts, slots)
+    wait_for_all(arrived, 1)
+    _find_twins(left_offsets, left_members, 0, firsts, slots, twins, weights)
+    _find_twins(right_offsets, right_members, n_left, firsts, slots, twins, weights)
+    wait_for_all(arrived, 2)
+    _count_neighbours(left_offsets, left_members, 0, n_left, np.uint32(0), twins, keys, facts, 0)
+    _count_neighbours(
+        right_offsets, right_members, n_left, 0, _RIGHT_BIT, twins, keys, facts, FACTS_PER_SIDE
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""What all blocks of a launch do together: share out vertices, and wait for each other between two phases.
+
+A kernel that waits must be launched with no more blocks than are resident (`device.resident_blocks`) and
+`layout.WARPS_PER_BLOCK` warps in each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.warp import ALL, load_fresh
+
+__all__ = ["SHORT", "THREADS", "max_all", "n_warps", "piece_of", "this_warp", "tile_count", "wait_for_all"]
+
+THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
+SHORT = 8
+"""A list of up to so many entries is read by one lane, a longer one by the whole warp."""
+_NAP_NS = 20
+
+
+@cuda.jit(device=True, forceinline=True)
+def this_warp():
+    """Number of this warp in the grid."""
+    return cuda.blockIdx.x * at.WARPS_PER_BLOCK + cuda.threadIdx.x // at.WARP_SIZE
+
+
+@cuda.jit(device=True, forceinline=True)
+def n_warps():
+    """Warps of the grid."""
+    return cuda.gridDim.x * at.WARPS_PER_BLOCK
+
+
+@cuda.jit(device=True, forceinline=True)
+def tile_count(n):
+    """Tiles that `n` vertices are shared out in; lane ``k`` of tile ``t`` has vertex ``t + k * tile_count(n)``.
+
+    Neighbouring ids fall into different tiles: vertices with long lists often stand side by side. Where there are fewer
+    vertices than lanes, no warp gets two before every warp has one.
+    """
+    return max((n + 31) // 32, min(n, n_warps()))
+
+
+@cuda.jit(device=True, forceinline=True)
+def piece_of(n):
+    """First and last (exclusive) of the contiguous positions below `n` that are this warp's."""
+    size = ((n + n_warps() - 1) // n_warps() + 31) // 32 * 32
+    first = min(n, this_warp() * size)
+    return first, min(n, first + size)
+
+
+@cuda.jit(device=True, forceinline=True)
+def max_all(value):
+    """Largest over the lanes of a warp, int32."""
+    value = np.int32(value)
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 16))
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 8))
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 4))
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 2))
+    return max(value, cuda.shfl_xor_sync(ALL, value, 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def wait_for_all(arrived, turn):
+    """Go on when every block of the grid has come here for the `turn`-th time, counted from 1.
+
+    What any thread wrote before is what every thread reads behind it: each fences its own writes before the block
+    reports, and drops what its multiprocessor had cached before it reads. `arrived` begins as 0.
+    """
+    cuda.threadfence()
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.add(arrived, 0, 1)
+        while load_fresh(arrived, 0) < turn * cuda.gridDim.x:
+            cuda.nanosleep(_NAP_NS)
+    cuda.syncthreads()
+    cuda.threadfence()

@@ -1,0 +1,31 @@
+"""Moving what is in use to larger memory: a warp's stack, the nodes of the pool that are still needed."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+
+__all__ = ["copy_nodes_block_per_node", "copy_stacks_block_per_warp"]
+
+
+@cuda.jit(cache=True)
+def copy_stacks_block_per_warp(state, frames, old_words, old_ints, words, ints, with_ints):
+    """Copy the words, and where something is written the ids, that the frames of each warp's stack hold."""
+    warp = cuda.blockIdx.x
+    depth = state[warp, at.DEPTH]
+    if depth < 0:
+        return
+    for k in range(cuda.threadIdx.x, frames[warp, depth, at.WORDS_TOP], cuda.blockDim.x):
+        words[warp, k] = old_words[warp, k]
+    if with_ints:
+        for k in range(cuda.threadIdx.x, frames[warp, depth, at.INTS_TOP], cuda.blockDim.x):
+            ints[warp, k] = old_ints[warp, k]
+
+
+@cuda.jit(cache=True)
+def copy_nodes_block_per_node(old_ints, old_bases, sizes, ints, bases):
+    """Copy each node's piece of the pool to where it is to stand."""
+    node = cuda.blockIdx.x
+    for k in range(cuda.threadIdx.x, sizes[node], cuda.blockDim.x):
+        ints[bases[node] + k] = old_ints[old_bases[node] + k]

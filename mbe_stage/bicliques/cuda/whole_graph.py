@@ -1,0 +1,305 @@
+"""The whole graph written as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
+
+Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses what is left out.
+Rows are numbered anew, so a column's list has to be sorted: the rows of a long one are marked in a bitmap and read off.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda, types
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.collapse import DEGREE_MASK
+from mbe_stage.bicliques.cuda.grid import SHORT, THREADS, n_warps, piece_of, this_warp, tile_count, wait_for_all
+from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, rank, sum_all
+
+__all__ = ["N_BINS", "PARTS_PER_WARP", "write_whole_graph_warp_per_tile"]
+
+PARTS_PER_WARP = 3
+N_BINS = 512
+"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
+_BITMAP_WORDS = 1024
+_BITMAP_ROWS = 32 * _BITMAP_WORDS
+_BITMAPS_SHAPE = (at.WARPS_PER_BLOCK, _BITMAP_WORDS)
+_ONE = np.uint32(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _degree(keys, vertex):
+    return np.int32(keys[vertex] & DEGREE_MASK)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
+    """What this warp's piece of the rows and of the columns adds up to, for the scan over all pieces."""
+    lane = cuda.laneid
+    warp = this_warp()
+    in_rows = 0
+    first, last = piece_of(n_rows)
+    for i in range(first + lane, last, 32):
+        in_rows += _degree(keys, order[rows_from + i])
+    n_alive = 0
+    in_columns = 0
+    first, last = piece_of(n_column_vertices)
+    for i in range(first + lane, last, 32):
+        degree = _degree(keys, columns_from + i)
+        in_columns += degree
+        n_alive += degree > 0
+    in_rows, n_alive, in_columns = sum_all(in_rows), sum_all(n_alive), sum_all(in_columns)
+    if lane == 0:
+        parts[warp] = in_rows
+        parts[n_warps() + warp] = n_alive
+        parts[2 * n_warps() + warp] = in_columns
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sum_before(parts, which):
+    """What the warps before this one summed up."""
+    total = 0
+    for k in range(cuda.laneid, this_warp(), 32):
+        total += parts[which * n_warps() + k]
+    return np.int32(sum_all(total))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_at):
+    """Rows in ascending degree, and where their lists begin."""
+    lane = cuda.laneid
+    first, last = piece_of(n_rows)
+    before = _sum_before(parts, 0)
+    for tile in range(first, last, 32):
+        i = tile + lane
+        degree = 0
+        if i < last:
+            vertex = order[rows_from + i]
+            degree = _degree(keys, vertex)
+            numbers[vertex] = i
+        ends = inclusive_sum(degree)
+        if i < last:
+            ints[offsets_at + i] = before + ends - degree
+        before += cuda.shfl_sync(ALL, ends, 31)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, offsets_at):
+    """Columns in the order of their vertices, and where their lists begin; -1 for vertices that are left out."""
+    lane = cuda.laneid
+    first, last = piece_of(n_column_vertices)
+    number = _sum_before(parts, 1)
+    before = _sum_before(parts, 2)
+    for tile in range(first, last, 32):
+        i = tile + lane
+        degree = 0
+        if i < last:
+            degree = _degree(keys, columns_from + i)
+        ends = inclusive_sum(degree)
+        alive = ballot(degree > 0)
+        if i < last:
+            column = -1
+            if degree > 0:
+                column = number + rank(alive)
+                ints[offsets_at + column] = before + ends - degree
+            numbers[columns_from + i] = column
+        number += cuda.popc(alive)
+        before += cuda.shfl_sync(ALL, ends, 31)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _bin_of(cost):
+    """Smaller for a larger cost, which is at least 1."""
+    power = 63 - cuda.clz(np.int64(cost))
+    eighth = (cost << 3 >> power) & 7
+    return N_BINS - 1 - (8 * power + eighth)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _fill_rows(
+    offsets, members, order, keys, rows_from, rows_at, columns_from, n_rows, numbers, ints, offsets_at, members_at,
+    costs, bins
+):  # fmt: skip
+    """Each row's columns, ascending, and how many two-step paths begin in it."""
+    lane = cuda.laneid
+    n_tiles = tile_count(n_rows)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        row = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        place = np.int64(0)
+        if row < n_rows:
+            vertex = order[rows_from + row] - rows_at
+            start, end = offsets[vertex], offsets[vertex + 1]
+            place = members_at + ints[offsets_at + row]
+        cost = np.int64(0)
+        if end - start <= SHORT:
+            for k in range(start, end):
+                column = numbers[columns_from + members[k]]
+                if column >= 0:
+                    ints[place] = column
+                    place += 1
+                    cost += _degree(keys, columns_from + members[k])
+        long_lists = ballot(end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - _ONE
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            to = cuda.shfl_sync(ALL, place, source)
+            part = np.int64(0)
+            for group in range(first, last, 32):
+                column = -1
+                if group + lane < last:
+                    other = columns_from + members[group + lane]
+                    column = numbers[other]
+                    if column >= 0:
+                        part += _degree(keys, other)
+                kept = ballot(column >= 0)
+                if column >= 0:
+                    ints[to + rank(kept)] = column
+                to += cuda.popc(kept)
+            whole = sum_all(part)
+            if lane == source:
+                cost = whole
+        if row < n_rows:
+            costs[row] = cost
+            cuda.atomic.add(bins, _bin_of(cost), 1)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
+    """Write the rows of at most 32 list entries in ascending order: each counts the smaller ones."""
+    lane = cuda.laneid
+    row = -1
+    if first + lane < last:
+        row = numbers[rows_from + members[first + lane]]
+    smaller = 0
+    for k in range(last - first):
+        other = cuda.shfl_sync(ALL, row, np.int32(k))
+        smaller += 0 <= other < row
+    if row >= 0:
+        ints[to + smaller] = row
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
+    """Write the rows of a long list in ascending order: they are marked in a bitmap, a part of all rows at a time."""
+    lane = cuda.laneid
+    for lowest in range(0, n_rows, _BITMAP_ROWS):
+        n_words = (min(_BITMAP_ROWS, n_rows - lowest) + 31) // 32
+        for k in range(lane, n_words, 32):
+            bitmap[k] = np.uint32(0)
+        cuda.syncwarp()
+        for k in range(first + lane, last, 32):
+            row = numbers[rows_from + members[k]] - lowest
+            if 0 <= row < _BITMAP_ROWS:
+                cuda.atomic.or_(bitmap, row >> 5, _ONE << np.uint32(row & 31))
+        cuda.syncwarp()
+        for tile in range(0, n_words, 32):
+            word = np.uint32(0)
+            if tile + lane < n_words:
+                word = bitmap[tile + lane]
+            ends = inclusive_sum(cuda.popc(word))
+            place = to + ends - cuda.popc(word)
+            while word != 0:
+                ints[place] = lowest + 32 * (tile + lane) + cuda.ffs(word) - 1
+                word &= word - _ONE
+                place += 1
+            to += cuda.shfl_sync(ALL, ends, 31)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _fill_columns(offsets, members, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
+    """Each column's rows, ascending."""
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        place = np.int64(0)
+        column = -1
+        if vertex < n:
+            column = numbers[columns_from + vertex]
+        if column >= 0:
+            start, end = offsets[vertex], offsets[vertex + 1]
+            place = members_at + ints[offsets_at + column]
+        if end - start == 1:
+            ints[place] = numbers[rows_from + members[start]]
+        lists = ballot(end - start > 1)
+        while lists != 0:
+            source = cuda.ffs(lists) - 1
+            lists &= lists - _ONE
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            to = cuda.shfl_sync(ALL, place, source)
+            if last - first <= at.WARP_SIZE:
+                _sort_by_counting(first, last, members, rows_from, numbers, ints, to)
+            else:
+                _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _starts_of_bins(bins):
+    """Counts into where each bin begins; by one warp."""
+    before = 0
+    for tile in range(0, N_BINS, 32):
+        count = bins[tile + cuda.laneid]
+        ends = inclusive_sum(count)
+        bins[tile + cuda.laneid] = before + ends - count
+        before += cuda.shfl_sync(ALL, ends, 31)
+
+
+@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+def write_whole_graph_warp_per_tile(
+    row_offsets, row_members, column_offsets, column_members, order, keys, numbers, parts, bins, ints, nodes, roots,
+    costs, arrived, rows_at, rows_from, columns_from, n_rows, n_columns, n_edges
+):  # fmt: skip
+    """Node 0 (`layout.Pool`), the roots in the order they are to be started in, and their two-step paths.
+
+    The lists are those of the user's graph, of the side that becomes the rows and of the other one, whose vertices
+    begin at `rows_at` and `columns_from` in the common numbering. In `order` the rows begin at `rows_from`. `numbers`
+    begins as -1, `bins` and `arrived` as zeros.
+    """
+    lane = cuda.laneid
+    warp = this_warp()
+    bitmap = cuda.shared.array(_BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
+    n_column_vertices = column_offsets.size - 1
+    row_ids_at = n_columns
+    row_offsets_at = row_ids_at + n_rows
+    column_offsets_at = row_offsets_at + n_rows + 1
+    row_members_at = column_offsets_at + n_columns + 1
+    column_members_at = row_members_at + n_edges
+
+    _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
+    for k in range(warp * 32 + lane, n_columns, n_warps() * 32):
+        ints[k] = k
+    for k in range(warp * 32 + lane, n_rows, n_warps() * 32):
+        ints[row_ids_at + k] = k
+    if warp == 0 and lane == 0:
+        ints[row_offsets_at + n_rows] = n_edges
+        ints[column_offsets_at + n_columns] = n_edges
+        nodes[0, at.NODE_COLUMNS] = n_columns
+        nodes[0, at.NODE_ROWS] = n_rows
+        nodes[0, at.NODE_EDGES] = n_edges
+        nodes[0, at.NODE_END] = n_rows
+    wait_for_all(arrived, 1)
+    _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
+    _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, column_offsets_at)
+    wait_for_all(arrived, 2)
+    _fill_rows(
+        row_offsets, row_members, order, keys, rows_from, rows_at, columns_from, n_rows, numbers, ints,
+        row_offsets_at, row_members_at, costs, bins
+    )  # fmt: skip
+    _fill_columns(
+        column_offsets, column_members, rows_at, columns_from, n_rows, numbers, ints, column_offsets_at,
+        column_members_at, bitmap
+    )  # fmt: skip
+    wait_for_all(arrived, 3)
+    if warp == 0:
+        _starts_of_bins(bins)
+    wait_for_all(arrived, 4)
+    for row in range(warp * 32 + lane, n_rows, n_warps() * 32):
+        roots[cuda.atomic.add(bins, _bin_of(costs[row]), 1)] = row

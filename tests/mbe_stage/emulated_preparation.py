@@ -1,0 +1,62 @@
+"""The graph as the device prepares it, on the emulator, beside what the host's reduction makes of it.
+
+Run as a script: prints a JSON line per case.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+
+from mbe_stage import BicliqueQuery, BipartiteCSR
+from tests.mbe_stage import graphs
+from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.preparation import expected, prepared
+
+N_BLOCKS = 2
+
+# Lists read by one lane up to no length, to the one that is used, and always; bitmaps of one word and of many.
+THRESHOLDS = [(0, 1), (8, 1024), (1 << 30, 1), (2, 3)]
+
+
+def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
+    everything = BicliqueQuery()
+    twins = graphs.from_matrix(np.repeat(np.repeat(graphs.random_matrix(5, 20, 30, 0.4), 3, 0), 2, 1))
+    long = graphs.from_matrix(graphs.random_matrix(3, 150, 120, 0.4))
+    sparse = graphs.from_matrix(graphs.random_matrix(4, 300, 200, 0.02))
+    chain = graphs.path(60)
+    return [
+        ("crown", graphs.crown(9), everything),
+        ("all twins", graphs.complete(40, 3), everything),
+        ("twins", twins, everything),
+        ("twins, swapped", twins.swapped(), everything),
+        ("long lists", long, everything),
+        ("vertices without edges", sparse, everything),
+        ("core", sparse, BicliqueQuery(min_left=3, min_right=4)),
+        ("core of one side", sparse.swapped(), BicliqueQuery(min_left=5)),
+        ("core that takes many rounds", chain, BicliqueQuery(min_left=2, min_right=2)),
+        ("containing", long, BicliqueQuery(containing_left=(3, 4), containing_right=(0,), min_right=2)),
+        ("containing one side", twins, BicliqueQuery(containing_right=(7,))),
+        ("containing what is not adjacent", sparse, BicliqueQuery(containing_left=(0,), containing_right=(0,))),
+    ]
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    put_in_place()
+    from mbe_stage.bicliques.cuda import collapse, whole_graph
+
+    for number, (name, graph, query) in enumerate(cases()):
+        for short, n_words in THRESHOLDS if number in (3, 4, 5) else THRESHOLDS[number % 2 : number % 2 + 1]:
+            collapse.SHORT = whole_graph.SHORT = short
+            whole_graph._BITMAP_ROWS = 32 * n_words
+            found = prepared(graph, query, N_BLOCKS)
+            same = found == expected(graph, query)
+            print(json.dumps({"case": name, "short": short, "words": n_words, "same": same, "empty": not found}))
+
+
+if __name__ == "__main__":
+    main()
