@@ -23,6 +23,7 @@ if __name__ == "__main__" and not __package__:
 
 import numpy as np
 
+from benchmarks import gpu_start
 from benchmarks.peers import PEERS
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="where to write the figures too")
+    parser.add_argument("--plan", action="store_true", help="print the memory plan of each graph, and measure nothing")
+    parser.add_argument("--start", action="store_true", help="measure fresh processes up to their first slice instead")
     options = parser.parse_args(arguments)
     reason = engine_cuda.unavailable_reason()
     if reason:
@@ -64,8 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 4
     facts = _facts(options.commit)
     print(f"{facts['device']}, {facts['date']}, commit {facts['commit']}\n")
+    names = options.graphs or list(TARGETS)
+    if options.plan:
+        return _print_plans(names)
+    if options.start:
+        return gpu_start.main(options.repeats)
     rows = []
-    for row in _measured(options.graphs or list(TARGETS), options.repeats):
+    for row in _measured(names, options.repeats):
         rows.append(row)
         print(_line(row), flush=True)
     _print_means(rows)
@@ -85,17 +93,28 @@ def _facts(commit: str | None) -> dict[str, str]:
     }
 
 
+def _print_plans(names: Sequence[str]) -> int:
+    for name in names:
+        plan = engine_cuda.memory_plan(_read(name), BicliqueQuery(), Execution(), Detail.MEMBERS)
+        print(f"{name}\n{plan.describe() if plan else 'nothing to enumerate'}\n")
+    return 0
+
+
+def _read(name: str) -> BipartiteCSR:
+    directory = Path(os.environ.get("MBE_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    with np.load(directory / f"{name}.npz") as arrays:
+        return BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+
+
 def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
     import cupy as cp
 
-    directory = Path(os.environ.get("MBE_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
     print(
         f"{'graph':<20}{'bicliques':>12}{'seconds':>10}{'at most':>9}{'GMBE+':>8}{'times':>7}{'ParAdaMBE':>11}"
         f"{'times':>7}{'kernel s':>10}{'busy':>7}{'stored s':>10}{'4 GB s':>9}"
     )
     for name in names:
-        with np.load(directory / f"{name}.npz") as arrays:
-            graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+        graph = _read(name)
         parts = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
         on_device = BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asarray, parts))
         facts: dict[str, float] = {}

@@ -11,15 +11,21 @@ __all__ = ["copy_nodes_block_per_node", "copy_stacks_block_per_warp"]
 
 @cuda.jit(cache=True)
 def copy_stacks_block_per_warp(state, frames, old_words, old_ints, words, ints, with_ints):
-    """Copy the words, and where something is written the ids, that the frames of each warp's stack hold."""
+    """Copy the words, and where something is written the ids, that the frames of each warp's stack hold.
+
+    The ids of a word's bits are copied for a warp without a frame too: they are never left undefined.
+    """
     warp = cuda.blockIdx.x
     depth = state[warp, at.DEPTH]
-    if depth < 0:
-        return
-    for k in range(cuda.threadIdx.x, frames[warp, depth, at.WORDS_TOP], cuda.blockDim.x):
+    n_words = 0
+    n_ints = at.WORD_BITS
+    if depth >= 0:
+        n_words = frames[warp, depth, at.WORDS_TOP]
+        n_ints = frames[warp, depth, at.INTS_TOP]
+    for k in range(cuda.threadIdx.x, n_words, cuda.blockDim.x):
         words[warp, k] = old_words[warp, k]
     if with_ints:
-        for k in range(cuda.threadIdx.x, frames[warp, depth, at.INTS_TOP], cuda.blockDim.x):
+        for k in range(cuda.threadIdx.x, n_ints, cuda.blockDim.x):
             ints[warp, k] = old_ints[warp, k]
 
 

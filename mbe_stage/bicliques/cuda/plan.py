@@ -26,7 +26,7 @@ _MIN_NODES = 1 << 10
 _MAX_NODES = 1 << 18
 EXPANSION_SHARE = 8
 """Of the budget, what a block of expanded bicliques and its unsorted copy take."""
-_GROWTH_SHARE = 8
+_GROWTH_SHARE = 4
 """Of the budget, what is not given to warps, so that arenas can grow."""
 _REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
 

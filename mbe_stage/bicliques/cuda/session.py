@@ -89,9 +89,13 @@ class Session:
         control = Control(n, pool_top)
         state = cp.zeros((n, at.STATE_FIELDS), cp.int64)
         state[:, [at.DEPTH, at.PENDING_NODE]] = -1
+        ints = cp.empty((n, plan.words + at.WORD_BITS), cp.int32)
+        if self.mode > at.COUNTS:
+            # A task that is given takes the ids of all 64 bits along, whether columns stand behind them or not.
+            ints[:, : at.WORD_BITS] = 0
         warps = at.Warps(
             words=cp.empty((n, plan.words), cp.uint64),
-            ints=cp.empty((n, plan.words + at.WORD_BITS), cp.int32),
+            ints=ints,
             frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int64),
             state=state,
             own_nodes=cp.empty((n, at.MAX_OWN_NODES), cp.int32),
