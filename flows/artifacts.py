@@ -53,10 +53,12 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
         "complete": "yes" if manifest.truncated is None else f"**no**: {manifest.truncated}",
         "engine": f"{manifest.engine} on {manifest.device}",
         "time": ", ".join(f"{step} {seconds:.2f} s" for step, seconds in manifest.seconds.items()),
-        "peak memory": f"{manifest.peak_memory_bytes / 2**20:,.0f} MiB",
+        "peak memory": _mebibytes(manifest.peak_memory_bytes),
+        "peak device memory": _mebibytes(manifest.peak_device_memory_bytes),
         "content fingerprint": f"`{manifest.content_fingerprint}`",
         "run": f"`{run_dir}`",
     }
+    rows = {name: value for name, value in rows.items() if value is not None}
     return "\n".join(
         [f"# Run {manifest.run_id}", "", "| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())]
     )
@@ -89,6 +91,10 @@ def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
         }
         for group in largest_bicliques(run_dir, limit)
     ]
+
+
+def _mebibytes(n_bytes: int | None) -> str | None:
+    return None if n_bytes is None else f"{n_bytes / 2**20:,.0f} MiB"
 
 
 def _listed(keys: tuple[int | str, ...]) -> str:

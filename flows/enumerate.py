@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,16 +25,18 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 
 from flows.artifacts import create_artifacts, create_unchanged_artifact
+from flows.gpu import device_slot
 from flows.progress import ProgressReporter
-from flows.retries import worth_retrying
+from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.enumerate import Progress
 from mbe_stage.errors import StageError
 from pipeline.config import Config, load_config
 from pipeline.edges import InputFacts
-from pipeline.ingest import ingest
+from pipeline.errors import DeviceMemoryExhausted
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore, Staging
-from pipeline.steps import enumerate_to, find_unchanged, finish, load_edges, save_edges
+from pipeline.steps import find_unchanged, finish
+from pipeline.tiers import Tier, choose_tier, tier_named
 
 __all__ = [
     "configure",
@@ -63,7 +67,7 @@ def configure(
     return load_config(config_path, [*overrides, *given])
 
 
-def read_edges(config: dict[str, Any], scratch: str) -> dict[str, Any]:
+def read_edges(config: dict[str, Any], scratch: str, tier: Tier) -> dict[str, Any]:
     """Read and clean the input into files in `scratch`.
 
     Returns
@@ -71,10 +75,12 @@ def read_edges(config: dict[str, Any], scratch: str) -> dict[str, Any]:
     dict
         ``facts``, the fields of `InputFacts`, and ``seconds``.
     """
-    start = time.perf_counter()
-    edges = ingest(Config.from_mapping(config).input)
-    save_edges(edges, Path(scratch))
-    return {"facts": asdict(edges.facts), "seconds": time.perf_counter() - start}
+    checked = Config.from_mapping(config)
+    with tier.open(checked.execution) as steps:
+        start = time.perf_counter()
+        edges = steps.ingest(checked.input)
+        steps.save_edges(edges, Path(scratch))
+        return {"facts": asdict(edges.facts), "seconds": time.perf_counter() - start}
 
 
 def enumerate_staged(
@@ -82,15 +88,17 @@ def enumerate_staged(
     scratch: str,
     run_path: str,
     read_seconds: float,
+    tier: Tier,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> None:
     """Enumerate the saved edges into a staged run, complete with report and manifest."""
     checked, run = Config.from_mapping(config), Path(run_path)
-    start = time.perf_counter()
-    edges = load_edges(Path(scratch))
-    seconds = {"read": read_seconds, "load": time.perf_counter() - start}
-    facts = enumerate_to(edges, checked, run, on_progress)
-    finish(run, edges.facts, checked, facts, seconds)
+    with tier.open(checked.execution) as steps:
+        start = time.perf_counter()
+        edges = steps.load_edges(Path(scratch))
+        seconds = {"read": read_seconds, "load": time.perf_counter() - start}
+        facts = steps.enumerate_to(edges, checked, run, on_progress)
+        finish(run, edges.facts, checked, facts, seconds)
 
 
 @task(
@@ -101,16 +109,35 @@ def enumerate_staged(
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def ingest_task(config: dict[str, Any], scratch: str) -> dict[str, Any]:
+def ingest_task(config: dict[str, Any], scratch: str, tier_name: str) -> dict[str, Any]:
     """Read the input; trouble of a disk or a network is tried again, input that cannot be used is not."""
-    return read_edges(config, scratch)
+    tier = tier_named(tier_name)
+    with device_slot(tier, get_run_logger()):
+        return read_edges(config, scratch, tier)
 
 
-@task(name="enumerate", cache_policy=NO_CACHE, persist_result=False)
-def enumerate_task(config: dict[str, Any], scratch: str, run_path: str, read_seconds: float) -> None:
-    """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it."""
-    with ProgressReporter(get_run_logger()) as on_progress:
-        enumerate_staged(config, scratch, run_path, read_seconds, on_progress)
+@task(
+    name="enumerate",
+    retries=2,
+    retry_delay_seconds=[30, 300],
+    retry_condition_fn=gpu_may_be_free,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def enumerate_task(config: dict[str, Any], scratch: str, run_path: str, read_seconds: float, tier_name: str) -> None:
+    """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it.
+
+    Tried again only where another program filled the GPU: from the start, with all device memory given back.
+    """
+    _remove_contents(Path(run_path))
+    tier = tier_named(tier_name)
+    with device_slot(tier, get_run_logger()), ProgressReporter(get_run_logger()) as on_progress:
+        try:
+            enumerate_staged(config, scratch, run_path, read_seconds, tier, on_progress)
+        except DeviceMemoryExhausted as error:
+            # Prefect keeps the error until the next attempt, the error its frames, and they the arrays on the device.
+            traceback.clear_frames(error.__traceback__)
+            raise
 
 
 @task(
@@ -171,16 +198,24 @@ def enumerate_bicliques_flow(
 
 def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:
     values, scratch = config.model_dump(mode="json"), str(staging.scratch)
-    read = ingest_task(values, scratch)
+    tier = choose_tier(config.execution)
+    get_run_logger().info("tier %s: %s", tier.name, tier.reason)
+    read = ingest_task(values, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)
     if unchanged is not None:
         return _skip(unchanged)
-    enumerate_task(values, scratch, str(staging.path), read["seconds"])
+    enumerate_task(values, scratch, str(staging.path), read["seconds"], tier.name)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
     result = _result(run_dir, unchanged=False)
     end = f"; incomplete: {result['truncated']}" if result["truncated"] else ""
     return Completed(message=f"{result['bicliques']:,} maximal bicliques published{end}", data=result)
+
+
+def _remove_contents(directory: Path) -> None:
+    """What an attempt before this one left."""
+    for path in directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _skip(run_dir: Path) -> State[dict[str, Any]]:

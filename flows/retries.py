@@ -9,8 +9,9 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task
 
 from mbe_stage.errors import StageError
+from pipeline.errors import DeviceMemoryExhausted
 
-__all__ = ["may_pass", "worth_retrying"]
+__all__ = ["gpu_may_be_free", "may_pass", "worth_retrying"]
 
 # What the operating system will say again however often it is asked: a person has to change something first.
 _LASTING = frozenset(
@@ -51,3 +52,9 @@ def may_pass(error: object) -> bool:
 def worth_retrying(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001
     """`retry_condition_fn` of the tasks that touch files; Prefect fixes the signature."""
     return may_pass(state.result(raise_on_failure=False))
+
+
+def gpu_may_be_free(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001
+    """`retry_condition_fn` of the task that enumerates: only the memory of a GPU that others filled comes back."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, DeviceMemoryExhausted) and error.may_pass

@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from pipeline.schemas import BICLIQUES
 
-__all__ = ["CanonicalOrder"]
+__all__ = ["N_RANGES", "RANGE_BITS", "CanonicalOrder", "range_groups"]
 
-_RANGE_BITS = 10
-_N_RANGES = 1 << _RANGE_BITS
+RANGE_BITS = 10
+N_RANGES = 1 << RANGE_BITS
 _MEMORY_BYTES = 128 << 20
 _GROUP_BYTES = 64 << 20
 # Temporary and read once: LZ4 costs less than the disk traffic it saves.
@@ -50,7 +50,7 @@ class CanonicalOrder:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._spills: list[Path] = []
-        self._range_bytes = np.zeros(_N_RANGES, np.int64)
+        self._range_bytes = np.zeros(N_RANGES, np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in some rows."""
@@ -65,7 +65,7 @@ class CanonicalOrder:
         if self._spills and self._pending:
             self._spill()
         kept, order, bounds = self._take_pending()
-        for first, last in _groups(self._range_bytes, self._group_bytes):
+        for first, last in range_groups(self._range_bytes, self._group_bytes):
             if self._spills:
                 yield self._read(first, last)
             else:
@@ -81,7 +81,7 @@ class CanonicalOrder:
         self._pending, self._pending_bytes = [], 0
         keys = batch["biclique_key"].to_numpy()
         order = np.argsort(keys)
-        bounds = np.searchsorted(_ranges(keys)[order], np.arange(_N_RANGES + 1))
+        bounds = np.searchsorted(_ranges(keys)[order], np.arange(N_RANGES + 1))
         return batch, order, bounds
 
     def _spill(self) -> None:
@@ -91,7 +91,7 @@ class CanonicalOrder:
         self._scratch.mkdir(exist_ok=True)
         path = self._scratch / f"spill-{len(self._spills):05d}.arrow"
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, BICLIQUES, options=_SPILL) as writer:
-            for first in range(_N_RANGES):
+            for first in range(N_RANGES):
                 writer.write_batch(ordered.slice(bounds[first], bounds[first + 1] - bounds[first]))
         self._spills.append(path)
 
@@ -106,7 +106,7 @@ class CanonicalOrder:
 
 def _ranges(keys: np.ndarray) -> np.ndarray:
     """Which range each key is in; ranges ascend as the signed keys do."""
-    return (keys >> (64 - _RANGE_BITS)) + _N_RANGES // 2
+    return (keys >> (64 - RANGE_BITS)) + N_RANGES // 2
 
 
 def _bytes_per_range(batch: pa.RecordBatch) -> np.ndarray:
@@ -115,19 +115,19 @@ def _bytes_per_range(batch: pa.RecordBatch) -> np.ndarray:
     fixed = sum(BICLIQUES.field(name).type.byte_width for name in ("biclique_key", "n_left", "n_right", "n_edges"))
     weights = fixed + 8 + 4 * n_members
     ranges = _ranges(batch["biclique_key"].to_numpy())
-    return np.bincount(ranges, weights=weights, minlength=_N_RANGES).astype(np.int64)
+    return np.bincount(ranges, weights=weights, minlength=N_RANGES).astype(np.int64)
 
 
-def _groups(range_bytes: np.ndarray, group_bytes: int) -> Iterator[tuple[int, int]]:
+def range_groups(range_bytes: np.ndarray, group_bytes: int) -> Iterator[tuple[int, int]]:
     """Consecutive ranges, as few groups as fit; a range above the limit is a group by itself."""
     first, size = 0, 0
-    for i in range(_N_RANGES):
+    for i in range(N_RANGES):
         if size and size + range_bytes[i] > group_bytes:
             yield first, i
             first, size = i, 0
         size += int(range_bytes[i])
     if size:
-        yield first, _N_RANGES
+        yield first, N_RANGES
 
 
 def _rows(batch: pa.RecordBatch, positions: np.ndarray) -> pa.RecordBatch:

@@ -61,7 +61,8 @@ class Means:
     """Section `execution`."""
 
     Engine = Annotated[
-        Literal["auto", "cpu", "cuda", "reference"] | None, _option(_MEANS, "Engine; auto takes the fastest that runs.")
+        Literal["auto", "cpu", "cuda", "rapids", "reference"] | None,
+        _option(_MEANS, "Engine, or rapids: all on the GPU; auto takes the fastest that runs."),
     ]
     Threads = Annotated[int | None, _option(_MEANS, "Worker threads; 0 is every core.", metavar="N")]
     MemoryBudget = Annotated[str | None, _option(_MEANS, "Working memory, such as 512MiB (1GiB).", metavar="BYTES")]

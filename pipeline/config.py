@@ -81,7 +81,7 @@ class QueryConfig(_Section):
 class ExecutionConfig(_Section):
     """With what means: never changes which bicliques come out, only how and whether all of them."""
 
-    engine: Literal["auto", "cpu", "cuda", "reference"] = "auto"
+    engine: Literal["auto", "cpu", "cuda", "rapids", "reference"] = "auto"
     threads: int = Field(0, ge=0, le=MOST_THREADS)
     memory_budget: int = Field(1 << 30, ge=1 << 20, lt=NO_LIMIT)
     device_memory: int | None = Field(None, ge=1 << 20, lt=NO_LIMIT)

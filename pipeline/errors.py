@@ -9,7 +9,8 @@
         ├── PublishError              3     the output cannot be written (disk full, no permission, not a run directory)
         └── VerificationError         1     a published run does not hold what it should
 
-`InvalidArgument` of the stage also ends in 2, `EngineUnavailable` and `MemoryBudgetExceeded` in 4, Ctrl-C in 130.
+`InvalidArgument` of the stage also ends in 2, `EngineUnavailable` and `MemoryBudgetExceeded` (of which
+`DeviceMemoryExhausted` is one) in 4, Ctrl-C in 130.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExc
 __all__ = [
     "EXIT_CODES",
     "ConfigError",
+    "DeviceMemoryExhausted",
     "InputError",
     "PipelineError",
     "PublishError",
@@ -74,6 +76,20 @@ class PublishError(PipelineError):
 
 class VerificationError(PipelineError):
     """A published run does not hold what it should; the message names the first offender."""
+
+
+class DeviceMemoryExhausted(MemoryBudgetExceeded):
+    """The memory of a GPU ran out while a run was under way; the message names the budget to change.
+
+    Attributes
+    ----------
+    may_pass : bool
+        Whether another program held the memory: then another attempt may succeed.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
 
 
 EXIT_CODES: dict[type[StageError], int] = {

@@ -81,6 +81,8 @@ class Manifest(_Frozen):
         files; the rest of the writing ran beside it.
     peak_memory_bytes : int
         Largest resident set of the process up to the manifest.
+    peak_device_memory_bytes : int or None
+        Most device memory that was allocated at once; None where no device was used, or its memory not followed.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
     """
@@ -98,6 +100,7 @@ class Manifest(_Frozen):
     counts: Counts
     seconds: dict[str, float]
     peak_memory_bytes: int
+    peak_device_memory_bytes: int | None
     truncated: str | None
     files: tuple[FileEntry, ...]
 

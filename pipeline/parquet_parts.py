@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ROW_GROUP_BYTES", "PartWriter", "write_table"]
+__all__ = ["FILE_BYTES", "REPEATING_COLUMNS", "ROW_GROUP_BYTES", "PartWriter", "write_table"]
 
 ROW_GROUP_BYTES = 64 << 20
 FILE_BYTES = 512 << 20
 # Columns of few distinct values; a dictionary of anything else is built, found too large, and thrown away.
-_REPEATING = ("n_left", "n_right", "n_edges", "side")
+REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side")
 
 
 class PartWriter:
@@ -108,6 +108,6 @@ def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     return {
         "compression": compression,
         "compression_level": 1 if compression == "zstd" else None,
-        "use_dictionary": [name for name in _REPEATING if name in schema.names] or False,
+        "use_dictionary": [name for name in REPEATING_COLUMNS if name in schema.names] or False,
         "write_statistics": [field.name for field in schema if not pa.types.is_list(field.type)],
     }

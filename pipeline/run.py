@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mbe_stage.enumerate import Progress, enumerate_into
-from mbe_stage.results import CountSink
+from mbe_stage.enumerate import Progress
 from pipeline.config import Config
 from pipeline.edges import InputFacts
-from pipeline.ingest import ingest
 from pipeline.manifest import Manifest, peak_memory_bytes
 from pipeline.publish import RunStore
-from pipeline.query import to_query
-from pipeline.steps import enumerate_to, finish
+from pipeline.steps import finish
+from pipeline.tiers import choose_tier
 
 __all__ = ["CountResult", "RunResult", "count", "run"]
 
@@ -88,13 +86,15 @@ def run(
     """
     store = RunStore(config.output.directory)
     store.check_writable()
-    start = time.perf_counter()
-    edges = ingest(config.input, source)
-    seconds = {"read": time.perf_counter() - start}
-    with store.begin() as staging:
-        facts = enumerate_to(edges, config, staging.path, on_progress)
-        manifest = finish(staging.path, edges.facts, config, facts, seconds)
-        run_dir = staging.publish(config.output.keep_runs)
+    tier = choose_tier(config.execution)
+    with tier.open(config.execution) as steps:
+        start = time.perf_counter()
+        edges = steps.ingest(config.input, source)
+        seconds = {"read": time.perf_counter() - start}
+        with store.begin() as staging:
+            facts = steps.enumerate_to(edges, config, staging.path, on_progress)
+            manifest = finish(staging.path, edges.facts, config, facts, seconds)
+            run_dir = staging.publish(config.output.keep_runs)
     return RunResult(run_dir, manifest)
 
 
@@ -105,21 +105,20 @@ def count(
 
     Parameters and errors are those of `run`; `config.output` is not looked at.
     """
-    start = time.perf_counter()
-    edges = ingest(config.input, source)
-    read = time.perf_counter()
-    query, graph = to_query(config.query, edges), edges.graph()
-    built = time.perf_counter()
-    facts = enumerate_into(
-        CountSink(), graph, query, config.execution.to_execution(), config.execution.engine, on_progress
-    )
-    end = time.perf_counter()
-    return CountResult(
-        n_bicliques=facts.n_bicliques,
-        truncated=facts.truncated,
-        engine=facts.engine,
-        device=facts.device,
-        seconds={"read": read - start, "graph": built - read, "enumerate": end - built, "total": end - start},
-        peak_memory_bytes=peak_memory_bytes(),
-        input=edges.facts,
-    )
+    tier = choose_tier(config.execution)
+    with tier.open(config.execution) as steps:
+        start = time.perf_counter()
+        edges = steps.ingest(config.input, source)
+        read = time.perf_counter()
+        facts = steps.count(edges, config, on_progress)
+        end = time.perf_counter()
+        graph = end - read - facts.seconds
+        return CountResult(
+            n_bicliques=facts.n_bicliques,
+            truncated=facts.truncated,
+            engine=tier.name,
+            device=facts.device,
+            seconds={"read": read - start, "graph": graph, "enumerate": facts.seconds, "total": end - start},
+            peak_memory_bytes=peak_memory_bytes(),
+            input=edges.facts,
+        )

@@ -32,6 +32,7 @@ def run(result: RunResult, as_json: bool) -> None:
                 "device": manifest.device,
                 "seconds": manifest.seconds,
                 "peak_memory_bytes": manifest.peak_memory_bytes,
+                "peak_device_memory_bytes": manifest.peak_device_memory_bytes,
                 "content_fingerprint": manifest.content_fingerprint,
                 "run": str(result.run_dir),
                 "input": asdict(manifest.input),
@@ -43,7 +44,8 @@ def run(result: RunResult, as_json: bool) -> None:
     report = result.run_dir / "report.html"
     if report.exists():
         print(f"report     {report}")
-    _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes)
+    on_device = manifest.peak_device_memory_bytes
+    _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
     print(f"next       mbe top {result.run_dir.parent.parent}")
 
 
@@ -185,9 +187,10 @@ def _rows_read(facts: InputFacts) -> str:
     return f"read       {facts.rows_read:,} rows: {counted}"
 
 
-def _means(engine: str, device: str, seconds: dict[str, float], peak: int) -> None:
+def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None = None) -> None:
+    memory = human_bytes(peak) + ("" if on_device is None else f", of the device {human_bytes(on_device)}")
     steps = ", ".join(f"{step} {human_seconds(value)}" for step, value in seconds.items() if step != "total")
-    print(f"engine     {engine}: {device}; peak memory {human_bytes(peak)}")
+    print(f"engine     {engine}: {device}; peak memory {memory}")
     print(f"time       {human_seconds(seconds['total'])} ({steps})")
 
 

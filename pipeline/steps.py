@@ -39,7 +39,7 @@ from pipeline.publish import RunStore, as_publish_errors
 from pipeline.query import to_query
 from pipeline.tables import histogram_table, vertex_table
 
-__all__ = ["EnumerationFacts", "enumerate_to", "find_unchanged", "finish", "load_edges", "save_edges"]
+__all__ = ["Clock", "EnumerationFacts", "enumerate_to", "find_unchanged", "finish", "load_edges", "save_edges"]
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,13 @@ class EnumerationFacts(BaseModel):
     truncated : str or None
     engine, device : str
     seconds : dict
-        Steps ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``.
+        Steps ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and sums are made
+        on a device.
     peak_memory_bytes : int
+    peak_device_memory_bytes : int or None
+        None where no device was used, or its memory not followed.
+    versions : dict
+        Software that only this tier uses.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,10 +73,16 @@ class EnumerationFacts(BaseModel):
     device: str
     seconds: dict[str, float]
     peak_memory_bytes: int
+    peak_device_memory_bytes: int | None = None
+    versions: dict[str, str] = {}
 
 
 def enumerate_to(
-    edges: EdgeData, config: Config, run_path: Path, on_progress: Callable[[Progress], None] | None = None
+    edges: EdgeData,
+    config: Config,
+    run_path: Path,
+    on_progress: Callable[[Progress], None] | None = None,
+    engine: str | None = None,
 ) -> EnumerationFacts:
     """Enumerate, and write every table of the run into its staging path.
 
@@ -83,6 +94,8 @@ def enumerate_to(
         `Staging.path`: an empty directory.
     on_progress : callable, optional
         Called after every block.
+    engine : str, optional
+        In place of `config.execution.engine`, where that has been decided already.
 
     Raises
     ------
@@ -93,7 +106,7 @@ def enumerate_to(
     PublishError
         The tables cannot be written.
     """
-    clock = _Clock()
+    clock = Clock()
     query = to_query(config.query, edges)
     graph = edges.graph()
     hashes = key_hashes(edges.left_keys, "left"), key_hashes(edges.right_keys, "right")
@@ -109,7 +122,7 @@ def enumerate_to(
     )
     with sink:
         facts = enumerate_into(
-            sink, graph, query, config.execution.to_execution(), config.execution.engine, on_progress
+            sink, graph, query, config.execution.to_execution(), engine or config.execution.engine, on_progress
         )
     clock.lap("enumerate")
     # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
@@ -155,7 +168,7 @@ def finish(
     PublishError
         The files cannot be written.
     """
-    clock = _Clock()
+    clock = Clock()
     with as_publish_errors(run_path):
         files = file_entries(run_path)
         clock.lap("checksums")
@@ -166,12 +179,13 @@ def finish(
             config_fingerprint=config_fingerprint(config),
             input=input_facts,
             content_fingerprint=facts.content_fingerprint,
-            versions=software_versions(),
+            versions=software_versions() | facts.versions,
             engine=facts.engine,
             device=facts.device,
             counts=facts.counts,
             seconds=_with_total({**(seconds or {}), **facts.seconds, **clock.seconds}),
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
+            peak_device_memory_bytes=facts.peak_device_memory_bytes,
             truncated=facts.truncated,
             files=files,
         )
@@ -248,7 +262,7 @@ def _write_tables(
 def _with_report(run_path: Path, manifest: Manifest, top: int) -> Manifest:
     from pipeline.report import write_report
 
-    clock = _Clock()
+    clock = Clock()
     report = write_report(run_path, manifest, top)
     clock.lap("report")
     return manifest.model_copy(
@@ -265,7 +279,7 @@ def _with_total(seconds: Mapping[str, float]) -> dict[str, float]:
     return {**steps, "total": round(sum(steps.values()), 6)}
 
 
-class _Clock:
+class Clock:
     """Wall time step by step."""
 
     def __init__(self) -> None:

@@ -155,6 +155,8 @@ def _making(manifest: Manifest) -> dict[str, str]:
         ("peak memory", bytes_text(manifest.peak_memory_bytes)),
         ("versions", versions),
     ]
+    if manifest.peak_device_memory_bytes is not None:
+        machine.insert(3, ("peak device memory", bytes_text(manifest.peak_device_memory_bytes)))
     fingerprints = [
         ("run", f"<code>{escape(manifest.run_id)}</code>"),
         ("input", f"<code>{escape(manifest.input.fingerprint)}</code>"),

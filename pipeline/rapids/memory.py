@@ -1,0 +1,129 @@
+"""Device memory of a run: a pool with a limit, its peak, and one clear error where it is not enough."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.errors import DeviceMemoryExhausted
+
+__all__ = ["DevicePool", "device_pool", "out_of_device_memory"]
+
+_FREE_SHARE = 0.9
+"""Of the free memory, what a run without a limit takes: the rest is for the driver, kernels and their stacks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DevicePool:
+    """The memory that RMM hands out while a run lasts.
+
+    Attributes
+    ----------
+    limit_bytes : int
+        Most that is allocated at once.
+    resource : rmm.mr.StatisticsResourceAdaptor
+        Where it is allocated from.
+    """
+
+    limit_bytes: int
+    resource: Any
+
+    def used_bytes(self) -> int:
+        """Allocated now."""
+        return self.resource.allocation_counts.current_bytes
+
+    def peak_bytes(self) -> int:
+        """Most that was allocated at once so far."""
+        return self.resource.allocation_counts.peak_bytes
+
+    def left_bytes(self) -> int:
+        """What may still be allocated."""
+        return max(0, self.limit_bytes - self.used_bytes())
+
+
+@contextmanager
+def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
+    """Let cuDF, CuPy and Numba take their device memory from one pool with a limit, while the context lasts.
+
+    The pool is the driver's stream-ordered one, which does not fragment; a resource that the process has set up
+    itself, of Dask-CUDA for example, is kept and only limited. Afterwards the pool is given back to the device, except
+    what the caller still holds.
+
+    Parameters
+    ----------
+    limit_bytes : int, optional
+        Nine tenths of what is free by default.
+
+    Yields
+    ------
+    DevicePool
+    """
+    # Makes RMM the allocator of CuPy and Numba.
+    import cudf  # noqa: F401
+    import rmm.mr
+
+    give_back_unused()
+    before = rmm.mr.get_current_device_resource()
+    upstream = rmm.mr.CudaAsyncMemoryResource() if type(before) is rmm.mr.CudaMemoryResource else before
+    limit = limit_bytes or int(rmm.mr.available_device_memory()[0] * _FREE_SHARE)
+    resource = rmm.mr.StatisticsResourceAdaptor(rmm.mr.LimitingResourceAdaptor(upstream, limit))
+    rmm.mr.set_current_device_resource(resource)
+    try:
+        with out_of_device_memory(DevicePool(limit, resource)) as pool:
+            yield pool
+    finally:
+        rmm.mr.set_current_device_resource(before)
+        give_back_unused()
+
+
+@contextmanager
+def out_of_device_memory(pool: DevicePool) -> Iterator[DevicePool]:
+    """Turn what RMM, libcudf and cuGraph say when memory runs out into one error that names the budget.
+
+    Raises
+    ------
+    DeviceMemoryExhausted
+    """
+    try:
+        yield pool
+    except (MemoryError, RuntimeError) as error:
+        # cuGraph's C interface wraps RMM's text into a RuntimeError; any other error is not ours to explain.
+        if "out_of_memory" not in str(error) and "cudaErrorMemoryAllocation" not in str(error):
+            raise
+        reached_limit = "memory limit" in str(error)
+        # The frames of the failed call hold its arrays, and the error would hold the frames: a next run needs both.
+        traceback.clear_frames(error.__traceback__)
+        raise _exhausted(pool, reached_limit) from None
+
+
+def give_back_unused() -> None:
+    """Return what nobody refers to any more to the device."""
+    import cupy
+
+    gc.collect()
+    # Of CuPy before RMM became its allocator.
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def _exhausted(pool: DevicePool, reached_limit: bool) -> DeviceMemoryExhausted:
+    import rmm.mr
+
+    free, total = (round(n / 2**20) for n in rmm.mr.available_device_memory())
+    limit = round(pool.limit_bytes / 2**20)
+    if reached_limit:
+        return DeviceMemoryExhausted(
+            f"device memory: the limit of {limit:,} MiB (execution.device_memory) is reached; more is needed for this "
+            f"graph and query; raise it (the GPU has {free:,} of {total:,} MiB free), or ask for larger groups "
+            "(query.min_left, query.min_right)",
+            may_pass=False,
+        )
+    return DeviceMemoryExhausted(
+        f"device memory: the GPU is full, with {free:,} of {total:,} MiB free, before the limit of {limit:,} MiB "
+        "(execution.device_memory) is reached; lower execution.device_memory to what is free, or end the programs that "
+        "hold the rest (nvidia-smi lists them)",
+        may_pass=True,
+    )

@@ -1,0 +1,156 @@
+"""cuDF frames as Parquet files of the published schemas, written by libcudf."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pylibcudf as plc
+from rmm.pylibrmm.stream import CudaStreamFlags, Stream
+
+from pipeline.parquet_parts import REPEATING_COLUMNS, ROW_GROUP_BYTES
+
+if TYPE_CHECKING:
+    import cudf
+
+__all__ = ["write_frame"]
+
+_COMPRESSIONS = {
+    "zstd": plc.io.types.CompressionType.ZSTD,
+    "snappy": plc.io.types.CompressionType.SNAPPY,
+    # libcudf writes LZ4_RAW, as pyarrow does.
+    "lz4": plc.io.types.CompressionType.LZ4,
+    "none": plc.io.types.CompressionType.NONE,
+}
+_MEMBER_ENCODING = plc.io.types.ColumnEncoding.PLAIN
+_PAGE_BYTES = 512 << 10
+_PAGE_ROWS = 1 << 17
+
+
+def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compression: str) -> None:
+    """Write a frame as one file that reads like pyarrow's own of the same schema.
+
+    May be called from several threads at once: each call works on a stream of its own. The frame's columns must be
+    complete, that is, the stream that made them synchronised.
+
+    Parameters
+    ----------
+    frame : cudf.DataFrame
+        Its columns are those of the schema, in that order.
+    path : Path
+    schema : pa.Schema
+    compression : str
+        ``zstd``, ``snappy``, ``lz4`` or ``none``.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    TypeError
+        The frame is not of the schema: a defect of whoever made it.
+    """
+    _check(frame, schema)
+    table, _ = frame.to_pylibcudf()
+    with _HostFile(path) as file:
+        options = (
+            plc.io.parquet.ParquetWriterOptions.builder(plc.io.SinkInfo([file]), table)
+            .metadata(_metadata(table, schema))
+            .key_value_metadata([{"ARROW:schema": base64.b64encode(schema.serialize()).decode()}])
+            .compression(_COMPRESSIONS[compression])
+            .stats_level(plc.io.types.StatisticsFreq.STATISTICS_ROWGROUP)
+            .write_arrow_schema(False)
+            .build()
+        )
+        options.set_row_group_size_bytes(ROW_GROUP_BYTES)
+        options.set_row_group_size_rows(2**31 - 1)
+        options.set_max_page_size_bytes(_PAGE_BYTES)
+        options.set_max_page_size_rows(_PAGE_ROWS)
+        plc.io.parquet.write_parquet(options, stream=Stream(flags=CudaStreamFlags.NON_BLOCKING))
+
+
+class _HostFile(io.RawIOBase):
+    """A file as libcudf writes into it.
+
+    libcudf's own files do not look whether a write succeeded, and its adaptor for Python files loses what they raise:
+    on a full disk both would leave a short file and say nothing. This one keeps the first error, and leaving the
+    context raises it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed by __exit__
+        self._written = 0
+        self._error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Take all of it."""
+        rest = memoryview(data)
+        while len(rest) and self._error is None:
+            try:
+                rest = rest[self._file.write(rest) :]
+            except OSError as error:
+                self._error = error
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Bytes taken so far."""
+        return self._written
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def __enter__(self) -> _HostFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._file.close()
+        if kind is None and self._error is not None:
+            raise self._error
+
+
+def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMetadata:
+    """Names, nullability and encoding: libcudf knows neither of the first two of a column."""
+    metadata = plc.io.types.TableInputMetadata(table)
+    for field, column in zip(schema, metadata.column_metadata, strict=True):
+        column.set_name(field.name).set_nullability(field.nullable)
+        if pa.types.is_list(field.type):
+            # Child 0 is the offsets.
+            element = field.type.value_field
+            column = column.child(1).set_name(element.name).set_nullability(element.nullable)
+            column.set_encoding(_MEMBER_ENCODING)
+        elif field.name in REPEATING_COLUMNS:
+            column.set_encoding(plc.io.types.ColumnEncoding.DICTIONARY)
+        else:
+            # A dictionary of anything else is built, found too large, and thrown away.
+            column.set_encoding(plc.io.types.ColumnEncoding.PLAIN)
+    return metadata
+
+
+def _check(frame: cudf.DataFrame, schema: pa.Schema) -> None:
+    if list(frame.columns) != schema.names:
+        raise TypeError(f"the frame has the columns {list(frame.columns)}: expected {schema.names}")
+    for field in schema:
+        column = frame[field.name]
+        if not field.nullable and column.null_count:
+            raise TypeError(f"column {field.name!r} holds {column.null_count} nulls: expected none")
+        if (found := _published_type(column)) != _plain(field.type):
+            raise TypeError(f"column {field.name!r} has type {found}: expected {_plain(field.type)}")
+
+
+def _published_type(column: cudf.Series) -> pa.DataType:
+    return column.head(0).to_arrow().type
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """What a published type is in cuDF, in Arrow's words."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return pa.list_(kind.value_type) if pa.types.is_list(kind) else kind

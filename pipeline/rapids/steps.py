@@ -1,0 +1,164 @@
+"""The pipeline's steps on the device: from edges to staged tables without a way through host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cudf
+import cugraph
+import cupy as cp
+import pyarrow as pa
+import pylibcudf as plc
+from mbe_stage.device.two_hop import two_hop_degrees
+
+from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
+from mbe_stage.results import CountSink
+from mbe_stage.two_hop import two_hop_steps
+from pipeline.config import Config, InputConfig
+from pipeline.manifest import Counts, peak_memory_bytes
+from pipeline.publish import as_publish_errors
+from pipeline.query import to_query
+from pipeline.rapids.buffers import kind_of
+from pipeline.rapids.edges import DeviceEdges, load_edges, save_edges
+from pipeline.rapids.ingest import ingest
+from pipeline.rapids.memory import DevicePool
+from pipeline.rapids.parquet import write_frame
+from pipeline.rapids.sink import DeviceParquetSink, DeviceSummary, WritingPlan
+from pipeline.rapids.tables import histogram_frame, vertex_frame
+from pipeline.schemas import SIZE_HISTOGRAM, vertices
+from pipeline.steps import Clock, EnumerationFacts
+
+if TYPE_CHECKING:
+    from mbe_stage.graph import BipartiteCSR
+    from mbe_stage.options import Execution
+
+__all__ = ["RapidsSteps"]
+
+_NAME, _ENGINE = "rapids", "cuda"
+
+
+@dataclass(frozen=True, slots=True)
+class RapidsSteps:
+    """See `pipeline.tiers.TierSteps`; everything is allocated from `pool`."""
+
+    pool: DevicePool
+
+    def ingest(self, config: InputConfig, source: object | None = None) -> DeviceEdges:
+        """As `pipeline.ingest.ingest`, on the device."""
+        return ingest(config, source)
+
+    def enumerate_to(
+        self,
+        edges: DeviceEdges,
+        config: Config,
+        run_path: Path,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> EnumerationFacts:
+        """Enumerate, and write every table of the run; errors are those of `pipeline.steps.enumerate_to`."""
+        clock, output = Clock(), config.output
+        query, graph = to_query(config.query, edges), edges.graph()
+        hashes = edges.key_hashes()
+        clock.lap("graph")
+        execution, left_over = self._shares(config)
+        sink = DeviceParquetSink(
+            run_path,
+            *hashes,
+            WritingPlan.of(left_over, output.members),
+            compression=output.compression,
+            members=output.members,
+            sort=output.sort,
+        )
+        with sink:
+            facts = enumerate_into(sink, graph, query, execution, _ENGINE, on_progress)
+        clock.lap("enumerate")
+        clock.seconds["enumerate"] -= sum(sink.seconds.values())
+        clock.seconds |= sink.seconds
+        two_hop = _two_hop(graph, output.two_hop_steps)
+        clock.lap("two_hop")
+        counts = _write_tables(run_path, edges, graph, two_hop, sink.summary, output.compression)
+        clock.lap("tables")
+        return EnumerationFacts(
+            counts=counts,
+            content_fingerprint=str(sink.summary.fingerprint),
+            truncated=facts.truncated,
+            engine=_NAME,
+            device=facts.device,
+            seconds=clock.seconds,
+            peak_memory_bytes=peak_memory_bytes(),
+            peak_device_memory_bytes=self.pool.peak_bytes(),
+            versions={module.__name__: module.__version__ for module in (cudf, cugraph, cp)},
+        )
+
+    def count(
+        self, edges: DeviceEdges, config: Config, on_progress: Callable[[Progress], None] | None = None
+    ) -> RunFacts:
+        """Enumerate, and store nothing."""
+        query, graph = to_query(config.query, edges), edges.graph()
+        execution, _ = self._shares(config)
+        return enumerate_into(CountSink(), graph, query, execution, _ENGINE, on_progress)
+
+    def save_edges(self, edges: DeviceEdges, directory: Path) -> None:
+        """Keep the edges as files between the steps of a flow."""
+        save_edges(edges, directory)
+
+    def load_edges(self, directory: Path) -> DeviceEdges:
+        """The edges that `save_edges` kept."""
+        return load_edges(directory)
+
+    def _shares(self, config: Config) -> tuple[Execution, int]:
+        """What the engine may take of the memory that is left, and what remains for the way out: half each."""
+        half = self.pool.left_bytes() // 2
+        return replace(config.execution.to_execution(), device_memory_bytes=half), half
+
+
+def _two_hop(graph: BipartiteCSR, most_steps: int) -> tuple[cp.ndarray | None, cp.ndarray | None]:
+    """Two-hop degrees of (left, right); None for a side that takes more steps than that, and for both at 0."""
+    left_steps, right_steps = two_hop_steps(graph)
+    return (
+        two_hop_degrees(graph) if left_steps <= most_steps > 0 else None,
+        two_hop_degrees(graph.swapped()) if right_steps <= most_steps > 0 else None,
+    )
+
+
+def _write_tables(
+    run_path: Path,
+    edges: DeviceEdges,
+    graph: BipartiteCSR,
+    two_hop: tuple[cp.ndarray | None, cp.ndarray | None],
+    summary: DeviceSummary,
+    compression: str,
+) -> Counts:
+    participation = {"left": summary.left.to_host(), "right": summary.right.to_host()}
+    sizes = summary.sizes.sorted_rows()
+    frames = {
+        "size_histogram": (histogram_frame(sizes), SIZE_HISTOGRAM),
+        "left_vertices": (
+            vertex_frame(edges.left_keys, cp.diff(graph.left_offsets), two_hop[0], participation["left"]),
+            _vertex_schema(edges.left_keys),
+        ),
+        "right_vertices": (
+            vertex_frame(edges.right_keys, cp.diff(graph.right_offsets), two_hop[1], participation["right"]),
+            _vertex_schema(edges.right_keys),
+        ),
+    }
+    cp.cuda.get_current_stream().synchronize()
+    with as_publish_errors(run_path):
+        for name, (frame, schema) in frames.items():
+            write_frame(frame, run_path / f"{name}.parquet", schema, compression)
+    n_left, n_right, _ = sizes
+    return Counts(
+        bicliques=summary.fingerprint.n_items,
+        left_members=summary.left_members,
+        right_members=summary.right_members,
+        sizes=len(n_left),
+        max_left=int(n_left.max(initial=0)),
+        max_right=int(n_right.max(initial=0)),
+        max_edges=int(participation["left"].largest_edges.max(initial=0)),
+    )
+
+
+def _vertex_schema(keys: cudf.Series) -> pa.Schema:
+    return vertices(pa.int64() if kind_of(keys) == plc.TypeId.INT64 else pa.string())
