@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import cudf
 import cupy as cp
@@ -23,7 +24,11 @@ from pipeline.schemas import BICLIQUES, MEMBERS
 
 __all__ = ["DeviceParquetSink", "DeviceSummary", "WritingPlan"]
 
+_WRITERS = 4
 _LARGEST_PART = 512 << 20
+_SMALLEST_PART = 1 << 16
+_LONG_FORM = 6
+"""How much larger `members/` is than the lists, on the device: key, name of the side with its offset, vertex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +47,18 @@ class WritingPlan:
 
     piece_bytes: int
     sort_bytes: int
-    n_writers: int = 4
+    n_writers: int
 
     @classmethod
     def of(cls, budget_bytes: int, members: bool) -> WritingPlan:
         """A plan within a budget.
 
         A part is in the works up to `2 * n_writers + 2` times: one being made, those that wait, those that are encoded,
-        which take about three times their size. The long form of a member is five times as large as in its list.
+        which take about three times their size.
         """
-        n_writers = cls.n_writers
-        shares = (n_writers + 2 + 4 * n_writers) * (6 if members else 1)
-        return cls(
-            piece_bytes=max(1 << 16, min(_LARGEST_PART, budget_bytes // 2 // shares)), sort_bytes=budget_bytes // 2
-        )
+        shares = (2 + _WRITERS + 4 * _WRITERS) * (_LONG_FORM if members else 1)
+        piece_bytes = min(_LARGEST_PART, budget_bytes // 2 // shares)
+        return cls(max(_SMALLEST_PART, piece_bytes), sort_bytes=budget_bytes // 2, n_writers=_WRITERS)
 
 
 @dataclass(slots=True)
@@ -95,8 +98,8 @@ class DeviceParquetSink:
     Parameters
     ----------
     run_path : Path
-    left_hashes, right_hashes : (n,) uint64
-        Vertex hashes, on the device.
+    hashes : pair of (n,) uint64
+        Vertex hashes of the left and of the right side, on the device.
     plan : WritingPlan
     compression : str
     members : bool
@@ -116,32 +119,30 @@ class DeviceParquetSink:
         frames and waiting for the writers.
     """
 
-    detail = Detail.MEMBERS
-    on_device = True
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+    on_device: Literal[True] = True
 
     def __init__(
         self,
         run_path: Path,
-        left_hashes: cp.ndarray,
-        right_hashes: cp.ndarray,
+        hashes: tuple[cp.ndarray, cp.ndarray],
         plan: WritingPlan,
         *,
         compression: str = "zstd",
         members: bool = False,
         sort: bool = False,
     ) -> None:
-        self.summary = DeviceSummary(
-            DeviceParticipation.of(left_hashes.size), DeviceParticipation.of(right_hashes.size)
-        )
+        self.summary = DeviceSummary(*(DeviceParticipation.of(side.size) for side in hashes))
         self.seconds = {"name": 0.0, "write": 0.0}
-        self._hashes = left_hashes, right_hashes
+        self._hashes = hashes
         self._piece_bytes = plan.piece_bytes
         self._order = DeviceOrder(run_path / ".sort", plan.sort_bytes, plan.piece_bytes) if sort else None
         self._crew = WriterCrew(plan.n_writers)
         self._bicliques = DataSet(run_path / "bicliques", BICLIQUES, compression, self._crew, plan.piece_bytes)
-        self._members = (
-            DataSet(run_path / "members", MEMBERS, compression, self._crew, 6 * plan.piece_bytes) if members else None
-        )
+        self._members: DataSet | None = None
+        if members:
+            part_bytes = _LONG_FORM * plan.piece_bytes
+            self._members = DataSet(run_path / "members", MEMBERS, compression, self._crew, part_bytes)
 
     def accept(self, block: DeviceBlock) -> None:
         """Take one block in; its arrays are kept until they are written.

@@ -65,7 +65,7 @@ class RapidsSteps:
         execution, left_over = self._shares(config)
         sink = DeviceParquetSink(
             run_path,
-            *hashes,
+            hashes,
             WritingPlan.of(left_over, output.members),
             compression=output.compression,
             members=output.members,

@@ -25,6 +25,9 @@ from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
 from pipeline.steps import load_edges
+from pipeline.tiers import tier_named
+
+REFERENCE = tier_named("reference")
 
 
 def caused(error, cause):
@@ -87,9 +90,9 @@ def test_task_functions_are_plain_functions(edges_file, tmp_path):
     config = configure(None, str(edges_file), str(tmp_path / "out"), ["execution.engine=reference"])
     values, seen = config.model_dump(mode="json"), []
     with RunStore(config.output.directory).begin() as staging:
-        read = read_edges(values, str(staging.scratch))
+        read = read_edges(values, str(staging.scratch), REFERENCE)
         assert read["facts"]["n_edges"] == len(EDGES) == load_edges(staging.scratch).left_ids.size
-        enumerate_staged(values, str(staging.scratch), str(staging.path), read["seconds"], seen.append)
+        enumerate_staged(values, str(staging.scratch), str(staging.path), read["seconds"], REFERENCE, seen.append)
         run = staging.publish()
     manifest = read_manifest(run)
     assert manifest.counts.bicliques == N_BICLIQUES == seen[-1].n_bicliques
@@ -109,8 +112,8 @@ def test_long_groups_are_cut_in_the_table(tmp_path):
     config = configure(None, str(star), str(tmp_path / "out"), ["execution.engine=reference", "output.report=false"])
     with RunStore(config.output.directory).begin() as staging:
         values = config.model_dump(mode="json")
-        read_edges(values, str(staging.scratch))
-        enumerate_staged(values, str(staging.scratch), str(staging.path), 0.0)
+        read_edges(values, str(staging.scratch), REFERENCE)
+        enumerate_staged(values, str(staging.scratch), str(staging.path), 0.0, REFERENCE)
         (row,) = groups_table(staging.publish(), 5)
     assert row["n_right"] == 20
     assert row["right"] == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 8 more"

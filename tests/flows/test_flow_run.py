@@ -1,6 +1,7 @@
 """The flow in Prefect's engine, against Prefect's test server."""
 
 import errno
+import logging
 import os
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from prefect.exceptions import ParameterTypeError
 
 from flows import enumerate as flow_module
 from flows.enumerate import enumerate_bicliques_flow
+from flows.gpu import device_limit_name, device_slot
 from pipeline import publish as publish_module
-from pipeline.errors import ConfigError, InputError
+from pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from pipeline.tiers import Tier
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -151,7 +154,7 @@ def test_parameters_are_typed(edges_file, out):
 
 def test_trouble_while_reading_is_tried_again(edges_file, out, monkeypatch):
     monkeypatch.setattr(flow_module.ingest_task, "retry_delay_seconds", [0.0])
-    calls = fail_first(monkeypatch, flow_module, "ingest", OSError(errno.EIO, os.strerror(errno.EIO)))
+    calls = fail_first(monkeypatch, flow_module, "read_edges", OSError(errno.EIO, os.strerror(errno.EIO)))
     state = run(edges_file, out)
     assert len(calls) == 2
     assert state.result()["bicliques"] == N_BICLIQUES
@@ -167,18 +170,64 @@ def test_trouble_while_publishing_is_tried_again(edges_file, out, monkeypatch):
     assert unfinished(out) == []
 
 
+def test_a_full_gpu_is_tried_again_from_the_start(edges_file, out, monkeypatch):
+    monkeypatch.setattr(flow_module.enumerate_task, "retry_delay_seconds", [0.0])
+    original, leftovers = flow_module.enumerate_staged, []
+
+    def full_at_first(config, scratch, run_path, *rest):
+        leftovers.append([path.name for path in Path(run_path).iterdir()])
+        if len(leftovers) == 1:
+            Path(run_path, "bicliques").mkdir()
+            raise DeviceMemoryExhausted("device memory: the GPU is full", may_pass=True)
+        original(config, scratch, run_path, *rest)
+
+    monkeypatch.setattr(flow_module, "enumerate_staged", full_at_first)
+    state = run(edges_file, out)
+    assert leftovers == [[], []]
+    assert state.result()["bicliques"] == N_BICLIQUES
+
+
+def test_a_limit_that_is_too_low_is_not_tried_again(edges_file, out, monkeypatch):
+    error = DeviceMemoryExhausted("device memory: the limit of 1 MiB (execution.device_memory)", may_pass=False)
+    calls = fail_first(monkeypatch, flow_module, "enumerate_staged", error)
+    state = run(edges_file, out)
+    assert (len(calls), state.is_failed(), state.message) == (1, True, str(error))
+
+
+def test_a_gpu_is_held_by_one_run_at_a_time():
+    """The limit of the device is there, has one slot, and that one is taken."""
+    with device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)):
+        with get_client(sync_client=True) as client:
+            limit = client.read_global_concurrency_limit_by_name(device_limit_name())
+        assert (limit.limit, limit.active_slots) == (1, 1)
+    with device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("visible", "device"),
+    [(None, "gpu-0@dgx"), ("2,3", "gpu-2@dgx"), ("GPU-8f1c", "gpu-GPU-8f1c@dgx"), ("", "gpu-0@dgx")],
+)
+def test_a_limit_names_the_device_and_the_machine(monkeypatch, visible, device):
+    monkeypatch.setattr("socket.gethostname", lambda: "dgx")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert device_limit_name() == device
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a defect")], ids=repr)
 def test_an_interrupted_run_leaves_nothing(edges_file, out, monkeypatch, error):
     run(edges_file, out)
     latest = RunStore(out).latest()
     seen = []
 
-    def interrupted(_edges, _config, run_path, _on_progress):
-        (run_path / "half.parquet").write_bytes(b"half")
+    def interrupted(_config, _scratch, run_path, *_):
+        Path(run_path, "half.parquet").write_bytes(b"half")
         seen.extend(unfinished(out))
         raise error
 
-    monkeypatch.setattr(flow_module, "enumerate_to", interrupted)
+    monkeypatch.setattr(flow_module, "enumerate_staged", interrupted)
     with pytest.raises(type(error)):
         run(edges_file, out, force=True).result()
     assert len(seen) == 1
