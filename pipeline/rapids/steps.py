@@ -12,17 +12,16 @@ import cugraph
 import cupy as cp
 import pyarrow as pa
 import pylibcudf as plc
-from mbe_stage.device.two_hop import two_hop_degrees
 
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.results import CountSink
-from mbe_stage.two_hop import two_hop_steps
 from pipeline.config import Config, InputConfig
 from pipeline.manifest import Counts, peak_memory_bytes
 from pipeline.publish import as_publish_errors
 from pipeline.query import to_query
 from pipeline.rapids.buffers import kind_of
 from pipeline.rapids.edges import DeviceEdges, load_edges, save_edges
+from pipeline.rapids.graph_facts import GraphFacts, graph_facts
 from pipeline.rapids.ingest import ingest
 from pipeline.rapids.memory import DevicePool
 from pipeline.rapids.parquet import write_frame
@@ -32,7 +31,6 @@ from pipeline.schemas import SIZE_HISTOGRAM, vertices
 from pipeline.steps import Clock, EnumerationFacts
 
 if TYPE_CHECKING:
-    from mbe_stage.graph import BipartiteCSR
     from mbe_stage.options import Execution
 
 __all__ = ["RapidsSteps"]
@@ -62,6 +60,8 @@ class RapidsSteps:
         query, graph = to_query(config.query, edges), edges.graph()
         hashes = edges.key_hashes()
         clock.lap("graph")
+        vertex_facts = graph_facts(graph, output.two_hop_steps, self.pool.left_bytes() // 4)
+        clock.lap("two_hop")
         execution, left_over = self._shares(config)
         sink = DeviceParquetSink(
             run_path,
@@ -76,9 +76,7 @@ class RapidsSteps:
         clock.lap("enumerate")
         clock.seconds["enumerate"] -= sum(sink.seconds.values())
         clock.seconds |= sink.seconds
-        two_hop = _two_hop(graph, output.two_hop_steps)
-        clock.lap("two_hop")
-        counts = _write_tables(run_path, edges, graph, two_hop, sink.summary, output.compression)
+        counts = _write_tables(run_path, edges, vertex_facts, sink.summary, output.compression)
         clock.lap("tables")
         return EnumerationFacts(
             counts=counts,
@@ -114,20 +112,10 @@ class RapidsSteps:
         return replace(config.execution.to_execution(), device_memory_bytes=half), half
 
 
-def _two_hop(graph: BipartiteCSR, most_steps: int) -> tuple[cp.ndarray | None, cp.ndarray | None]:
-    """Two-hop degrees of (left, right); None for a side that takes more steps than that, and for both at 0."""
-    left_steps, right_steps = two_hop_steps(graph)
-    return (
-        two_hop_degrees(graph) if left_steps <= most_steps > 0 else None,
-        two_hop_degrees(graph.swapped()) if right_steps <= most_steps > 0 else None,
-    )
-
-
 def _write_tables(
     run_path: Path,
     edges: DeviceEdges,
-    graph: BipartiteCSR,
-    two_hop: tuple[cp.ndarray | None, cp.ndarray | None],
+    facts: GraphFacts,
     summary: DeviceSummary,
     compression: str,
 ) -> Counts:
@@ -136,11 +124,11 @@ def _write_tables(
     frames = {
         "size_histogram": (histogram_frame(sizes), SIZE_HISTOGRAM),
         "left_vertices": (
-            vertex_frame(edges.left_keys, cp.diff(graph.left_offsets), two_hop[0], participation["left"]),
+            vertex_frame(edges.left_keys, facts.left_degrees, facts.left_two_hop, participation["left"]),
             _vertex_schema(edges.left_keys),
         ),
         "right_vertices": (
-            vertex_frame(edges.right_keys, cp.diff(graph.right_offsets), two_hop[1], participation["right"]),
+            vertex_frame(edges.right_keys, facts.right_degrees, facts.right_two_hop, participation["right"]),
             _vertex_schema(edges.right_keys),
         ),
     }

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import cudf
 import cupy as cp
 import numpy as np
 import pylibcudf as plc
 from mbe_stage.device.participation import long_form
 
+from mbe_stage.device.blocks import DeviceBlock
 from mbe_stage.participation import Participation
 from pipeline.rapids.columns import list_column
-
-if TYPE_CHECKING:
-    from mbe_stage.device.blocks import DeviceBlock
 
 __all__ = ["biclique_frame", "histogram_frame", "members_frame", "vertex_frame"]
 
@@ -42,13 +38,8 @@ def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> cudf.DataFrame:
 
 def members_frame(bicliques: cudf.DataFrame) -> cudf.DataFrame:
     """Rows of `bicliques/` in long form, one row per member, in the same order."""
-    keys, sides, members = long_form(
-        bicliques["biclique_key"].values,
-        bicliques["n_left"].values,
-        bicliques["left"].list.leaves.values,
-        bicliques["n_right"].values,
-        bicliques["right"].list.leaves.values,
-    )
+    block = DeviceBlock(*_ragged(bicliques, "left"), *_ragged(bicliques, "right"))
+    keys, sides, members = long_form(block, bicliques["biclique_key"].values)
     names = cudf.Series(["left", "right"])
     return cudf.DataFrame({"biclique_key": keys, "side": names.take(sides).reset_index(drop=True), "vertex": members})
 
@@ -86,6 +77,12 @@ def vertex_frame(
             "largest_biclique_edges": cp.asarray(participation.largest_edges),
         }
     )
+
+
+def _ragged(bicliques: cudf.DataFrame, side: str) -> tuple[cp.ndarray, cp.ndarray]:
+    offsets = cp.zeros(len(bicliques) + 1, cp.int64)
+    cp.cumsum(bicliques[f"n_{side}"].values, out=offsets[1:])
+    return offsets, bicliques[side].list.leaves.values
 
 
 def _where(values: cp.ndarray, is_valid: cp.ndarray) -> cudf.Series:
