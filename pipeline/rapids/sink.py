@@ -81,6 +81,11 @@ class DeviceSummary:
     left_members: int = 0
     right_members: int = 0
 
+    @classmethod
+    def of(cls, n_left: int, n_right: int) -> DeviceSummary:
+        """No biclique yet, of a graph of so many vertices."""
+        return cls(DeviceParticipation.of(n_left), DeviceParticipation.of(n_right))
+
     def add(self, block: DeviceBlock, keys: cp.ndarray) -> None:
         """Take in one block and the keys of its bicliques."""
         n_edges = block.n_edges
@@ -132,7 +137,7 @@ class DeviceParquetSink:
         members: bool = False,
         sort: bool = False,
     ) -> None:
-        self.summary = DeviceSummary(*(DeviceParticipation.of(side.size) for side in hashes))
+        self.summary = DeviceSummary.of(hashes[0].size, hashes[1].size)
         self.seconds = {"name": 0.0, "write": 0.0}
         self._hashes = hashes
         self._piece_bytes = plan.piece_bytes
