@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench bench-gpu clean
+.PHONY: help run test test-all check bench bench-gpu bench-rapids compare-tiers clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -14,6 +14,8 @@ help:
 	@echo "make check     ruff, mypy, import-linter"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
+	@echo "make bench-rapids   from Parquet to published Parquet on a GPU; needs the extra rapids-cu13 or rapids-cu12"
+	@echo "make compare-tiers  every table of a dozen graphs, published by the CPU and by RAPIDS; needs the same"
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -42,6 +44,12 @@ bench: $(READY)
 
 bench-gpu:
 	$(PYTHON) benchmarks/bench_gpu.py
+
+bench-rapids:
+	$(PYTHON) benchmarks/bench_rapids.py
+
+compare-tiers:
+	$(PYTHON) benchmarks/compare_tiers.py
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info

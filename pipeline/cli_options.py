@@ -61,11 +61,15 @@ class Means:
     """Section `execution`."""
 
     Engine = Annotated[
+        Literal["auto", "cpu", "cuda", "reference"] | None, _option(_MEANS, "Engine; auto takes the fastest that runs.")
+    ]
+    Tier = Annotated[
         Literal["auto", "cpu", "cuda", "rapids", "reference"] | None,
-        _option(_MEANS, "Engine, or rapids: all on the GPU; auto takes the fastest that runs."),
+        _option(_MEANS, "Engine, or rapids: tables on the GPU too; auto takes the fastest that runs.", "--engine"),
     ]
     Threads = Annotated[int | None, _option(_MEANS, "Worker threads; 0 is every core.", metavar="N")]
     MemoryBudget = Annotated[str | None, _option(_MEANS, "Working memory, such as 512MiB (1GiB).", metavar="BYTES")]
+    DeviceMemory = Annotated[str | None, _option(_MEANS, "Memory of a GPU, such as 16GiB.", metavar="BYTES")]
     MaxBicliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     TimeLimit = Annotated[float | None, _option(_MEANS, "Stop, truncated, after so long.", metavar="SECONDS")]
 

@@ -39,13 +39,17 @@ def test_server_and_work_pool(edges_file, tmp_path):
     server = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
     with started(server, tmp_path / "server.log", env=env) as server_process:
         eventually(api.healthy, process=server_process)
-        api.post("work_pools/", name="local", type="process")
+        for pool in ("local", "gpu"):
+            api.post("work_pools/", name=pool, type="process")
         worker = [*PREFECT, "worker", "start", "--pool", "local"]
         with started(worker, tmp_path / "worker.log", env=env, cwd=tmp_path) as worker_process:
             subprocess.run([*PREFECT, "--no-prompt", "deploy", "--all"], env=env, cwd=project, check=True, timeout=120)
             deployment = api.deployment("daily")
             assert deployment is not None
             assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 6 * * *"]
+            on_gpu = api.deployment("gpu-daily")
+            assert (on_gpu["work_pool_name"], on_gpu["parameters"]["config_path"]) == ("gpu", "configs/gpu.yaml")
+            assert [schedule["schedule"]["cron"] for schedule in on_gpu["schedules"]] == ["30 6 * * *"]
             run_id = api.trigger(deployment, input_path=str(edges_file), overrides=["execution.engine=reference"])
             eventually(lambda: api.finished(run_id), process=worker_process)
             # A relative output directory means the directory that was deployed from.
