@@ -25,6 +25,7 @@ _COMPRESSIONS = {
     "lz4": plc.io.types.CompressionType.LZ4,
     "none": plc.io.types.CompressionType.NONE,
 }
+_ARROW = {plc.TypeId.INT32: pa.int32(), plc.TypeId.INT64: pa.int64(), plc.TypeId.STRING: pa.string()}
 _MEMBER_ENCODING = plc.io.types.ColumnEncoding.PLAIN
 _PAGE_BYTES = 512 << 10
 _PAGE_ROWS = 1 << 17
@@ -141,12 +142,15 @@ def _check(frame: cudf.DataFrame, schema: pa.Schema) -> None:
         column = frame[field.name]
         if not field.nullable and column.null_count:
             raise TypeError(f"column {field.name!r} holds {column.null_count} nulls: expected none")
-        if (found := _published_type(column)) != _plain(field.type):
-            raise TypeError(f"column {field.name!r} has type {found}: expected {_plain(field.type)}")
+        if _arrow_type(column.to_pylibcudf()[0]) != _plain(field.type):
+            raise TypeError(f"column {field.name!r} has type {column.dtype}: expected {_plain(field.type)}")
 
 
-def _published_type(column: cudf.Series) -> pa.DataType:
-    return column.head(0).to_arrow().type
+def _arrow_type(column: plc.Column) -> pa.DataType | None:
+    kind = column.type().id()
+    if kind == plc.TypeId.LIST:
+        return pa.list_(_arrow_type(column.child(1)))
+    return _ARROW.get(kind)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
