@@ -72,8 +72,8 @@ class DeviceOrder:
 
     def _move_to_host(self) -> None:
         log.info(
-            "sorting on the host: the result is larger than the %d MiB that sorting may keep on the device "
-            "(a quarter of execution.device_memory)",
+            "sorting on the host: the result is larger than the %d MiB that sorting may keep on the device, an eighth "
+            "of what execution.device_memory leaves beside the graph",
             self._most_bytes >> 20,
         )
         self._host = CanonicalOrder(self._scratch)

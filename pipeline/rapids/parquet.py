@@ -26,7 +26,6 @@ _COMPRESSIONS = {
     "none": plc.io.types.CompressionType.NONE,
 }
 _ARROW = {plc.TypeId.INT32: pa.int32(), plc.TypeId.INT64: pa.int64(), plc.TypeId.STRING: pa.string()}
-_MEMBER_ENCODING = plc.io.types.ColumnEncoding.PLAIN
 _PAGE_BYTES = 512 << 10
 _PAGE_ROWS = 1 << 17
 
@@ -126,11 +125,9 @@ def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMet
             # Child 0 is the offsets.
             element = field.type.value_field
             column = column.child(1).set_name(element.name).set_nullability(element.nullable)
-            column.set_encoding(_MEMBER_ENCODING)
-        elif field.name in REPEATING_COLUMNS:
-            column.set_encoding(plc.io.types.ColumnEncoding.DICTIONARY)
-        else:
-            # A dictionary of anything else is built, found too large, and thrown away.
+        if field.name not in REPEATING_COLUMNS:
+            # A dictionary of anything else is built, found too large, and thrown away; zstd makes more of plain members
+            # than of delta encoded ones (docs/rapids.md).
             column.set_encoding(plc.io.types.ColumnEncoding.PLAIN)
     return metadata
 

@@ -107,9 +107,9 @@ class RapidsSteps:
         return load_edges(directory)
 
     def _shares(self, config: Config) -> tuple[Execution, int]:
-        """What the engine may take of the memory that is left, and what remains for the way out: half each."""
-        half = self.pool.left_bytes() // 2
-        return replace(config.execution.to_execution(), device_memory_bytes=half), half
+        """What the engine may take of the memory that is left, three quarters, and what remains for the way out."""
+        quarter = self.pool.left_bytes() // 4
+        return replace(config.execution.to_execution(), device_memory_bytes=3 * quarter), quarter
 
 
 def _write_tables(

@@ -6,9 +6,9 @@ import cudf
 import cupy as cp
 import numpy as np
 import pylibcudf as plc
-from mbe_stage.device.participation import long_form
 
 from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.device.participation import long_form
 from mbe_stage.participation import Participation
 from pipeline.rapids.columns import list_column
 

@@ -31,7 +31,7 @@ def made(name: str) -> list[tuple[object, object]]:
     if name == "one edge":
         return [("a", "b")]
     if name == "odd text":
-        names = ["", " a", "a", "7", "007", "ü", "é", "日本", "x" * 70_000, "😀", "a\nb", '"']
+        names = [" ", " a", "a", "7", "007", "ü", "é", "日本", "x" * 70_000, "😀", "a\nb", '"']
         return [(dice.choice(names), f"{dice.choice(names)}!") for _ in range(60)]
     if name == "wide integers":
         return [(dice.choice([-(2**63), 2**63 - 1, 2**31, 0]), dice.randrange(2**40)) for _ in range(40)]
