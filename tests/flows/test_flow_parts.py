@@ -128,7 +128,7 @@ def test_tasks_store_and_hash_nothing(name):
 
 def test_prefect_yaml_fits_the_flow(monkeypatch):
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
-    assert [deployment["name"] for deployment in deployments] == ["daily"]
+    assert {d["name"]: d["work_pool"]["name"] for d in deployments} == {"daily": "local", "gpu-daily": "gpu"}
     for deployment in deployments:
         flow = load_flow_from_entrypoint(deployment["entrypoint"])
         assert flow.name == enumerate_bicliques_flow.name
