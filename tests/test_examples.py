@@ -31,7 +31,9 @@ EXPECTED = {
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(EXPECTED)
+    # Those of the GPU are run by tests/rapids.
+    on_host = {path.name for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("rapids_")}
+    assert on_host == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
