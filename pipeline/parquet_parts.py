@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 __all__ = ["FILE_BYTES", "REPEATING_COLUMNS", "ROW_GROUP_BYTES", "PartWriter", "write_table"]
 
-ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_BYTES = 16 << 20
 FILE_BYTES = 512 << 20
 # Columns of few distinct values; a dictionary of anything else is built, found too large, and thrown away.
 REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side")

@@ -106,7 +106,7 @@ class ParquetSink:
         self._order = CanonicalOrder(run_path / ".sort") if sort else None
         self._members = PartWriter(run_path / "members", MEMBERS, compression) if members else None
         self._blocks: queue.Queue[BicliqueBlock | None] = queue.Queue(
-            min(_MOST_QUEUED, max(1, ROW_GROUP_BYTES // block_bytes))
+            min(_MOST_QUEUED, max(1, (64<<20) // block_bytes))
         )
         self._failure: BaseException | None = None
         self._stopped = False

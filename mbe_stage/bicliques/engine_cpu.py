@@ -14,6 +14,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cpu import switches
 from mbe_stage.bicliques.cpu.crew import Crew, Task
+from mbe_stage.bicliques.cpu.expand import Translation
 from mbe_stage.bicliques.cpu.hand import Hand, Plan
 from mbe_stage.bicliques.cpu.layout import sparse_parts
 from mbe_stage.bicliques.cpu.worker import FirstSizes
@@ -28,7 +29,7 @@ __all__ = ["device", "run", "unavailable_reason"]
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _TASKS_PER_THREAD = 32
-# Blocks that exist at once for each thread: its output, the expansion of it, one waiting, one at the consumer.
+# Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
 
 
@@ -80,8 +81,8 @@ def run(
         graph=_as_sparse_node(reduced.graph),
         n_rows=reduced.graph.n_right,
         n_columns=reduced.graph.n_left,
-        column_groups=reduced.left_groups,
-        row_groups=reduced.right_groups,
+        columns=Translation.of(reduced.left_groups),
+        rows=Translation.of(reduced.right_groups),
         rows_are_left=rows_are_left,
         limits=_limits(query),
         detail=detail,

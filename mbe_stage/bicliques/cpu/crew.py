@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mbe_stage.bicliques.cpu.layout import Worker
@@ -55,7 +55,7 @@ class Crew:
         self._budget_bytes = budget_bytes
         self._total_cost = max(1e-9, sum(task.cost for task in tasks))
         self._finished_cost = 0.0
-        self._blocks: queue.Queue[BicliqueBlock | BaseException | None] = queue.Queue(maxsize=n_hands + 1)
+        self._blocks: queue.Queue[Iterable[BicliqueBlock] | BaseException | None] = queue.Queue(maxsize=n_hands + 1)
         self.stopped = False
 
     def run(self, works: Sequence[Callable[[], None]]) -> Iterator[BicliqueBlock]:
@@ -77,7 +77,7 @@ class Crew:
                 elif isinstance(item, BaseException):
                     raise item
                 else:
-                    yield item
+                    yield from item
         finally:
             self.stopped = True
             for thread in started:
@@ -91,7 +91,7 @@ class Crew:
         else:
             self._put(None)
 
-    def _put(self, item: BicliqueBlock | BaseException | None) -> None:
+    def _put(self, item: Iterable[BicliqueBlock] | BaseException | None) -> None:
         # A consumer that is gone takes nothing any more: never wait for it without looking.
         while not self.stopped:
             try:
@@ -147,6 +147,11 @@ class Crew:
             self._bytes += n_bytes
             return 0
 
-    def deliver(self, block: BicliqueBlock) -> None:
-        """Hand a block to the consumer; waits while it has enough to do."""
-        self._put(block)
+    @property
+    def consumer_waits(self) -> bool:
+        """Whether nothing is ready for the consumer."""
+        return self._blocks.empty()
+
+    def deliver(self, blocks: Iterable[BicliqueBlock]) -> None:
+        """Hand blocks to the consumer, whose thread makes those that are not made yet; waits while it has enough."""
+        self._put(blocks)

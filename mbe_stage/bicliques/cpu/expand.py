@@ -3,38 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.cpu.sorting import SORT_SLACK, sort_ids
 from mbe_stage.reduction import Groups
 from mbe_stage.results import BicliqueBlock, Detail
 
-__all__ = ["expand_blocks"]
+__all__ = ["Found", "Translation", "expand_blocks"]
 
-_INSERTION_SORT_MAX = 48
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Translation:
+    """The user's ids behind each vertex of one side of the reduced graph.
+
+    Attributes
+    ----------
+    groups : Groups
+    weights : (n_groups,) int32
+        Vertices of each group.
+    only : (n_groups,) int32
+        The vertex of a group of one, -1 for a larger group: nearly all members are translated by one look-up.
+    """
+
+    groups: Groups
+    weights: np.ndarray
+    only: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Groups) -> Translation:
+        """The translation of a side with these groups."""
+        weights = groups.weights
+        only = np.where(weights == 1, groups.members[groups.offsets[:-1]], np.int32(-1)).astype(np.int32)
+        return cls(groups, weights, only)
+
+    @property
+    def has_twins(self) -> bool:
+        """Whether some group holds several vertices."""
+        return self.weights.size < self.groups.members.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """One side of some bicliques of the reduced graph.
+
+    Attributes
+    ----------
+    members : int32
+        Vertices of the reduced graph, biclique after biclique, in any order.
+    sizes : (n,) int32
+    translation : Translation
+    """
+
+    members: np.ndarray
+    sizes: np.ndarray
+    translation: Translation
+
+    def full_sizes(self) -> np.ndarray:
+        """How many of the user's vertices each biclique has, ``(n,) int32``; never a view."""
+        if not self.translation.has_twins:
+            return self.sizes.copy()
+        sums = np.empty_like(self.sizes)
+        _sum_weights(self.members, self.sizes, self.translation.weights, sums)
+        return sums
 
 
 def expand_blocks(
-    left: np.ndarray,
-    left_sizes: np.ndarray,
-    left_groups: Groups,
-    right: np.ndarray,
-    right_sizes: np.ndarray,
-    right_groups: Groups,
-    detail: Detail,
-    block_bytes: int,
-    work_done: float,
+    left: Found, right: Found, detail: Detail, block_bytes: int, work_done: float
 ) -> Iterator[BicliqueBlock]:
-    """Blocks of at most `block_bytes`, a larger biclique alone in its own.
+    """Blocks of at most `block_bytes`, a larger biclique alone in its own; each is made when it is asked for.
 
     Parameters
     ----------
-    left, right : int32
-        Members in ids of the reduced graph, biclique after biclique.
-    left_sizes, right_sizes : (n,) int32
-    left_groups, right_groups : Groups
-        The user's ids behind each of them.
+    left, right : Found
+        Of the same bicliques.
     detail : Detail
         SIZES or MEMBERS.
     block_bytes : int
@@ -42,84 +86,72 @@ def expand_blocks(
     work_done : float
         What the blocks report.
     """
-    full_left = _expanded_sizes(left, left_sizes, left_groups.offsets)
-    full_right = _expanded_sizes(right, right_sizes, right_groups.offsets)
-    n = full_left.size
+    left_sizes, right_sizes = left.full_sizes(), right.full_sizes()
+    n = left_sizes.size
     if detail < Detail.MEMBERS:
-        yield BicliqueBlock(n, full_left, full_right, work_done=work_done)
+        yield BicliqueBlock(n, left_sizes, right_sizes, work_done=work_done)
         return
-    ends = np.cumsum(full_left.astype(np.int64) + full_right + 2) * 4
-    left_ends = np.concatenate([[0], np.cumsum(left_sizes, dtype=np.int64)])
-    right_ends = np.concatenate([[0], np.cumsum(right_sizes, dtype=np.int64)])
-    first = 0
     if n == 0:
-        yield BicliqueBlock(0, full_left, full_right, left, right, work_done)
+        yield BicliqueBlock(0, left_sizes, right_sizes, left.members, right.members, work_done)
+    ends = np.cumsum(left_sizes.astype(np.int64) + right_sizes + 2) * 4
+    first = left_at = right_at = 0
     while first < n:
         before = ends[first - 1] if first else 0
         stop = max(first + 1, int(np.searchsorted(ends, before + block_bytes, side="right")))
         part = slice(first, stop)
+        left_members, left_at = _full_members(left, left_at, part, left_sizes)
+        right_members, right_at = _full_members(right, right_at, part, right_sizes)
         yield BicliqueBlock(
-            n_bicliques=stop - first,
-            left_sizes=full_left[part],
-            right_sizes=full_right[part],
-            left_members=_expanded_members(
-                left[left_ends[first] : left_ends[stop]],
-                left_sizes[part],
-                full_left[part],
-                left_groups.offsets,
-                left_groups.members,
-            ),
-            right_members=_expanded_members(
-                right[right_ends[first] : right_ends[stop]],
-                right_sizes[part],
-                full_right[part],
-                right_groups.offsets,
-                right_groups.members,
-            ),
-            work_done=work_done,
+            stop - first, left_sizes[part], right_sizes[part], left_members, right_members, work_done=work_done
         )
         first = stop
 
 
-@njit(cache=True, nogil=True)
-def _expanded_sizes(members, sizes, group_offsets):
-    expanded = np.empty(sizes.size, np.int32)
-    position = 0
-    for i in range(sizes.size):
-        total = 0
-        for _ in range(sizes[i]):
-            group = members[position]
-            total += group_offsets[group + 1] - group_offsets[group]
-            position += 1
-        expanded[i] = total
-    return expanded
-
-
-@njit(cache=True, nogil=True)
-def _expanded_members(members, sizes, expanded_sizes, group_offsets, group_members):
-    expanded = np.empty(np.sum(expanded_sizes.astype(np.int64)), np.int32)
-    read = written = 0
-    for i in range(sizes.size):
-        start = written
-        for _ in range(sizes[i]):
-            group = members[read]
-            read += 1
-            for k in range(group_offsets[group], group_offsets[group + 1]):
-                expanded[written] = group_members[k]
-                written += 1
-        if written - start > _INSERTION_SORT_MAX:
-            expanded[start:written].sort()
-        else:
-            _sort_few(expanded, start, written)
-    return expanded
+def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray) -> tuple[np.ndarray, int]:
+    """The user's vertices of some of the bicliques, whose members begin at `start`, and where the next ones begin."""
+    sizes, groups = found.sizes[part], found.translation.groups
+    end = start + int(sizes.sum(dtype=np.int64))
+    n_members = int(full_sizes[part].sum(dtype=np.int64))
+    full = np.empty(n_members + SORT_SLACK, np.int32)
+    bitmap = np.zeros(int(groups.members.max(initial=0)) // 64 + 1, np.uint64)
+    _translate(found.members[start:end], sizes, found.translation.only, groups.offsets, groups.members, full, bitmap)
+    return full[:n_members], end
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _sort_few(values, start, end):
-    for k in range(start + 1, end):
-        value = values[k]
-        j = k
-        while j > start and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value
+def _sum_weights(members, sizes, weights, sums):
+    read = 0
+    for i in range(sizes.size):
+        total = 0
+        for k in range(read, read + sizes[i]):
+            total += weights[members[k]]
+        read += sizes[i]
+        sums[i] = total
+
+
+@njit(cache=True, nogil=True)
+def _translate(members, sizes, only, group_offsets, group_members, full, bitmap):
+    """Write the user's vertices of each biclique to `full`, ascending."""
+    read = written = 0
+    for i in range(sizes.size):
+        start = written
+        previous = np.int32(-1)
+        ascending = True
+        for _ in range(sizes[i]):
+            group = members[read]
+            read += 1
+            vertex = only[group]
+            if vertex >= 0:
+                full[written] = vertex
+                written += 1
+                ascending &= vertex > previous
+                previous = vertex
+                continue
+            for k in range(group_offsets[group], group_offsets[group + 1]):
+                vertex = group_members[k]
+                full[written] = vertex
+                written += 1
+                ascending &= vertex > previous
+                previous = vertex
+        if not ascending:
+            sort_ids(full, start, written, bitmap)

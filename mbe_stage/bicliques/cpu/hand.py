@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.crew import Crew, Task
-from mbe_stage.bicliques.cpu.expand import expand_blocks
+from mbe_stage.bicliques.cpu.expand import Found, Translation, expand_blocks
 from mbe_stage.bicliques.cpu.layout import Output, Worker
 from mbe_stage.bicliques.cpu.tree import run_slice
 from mbe_stage.bicliques.cpu.worker import (
@@ -23,7 +24,6 @@ from mbe_stage.bicliques.cpu.worker import (
     split_task,
 )
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.reduction import Groups
 from mbe_stage.results import BicliqueBlock, Detail
 
 __all__ = ["Hand", "Plan"]
@@ -42,7 +42,7 @@ class Plan:
     graph : int32
         The whole graph in the layout of a sparse node.
     n_rows, n_columns : int
-    column_groups, row_groups : Groups
+    columns, rows : Translation
         The user's ids behind columns and rows.
     rows_are_left : bool
         Whether the rows are the user's left side.
@@ -57,8 +57,8 @@ class Plan:
     graph: np.ndarray
     n_rows: int
     n_columns: int
-    column_groups: Groups
-    row_groups: Groups
+    columns: Translation
+    rows: Translation
     rows_are_left: bool
     limits: np.ndarray
     detail: Detail
@@ -78,8 +78,8 @@ class Plan:
             right=np.empty(n_members, np.int32),
             left_sizes=np.empty(n_bicliques, np.int32),
             right_sizes=np.empty(n_bicliques, np.int32),
-            left_weights=self.column_groups.weights,
-            right_weights=self.row_groups.weights,
+            left_weights=self.columns.weights,
+            right_weights=self.rows.weights,
             limits=self.limits,
         )
 
@@ -195,16 +195,25 @@ class Hand:
         """Deliver everything found so far."""
         plan, output = self._plan, self._output
         if plan.detail == Detail.COUNT:
-            self._crew.deliver(BicliqueBlock(self._n_found, work_done=self._crew.work_done))
+            self._crew.deliver([BicliqueBlock(self._n_found, work_done=self._crew.work_done)])
         elif output is not None:
-            columns, rows = plan.column_groups, plan.row_groups
-            left = (output.left[: self._left_used], output.left_sizes[: self._n_out], columns)
-            right = (output.right[: self._right_used], output.right_sizes[: self._n_out], rows)
-            if plan.rows_are_left:
-                left, right = right, left
-            for block in expand_blocks(*left, *right, plan.detail, plan.block_bytes, self._crew.work_done):
-                self._crew.deliver(block)
+            blocks = self._blocks(output)
+            if self._crew.consumer_waits:
+                # Who asks for the blocks does the work of expanding them; the arrays they are made from go with them.
+                self._crew.deliver(blocks)
+                self._output = plan.new_output(self._output_bytes)
+            else:
+                for block in blocks:
+                    self._crew.deliver([block])
         self._n_found = self._n_out = self._left_used = self._right_used = 0
+
+    def _blocks(self, output: Output) -> Iterator[BicliqueBlock]:
+        plan = self._plan
+        left = Found(output.left[: self._left_used], output.left_sizes[: self._n_out], plan.columns)
+        right = Found(output.right[: self._right_used], output.right_sizes[: self._n_out], plan.rows)
+        if plan.rows_are_left:
+            left, right = right, left
+        return expand_blocks(left, right, plan.detail, plan.block_bytes, self._crew.work_done)
 
     def _reserve(self, n_bytes: int) -> None:
         needed = self._crew.reserve(n_bytes)
