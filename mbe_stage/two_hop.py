@@ -15,7 +15,8 @@ the cost is a property of the graph alone.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
@@ -24,7 +25,7 @@ from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.ordering import wedge_counts
 
-__all__ = ["two_hop_degrees", "two_hop_steps", "wedges"]
+__all__ = ["begin_two_hop_degrees", "two_hop_degrees", "two_hop_steps", "wedges"]
 
 # Enough parts that threads end together, few enough that their marks cost nothing.
 _PARTS_PER_THREAD = 16
@@ -64,9 +65,25 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
     >>> two_hop_degrees(BipartiteCSR.from_edges([0, 0, 1, 2], [0, 1, 1, 2])).tolist()
     [1, 1, 0]
     """
+    n_threads = Execution(threads=threads).worker_count
+    with ThreadPoolExecutor(n_threads) as pool:
+        return begin_two_hop_degrees(graph, pool, n_threads)()
+
+
+def begin_two_hop_degrees(graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
+    """Count two-hop degrees beside something else: what is returned waits for them, and gives them.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    pool : Executor
+        Its threads do the work, in pieces of a fraction of a second or so: shutting it down with `cancel_futures` stops
+        them soon.
+    n_threads : int
+        Of the pool.
+    """
     order, order_bases, asks, work, _ = _plan_of(graph)
     result = np.zeros(graph.n_left, np.int64)
-    n_threads = Execution(threads=threads).worker_count
     # Equal shares of the work, found in its running sum.
     shares = np.linspace(0, work[-1], n_threads * _PARTS_PER_THREAD + 1)
     bounds = np.unique(np.concatenate([[0], np.searchsorted(work, shares[1:-1]), [order.size]]))
@@ -83,10 +100,14 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
             result,
         )
 
-    with ThreadPoolExecutor(n_threads) as pool:
-        for _ in pool.map(count, bounds[:-1].tolist(), bounds[1:].tolist()):
+    pieces = pool.map(count, bounds[:-1].tolist(), bounds[1:].tolist())
+
+    def finished() -> np.ndarray:
+        for _ in pieces:
             pass
-    return result
+        return result
+
+    return finished
 
 
 def _plan_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
@@ -209,9 +230,10 @@ def _walk(vertex, number, base, marks, offsets, members, other_offsets, other_me
             continue
         for k in range(other_offsets[neighbour], other_offsets[neighbour + 1]):
             other = other_members[k]
-            if marks[other] < number:
-                marks[other] = number
-                met += 1
+            # No branch: whether somebody is met for the first time is anybody's guess.
+            mark = marks[other]
+            met += mark < number
+            marks[other] = max(mark, number)
     return met
 
 

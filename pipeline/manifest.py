@@ -77,8 +77,8 @@ class Manifest(_Frozen):
     Attributes
     ----------
     seconds : dict
-        Wall time of each step, and ``total``, their sum. ``write`` is the time that the enumeration waited for the
-        files; the rest of the writing ran beside it.
+        Wall time of each step, and ``total``, their sum. ``write`` and ``two_hop`` are the times that were
+        waited for the files and the two-hop degrees; the rest of either ran beside the enumeration.
     peak_memory_bytes : int
         Largest resident set of the process up to the manifest.
     peak_device_memory_bytes : int or None

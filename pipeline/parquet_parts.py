@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["FILE_BYTES", "REPEATING_COLUMNS", "ROW_GROUP_BYTES", "PartWriter", "write_table"]
+__all__ = ["FILE_BYTES", "REPEATING_COLUMNS", "ROW_GROUP_BYTES", "PartNames", "PartWriter", "write_table"]
 
 ROW_GROUP_BYTES = 16 << 20
 FILE_BYTES = 512 << 20
@@ -17,13 +18,39 @@ FILE_BYTES = 512 << 20
 REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side")
 
 
-class PartWriter:
-    """Writes record batches to ``part-00000.parquet`` and so on in a directory.
+class PartNames:
+    """Names for the parts of one data set, ``part-00000.parquet`` and so on, for any number of writers.
 
     Parameters
     ----------
     directory : Path
         Made here; must not exist.
+
+    Attributes
+    ----------
+    n_taken : int
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self._lock = threading.Lock()
+        self.n_taken = 0
+
+    def take(self) -> Path:
+        """The path of a new part."""
+        with self._lock:
+            number, self.n_taken = self.n_taken, self.n_taken + 1
+        return self._directory / f"part-{number:05d}.parquet"
+
+
+class PartWriter:
+    """Writes record batches to parts of a data set, one after the other.
+
+    Parameters
+    ----------
+    names : PartNames
+        Shared by all writers of the data set.
     schema : pa.Schema
     compression : str
         ``zstd``, ``snappy``, ``lz4`` or ``none``.
@@ -35,22 +62,19 @@ class PartWriter:
 
     def __init__(
         self,
-        directory: Path,
+        names: PartNames,
         schema: pa.Schema,
         compression: str,
         row_group_bytes: int = ROW_GROUP_BYTES,
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        directory.mkdir()
-        self._directory = directory
+        self._names = names
         self._schema = schema
         self._compression = compression
         self._row_group_bytes = row_group_bytes
         self._file_bytes = file_bytes
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
-        self._n_parts = 0
-        self._path = directory
         self._file: pa.OSFile | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -62,8 +86,8 @@ class PartWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write what is pending; a data set without rows gets one empty part, so that it can be read."""
-        if self._pending or self._n_parts == 0:
+        """Write what is pending and complete the part; without rows there is none."""
+        if self._pending:
             self._flush()
         self._close_part()
 
@@ -77,14 +101,11 @@ class PartWriter:
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._pending, self._schema)
         self._pending, self._pending_bytes = [], 0
-        if self._writer is None:
-            self._path = self._directory / f"part-{self._n_parts:05d}.parquet"
-            self._file = pa.OSFile(str(self._path), "wb")
+        if self._writer is None or self._file is None:
+            self._file = pa.OSFile(str(self._names.take()), "wb")
             self._writer = pq.ParquetWriter(self._file, self._schema, **_options(self._schema, self._compression))
-            self._n_parts += 1
-        if table.num_rows:
-            self._writer.write_table(table, row_group_size=table.num_rows)
-        if self._path.stat().st_size >= self._file_bytes:
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        if self._file.tell() >= self._file_bytes:
             self._close_part()
 
     def _close_part(self) -> None:

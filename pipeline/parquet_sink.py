@@ -1,4 +1,4 @@
-"""The sink that publishes: blocks of bicliques into Parquet, summed up on the way, in a thread beside the engine."""
+"""The sink that publishes: blocks of bicliques into Parquet, summed up on the way, in threads beside the engine."""
 
 from __future__ import annotations
 
@@ -11,56 +11,23 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.keys import Fingerprint, biclique_keys
-from mbe_stage.participation import Participation, SizeCounts
+from mbe_stage.keys import biclique_keys
+from mbe_stage.options import Execution
 from mbe_stage.results import BicliqueBlock, Detail
 from pipeline.canonical import CanonicalOrder
-from pipeline.parquet_parts import ROW_GROUP_BYTES, PartWriter
+from pipeline.parquet_parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
 from pipeline.publish import as_publish_errors
 from pipeline.schemas import BICLIQUES, MEMBERS
+from pipeline.summary import Summary
 from pipeline.tables import biclique_batch, members_batch
 
-__all__ = ["ParquetSink", "Summary"]
+__all__ = ["ParquetSink"]
 
-# Most blocks that wait for the writer, however small they are.
-_MOST_QUEUED = 64
-
-
-class Summary:
-    """What is known of all bicliques after they have streamed past.
-
-    Attributes
-    ----------
-    fingerprint : Fingerprint
-    sizes : SizeCounts
-    left, right : Participation
-    left_members, right_members : int
-        Summed over all bicliques.
-    """
-
-    def __init__(self, n_left: int, n_right: int) -> None:
-        self.fingerprint = Fingerprint()
-        self.sizes = SizeCounts()
-        self.left = Participation.of(n_left)
-        self.right = Participation.of(n_right)
-        self.left_members = 0
-        self.right_members = 0
-
-    def add(self, block: BicliqueBlock, keys: np.ndarray) -> None:
-        """Take in one block and the keys of its bicliques."""
-        left_sizes, left_members = block.left_sizes, block.left_members
-        right_sizes, right_members = block.right_sizes, block.right_members
-        assert left_sizes is not None
-        assert left_members is not None
-        assert right_sizes is not None
-        assert right_members is not None
-        n_edges = left_sizes.astype(np.int64) * right_sizes
-        self.fingerprint.add(keys)
-        self.sizes.add(left_sizes, right_sizes)
-        self.left.add(left_sizes, left_members, n_edges, keys)
-        self.right.add(right_sizes, right_members, n_edges, keys)
-        self.left_members += left_members.size
-        self.right_members += right_members.size
+# Blocks that wait for an encoder: so many bytes, and never more blocks than that, however small they are.
+_WAITING_BYTES = 64 << 20
+_MOST_WAITING = 64
+# Each takes up to 100 MB, and the file system has to keep up with all of them.
+_MOST_ENCODERS = 8
 
 
 class ParquetSink:
@@ -77,13 +44,13 @@ class ParquetSink:
     sort : bool
         Rows in canonical order, ascending by `biclique_key`.
     block_bytes : int
-        Size of the blocks that will come. As many may wait as make a row group, so that the engine goes on while one
-        is encoded; at least one.
+        Size of the blocks that will come.
 
     Notes
     -----
-    `accept` only hands the block to the writer thread, and waits while that one is behind. Use it as a context
-    manager: leaving it closes the files, and raises what went wrong in the writer.
+    `accept` only hands the block over, and waits while the encoders are behind. There is one at first, and another one
+    for each row group that has come while all are busy, up to the number of cores; each writes parts of its own. Sorted
+    rows have one encoder. Use the sink as a context manager: leaving it closes the files, and raises what went wrong.
     """
 
     detail = Detail.MEMBERS
@@ -102,16 +69,18 @@ class ParquetSink:
         self.summary = Summary(left_hashes.size, right_hashes.size)
         self._path = run_path
         self._hashes = left_hashes, right_hashes
-        self._bicliques = PartWriter(run_path / "bicliques", BICLIQUES, compression)
+        self._compression = compression
+        schemas = {"bicliques": BICLIQUES, "members": MEMBERS} if members else {"bicliques": BICLIQUES}
+        self._parts = [(PartNames(run_path / name), schema) for name, schema in schemas.items()]
         self._order = CanonicalOrder(run_path / ".sort") if sort else None
-        self._members = PartWriter(run_path / "members", MEMBERS, compression) if members else None
-        self._blocks: queue.Queue[BicliqueBlock | None] = queue.Queue(
-            min(_MOST_QUEUED, max(1, (64<<20) // block_bytes))
-        )
+        self._blocks: queue.SimpleQueue[BicliqueBlock | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
         self._failure: BaseException | None = None
         self._stopped = False
-        self._thread = threading.Thread(target=self._work, name="parquet-writer", daemon=True)
-        self._thread.start()
+        self._most_encoders = 1 if sort else min(_MOST_ENCODERS, Execution().worker_count)
+        self._encoders: list[threading.Thread] = []
+        self._accepted_bytes = 0
+        self._start_encoder()
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in; its arrays are kept until they are written.
@@ -123,8 +92,17 @@ class ParquetSink:
         """
         if self._failure is not None:
             raise self._failure
-        if block.n_bicliques:
-            self._blocks.put(block)
+        if not block.n_bicliques:
+            return
+        assert block.left_members is not None
+        assert block.right_members is not None
+        self._accepted_bytes += block.left_members.nbytes + block.right_members.nbytes
+        all_busy = not self._blocks.empty()
+        self._room.acquire()
+        self._blocks.put(block)
+        n_encoders = len(self._encoders)
+        if all_busy and n_encoders < self._most_encoders and self._accepted_bytes > n_encoders * ROW_GROUP_BYTES:
+            self._start_encoder()
 
     def __enter__(self) -> ParquetSink:
         return self
@@ -134,26 +112,41 @@ class ParquetSink:
     ) -> None:
         try:
             self._stopped = kind is not None
-            self._blocks.put(None)
-            self._thread.join()
+            self._end_encoders()
         except BaseException:
-            # Ctrl-C while the last rows are written: the thread must be gone before anybody removes its files.
+            # Ctrl-C while the last rows are written: the threads must be gone before anybody removes their files.
             self._stopped = True
-            self._blocks.put(None)
-            self._thread.join()
+            self._end_encoders()
             raise
-        if kind is None and self._failure is not None:
+        if kind is not None:
+            return
+        self._attempt(self._write_missing_parts)
+        if self._failure is not None:
             raise self._failure
 
-    def _work(self) -> None:
-        """The writer thread: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
+    def _start_encoder(self) -> None:
+        encoder = threading.Thread(target=self._encode, name="parquet-writer", daemon=True)
+        self._encoders.append(encoder)
+        encoder.start()
+
+    def _end_encoders(self) -> None:
+        self._blocks.put(None)
+        for encoder in self._encoders:
+            encoder.join()
+
+    def _encode(self) -> None:
+        """One encoder: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
+        writers = [PartWriter(names, schema, self._compression) for names, schema in self._parts]
         while (block := self._blocks.get()) is not None:
-            self._attempt(self._write, block)
+            self._room.release()
+            self._attempt(self._write, block, writers)
             # Not kept alive while waiting for the next one.
             del block
-        self._attempt(self._finish)
+        # The sentinel is for every encoder.
+        self._blocks.put(None)
+        self._attempt(self._finish, writers)
         if self._failure is not None or self._stopped:
-            for writer in self._writers():
+            for writer in writers:
                 writer.abort()
 
     def _attempt(self, action: Callable[..., None], *arguments: object) -> None:
@@ -165,27 +158,33 @@ class ParquetSink:
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that accepts
             self._failure = error
 
-    def _writers(self) -> list[PartWriter]:
-        return [writer for writer in (self._bicliques, self._members) if writer is not None]
-
-    def _write(self, block: BicliqueBlock) -> None:
+    def _write(self, block: BicliqueBlock, writers: list[PartWriter]) -> None:
         keys = biclique_keys(block, *self._hashes)
         self.summary.add(block, keys)
         batch = biclique_batch(block, keys)
         if self._order is None:
-            self._emit(batch)
+            _emit(batch, writers)
         else:
             self._order.add(batch)
 
-    def _emit(self, batch: pa.RecordBatch) -> None:
-        self._bicliques.write(batch)
-        if self._members is not None:
-            self._members.write(members_batch(batch))
-
-    def _finish(self) -> None:
+    def _finish(self, writers: list[PartWriter]) -> None:
         for batch in self._order.batches() if self._order is not None else ():
             if self._stopped:
                 return
-            self._emit(batch)
-        for writer in self._writers():
+            _emit(batch, writers)
+        for writer in writers:
             writer.close()
+
+    def _write_missing_parts(self) -> None:
+        """A data set without rows gets one empty part, so that it can be read."""
+        for names, schema in self._parts:
+            if names.n_taken == 0:
+                write_table(schema.empty_table(), names.take(), self._compression)
+
+
+def _emit(batch: pa.RecordBatch, writers: list[PartWriter]) -> None:
+    """Rows of `bicliques/` to its writer, and in long form to that of `members/` where there is one."""
+    bicliques, *members = writers
+    bicliques.write(batch)
+    for writer in members:
+        writer.write(members_batch(batch))

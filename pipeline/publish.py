@@ -22,6 +22,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ __all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve
 log = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
+_SYNCED_AT_ONCE = 8
 _LATEST, _LOCK, _RUNS, _STAGING = "latest", ".lock", "runs", ".staging"
 
 _REMEDIES = {
@@ -305,10 +307,12 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _sync_tree(directory: Path) -> None:
-    for root, _, names in os.walk(directory):
-        for name in names:
-            _sync(Path(root, name))
-        _sync(Path(root))
+    # Several at once: a disk takes requests that wait together faster than one after the other.
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+        for root, _, names in os.walk(directory, topdown=False):
+            for _ in pool.map(lambda name, root=root: _sync(Path(root, name)), names):
+                pass
+            _sync(Path(root))
 
 
 def _sync(path: Path) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from mbe_stage.enumerate import Progress, enumerate_into
 from mbe_stage.graph import BipartiteCSR
-from mbe_stage.two_hop import two_hop_degrees, two_hop_steps
 from pipeline.config import Config
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.edges import EdgeData, InputFacts
@@ -34,10 +32,12 @@ from pipeline.manifest import (
     write_manifest,
 )
 from pipeline.parquet_parts import write_table
-from pipeline.parquet_sink import ParquetSink, Summary
+from pipeline.parquet_sink import ParquetSink
 from pipeline.publish import RunStore, as_publish_errors
 from pipeline.query import to_query
+from pipeline.summary import Summary
 from pipeline.tables import histogram_table, vertex_table
+from pipeline.two_hop import TwoHopDegrees, two_hop_beside
 
 __all__ = ["Clock", "EnumerationFacts", "enumerate_to", "find_unchanged", "finish", "load_edges", "save_edges"]
 
@@ -111,27 +111,26 @@ def enumerate_to(
     graph = edges.graph()
     hashes = key_hashes(edges.left_keys, "left"), key_hashes(edges.right_keys, "right")
     clock.lap("graph")
-    output = config.output
+    output, execution = config.output, config.execution.to_execution()
     sink = ParquetSink(
         run_path,
         *hashes,
         compression=output.compression,
         members=output.members,
         sort=output.sort,
-        block_bytes=config.execution.block_bytes,
+        block_bytes=execution.block_bytes,
     )
-    with sink:
-        facts = enumerate_into(
-            sink, graph, query, config.execution.to_execution(), engine or config.execution.engine, on_progress
-        )
-    clock.lap("enumerate")
-    # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
-    waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds
-    clock.seconds["enumerate"] -= waited
-    clock.seconds["write"] = waited
-    two_hop = _two_hop(graph, output.two_hop_steps, config.execution.threads)
+    with two_hop_beside(graph, output.two_hop_steps, execution) as two_hop:
+        with sink:
+            facts = enumerate_into(sink, graph, query, execution, engine or config.execution.engine, on_progress)
+        clock.lap("enumerate")
+        # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
+        waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds
+        clock.seconds["enumerate"] -= waited
+        clock.seconds["write"] = waited
+        two_hop_degrees = two_hop()
     clock.lap("two_hop")
-    counts = _write_tables(run_path, edges, graph, two_hop, sink.summary, output.compression)
+    counts = _write_tables(run_path, edges, graph, two_hop_degrees, sink.summary, output.compression)
     clock.lap("tables")
     return EnumerationFacts(
         counts=counts,
@@ -223,20 +222,11 @@ def _is_whole(run_dir: Path, manifest: Manifest) -> bool:
     )
 
 
-def _two_hop(graph: BipartiteCSR, most_steps: int, threads: int) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Two-hop degrees of (left, right); None for a side that takes more steps than that, and for both at 0."""
-    left_steps, right_steps = two_hop_steps(graph)
-    return (
-        two_hop_degrees(graph, threads) if left_steps <= most_steps > 0 else None,
-        two_hop_degrees(graph.swapped(), threads) if right_steps <= most_steps > 0 else None,
-    )
-
-
 def _write_tables(
     run_path: Path,
     edges: EdgeData,
     graph: BipartiteCSR,
-    two_hop: tuple[np.ndarray | None, np.ndarray | None],
+    two_hop: TwoHopDegrees,
     summary: Summary,
     compression: str,
 ) -> Counts:

@@ -29,7 +29,8 @@ class Writer:
     def __init__(self, out: Path, edges: Path, *options: str, **sections: dict) -> None:
         config = config_for(out, edges, **sections).model_dump(mode="json")
         self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), json.dumps(config), str(edges), *options],
+            # -P: beside the child stands tests/mbe_stage, which is not the package.
+            [sys.executable, "-P", str(CHILD), json.dumps(config), str(edges), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

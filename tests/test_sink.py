@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.results import BicliqueBlock
-from pipeline import PublishError
+from pipeline import PublishError, parquet_sink
 from pipeline.parquet_parts import PartWriter
 from pipeline.parquet_sink import ParquetSink
 from tests.output_support import published_rows
@@ -115,3 +116,55 @@ def test_an_error_of_the_caller_stops_the_writer_and_stays_the_error(tmp_path, m
     with pytest.raises(ZeroDivisionError), sink:
         sink.accept(BicliqueBlock(1 // 0))
     assert finished == []
+
+
+@pytest.fixture
+def eager_encoders(monkeypatch):
+    """Another encoder for every block that has to wait, as if there were eight cores."""
+    monkeypatch.setattr(parquet_sink, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(parquet_sink.Execution, "worker_count", 8)
+
+
+@pytest.mark.usefixtures("eager_encoders")
+def test_encoders_write_parts_of_their_own(tmp_path, monkeypatch):
+    real_write, encoders, several = PartWriter.write, set(), threading.Event()
+
+    def write_when_there_are_three(self, batch):
+        encoders.add(threading.get_ident())
+        if len(encoders) == 3:
+            several.set()
+        assert several.wait(10)
+        real_write(self, batch)
+
+    monkeypatch.setattr(PartWriter, "write", write_when_there_are_three)
+    with ParquetSink(tmp_path, *HASHES, members=True) as sink:
+        for first in range(6):
+            sink.accept(block(first))
+    rows = published_rows(tmp_path)
+    assert sorted(row["left"][0] for row in rows) == sorted(vertex for k in range(6) for vertex in (k, k + 1))
+    assert sink.summary.fingerprint.n_items == 12
+    assert len(list((tmp_path / "bicliques").iterdir())) >= 3
+    assert sum(pq.read_metadata(part).num_rows for part in (tmp_path / "members").iterdir()) == 24
+
+
+def test_few_rows_have_one_encoder_and_one_part(tmp_path):
+    with ParquetSink(tmp_path, *HASHES) as sink:
+        for _ in range(50):
+            sink.accept(block())
+        assert len(writer_threads()) == 1
+    assert [part.name for part in (tmp_path / "bicliques").iterdir()] == ["part-00000.parquet"]
+
+
+@pytest.mark.usefixtures("eager_encoders")
+def test_a_failure_of_one_encoder_ends_them_all(tmp_path, monkeypatch):
+    real_write, n_written = PartWriter.write, itertools.count()
+
+    def fail_once(self, batch):
+        time.sleep(0.01)
+        if next(n_written) == 5:
+            raise OSError(28, "No space left on device")
+        real_write(self, batch)
+
+    monkeypatch.setattr(PartWriter, "write", fail_once)
+    with pytest.raises(PublishError, match="No space left on device"):
+        feed(ParquetSink(tmp_path, *HASHES), seconds=10)

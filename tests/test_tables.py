@@ -14,7 +14,7 @@ from mbe_stage.results import BicliqueBlock
 from mbe_stage.two_hop import two_hop_steps
 from pipeline import read_manifest
 from pipeline.canonical import CanonicalOrder
-from pipeline.parquet_parts import PartWriter
+from pipeline.parquet_parts import PartNames, PartWriter
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from pipeline.steps import load_edges, save_edges
 from pipeline.tables import biclique_batch
@@ -156,7 +156,7 @@ def test_canonical_order_of_nothing(tmp_path):
 
 def test_parts_rotate_and_read_as_one_table(tmp_path):
     batches = [_synthetic_batch(seed, 200) for seed in range(30)]
-    writer = PartWriter(tmp_path / "rows", BICLIQUES, "none", row_group_bytes=20_000, file_bytes=50_000)
+    writer = PartWriter(PartNames(tmp_path / "rows"), BICLIQUES, "none", row_group_bytes=20_000, file_bytes=50_000)
     for batch in batches:
         writer.write(batch)
     writer.close()

@@ -63,7 +63,7 @@ class WritingPlan:
 
 @dataclass(slots=True)
 class DeviceSummary:
-    """What is known of all bicliques after they have streamed past; the device's twin of `parquet_sink.Summary`.
+    """What is known of all bicliques after they have streamed past; the device's twin of `summary.Summary`.
 
     Attributes
     ----------

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
+from mbe_stage.bicliques.cpu.expand import Found, Translation, expand_blocks
 from mbe_stage.bicliques.cpu.family import bit_masks, column_groups, family_of, family_of_singles, maximal_family
 from mbe_stage.bicliques.cpu.layout import Excluded
 from mbe_stage.bicliques.cpu.rows import (
@@ -19,7 +22,9 @@ from mbe_stage.bicliques.cpu.rows import (
     sort_rows_with_payload,
     table_size,
 )
-from mbe_stage.reduction import reduce_graph
+from mbe_stage.bicliques.cpu.sorting import SORT_SLACK, sort_ids
+from mbe_stage.reduction import Groups, reduce_graph
+from mbe_stage.results import Detail, TableSink
 from tests.mbe_stage import graphs
 
 words = st.integers(0, 2**64 - 1)
@@ -180,3 +185,46 @@ def test_core_of_a_path_is_empty() -> None:
     reduced = reduce_graph(graphs.path(50), BicliqueQuery(min_left=2, min_right=2))
     assert reduced.graph.n_edges == 0
     assert isinstance(reduced.graph, BipartiteCSR)
+
+
+@given(st.integers(1, 5000), st.integers(0, 2**32 - 1), st.data())
+@settings(max_examples=300, deadline=None)
+def test_ids_are_sorted_whichever_way_their_number_asks_for(n_vertices: int, seed: int, data: st.DataObject) -> None:
+    n = data.draw(st.one_of(st.integers(0, min(70, n_vertices)), st.integers(0, n_vertices)))
+    ids = np.random.default_rng(seed).permutation(n_vertices)[:n].astype(np.int32)
+    before = np.array([9, 7], np.int32)
+    room = np.concatenate([before, ids, np.zeros(SORT_SLACK, np.int32)])
+    bitmap = np.zeros(n_vertices // 64 + 1, np.uint64)
+    sort_ids(room, 2, 2 + n, bitmap)
+    assert room[: 2 + n].tolist() == [9, 7, *sorted(ids.tolist())]
+    assert not bitmap.any()
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=80), st.integers(0, 2**32 - 1), st.integers(1, 4000))
+@settings(max_examples=100, deadline=None)
+def test_expanded_blocks_hold_the_users_members(group_sizes: list[int], seed: int, block_bytes: int) -> None:
+    random = np.random.default_rng(seed)
+    n_groups, n_bicliques = len(group_sizes), 20
+    offsets = np.concatenate([[0], np.cumsum(group_sizes)])
+    members = random.permutation(offsets[-1]).astype(np.int32)
+    for start, end in itertools.pairwise(offsets):
+        members[start:end].sort()
+    translation = Translation.of(Groups(offsets, members))
+    sides, expected = [], []
+    for _ in range(2):
+        chosen = [random.permutation(n_groups)[: random.integers(1, n_groups + 1)] for _ in range(n_bicliques)]
+        expected.append([sorted(v for g in groups for v in members[offsets[g] : offsets[g + 1]]) for groups in chosen])
+        sizes = np.array([groups.size for groups in chosen], np.int32)
+        sides.append(Found(np.concatenate(chosen).astype(np.int32), sizes, translation))
+    blocks = list(expand_blocks(*sides, Detail.MEMBERS, block_bytes, 0.5))
+    sink = TableSink()
+    for block in blocks:
+        sink.accept(block)
+        n_bytes = 4 * (block.left_members.size + block.right_members.size + 2 * block.n_bicliques)
+        assert n_bytes <= block_bytes or block.n_bicliques == 1
+    table = sink.table()
+    assert [side.tolist() for side in (table[i][0] for i in range(len(table)))] == expected[0]
+    assert [side.tolist() for side in (table[i][1] for i in range(len(table)))] == expected[1]
+    sizes_only = list(expand_blocks(*sides, Detail.SIZES, block_bytes, 0.5))
+    assert np.concatenate([block.left_sizes for block in sizes_only]).tolist() == [len(side) for side in expected[0]]
+    assert np.concatenate([block.right_sizes for block in sizes_only]).tolist() == [len(side) for side in expected[1]]

@@ -1,0 +1,51 @@
+"""Two-hop degrees of both sides, counted while the bicliques are enumerated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.two_hop import begin_two_hop_degrees, two_hop_steps
+
+__all__ = ["TwoHopDegrees", "two_hop_beside"]
+
+TwoHopDegrees = tuple[np.ndarray | None, np.ndarray | None]
+"""Of (left, right); None for a side whose degrees were not counted."""
+
+
+@contextmanager
+def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -> Iterator[Callable[[], TwoHopDegrees]]:
+    """Begin to count the two-hop degrees, in threads that are gone when the context is left.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    most_steps : int
+        A side that takes more steps is not counted; at 0 none is.
+    execution : Execution
+        Its number of threads.
+
+    Yields
+    ------
+    callable
+        Waits for the degrees, and returns them.
+    """
+    n_threads = execution.worker_count
+    pool = ThreadPoolExecutor(n_threads, "two-hop")
+
+    def begin(side: BipartiteCSR, n_steps: int) -> Callable[[], np.ndarray | None]:
+        if n_steps > most_steps or most_steps == 0:
+            return lambda: None
+        return begin_two_hop_degrees(side, pool, n_threads)
+
+    try:
+        left_steps, right_steps = two_hop_steps(graph)
+        left, right = begin(graph, left_steps), begin(graph.swapped(), right_steps)
+        yield lambda: (left(), right())
+    finally:
+        pool.shutdown(cancel_futures=True)
