@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from mbe_stage.csr import filtered
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery
 
@@ -113,14 +114,12 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
 def _subgraph(
     graph: BipartiteCSR, left_kept: np.ndarray, right_kept: np.ndarray, new_left: np.ndarray, new_right: np.ndarray
 ) -> BipartiteCSR:
-    """The graph on the kept vertices, with their new ids."""
+    """The graph on the kept vertices, with their new ids, which ascend as the former ones do."""
     if left_kept.all() and right_kept.all():
         return graph
-    left_ids, right_ids = graph.edges()
-    kept = left_kept[left_ids] & right_kept[right_ids]
-    return BipartiteCSR.from_edges(
-        new_left[left_ids[kept]], new_right[right_ids[kept]], int(left_kept.sum()), int(right_kept.sum())
-    )
+    left = filtered(graph.left_offsets, graph.left_members, left_kept, right_kept, new_right)
+    right = filtered(graph.right_offsets, graph.right_members, right_kept, left_kept, new_left)
+    return BipartiteCSR(int(np.count_nonzero(left_kept)), int(np.count_nonzero(right_kept)), *left, *right)
 
 
 def _indicator(ids: np.ndarray, n: int) -> np.ndarray:

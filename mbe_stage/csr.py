@@ -1,0 +1,81 @@
+"""Adjacency arrays turned into others: filtered, reordered, transposed. Linear, and rows stay ascending."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+__all__ = ["filtered", "reordered", "transposed"]
+
+
+def filtered(
+    offsets: np.ndarray, members: np.ndarray, kept_rows: np.ndarray, kept_members: np.ndarray, new_ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The kept rows, with those of their members that are kept, under new ids.
+
+    Parameters
+    ----------
+    offsets : (n_rows + 1,) int64
+    members : int32
+    kept_rows : (n_rows,) bool
+    kept_members : (n_members,) bool
+    new_ids : (n_members,) integers
+        Ascending over the kept ones, so that rows stay ascending.
+
+    Returns
+    -------
+    offsets : (n_kept_rows + 1,) int64
+    members : int32
+    """
+    return _filtered(offsets, members, kept_rows, kept_members, new_ids, int(np.count_nonzero(kept_rows)))
+
+
+def reordered(offsets: np.ndarray, members: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in another order: row ``i`` is the former ``order[i]``; new offsets and members."""
+    new_offsets = np.zeros(order.size + 1, np.int64)
+    np.cumsum(np.diff(offsets)[order], out=new_offsets[1:])
+    new_members = np.empty_like(members)
+    _copy_rows(offsets, members, order, new_offsets, new_members)
+    return new_offsets, new_members
+
+
+def transposed(offsets: np.ndarray, members: np.ndarray, column_offsets: np.ndarray) -> np.ndarray:
+    """The rows of each column, ascending, ``(n_entries,) int32``; `column_offsets` says where each column begins."""
+    rows = np.empty_like(members)
+    _transpose(offsets, members, column_offsets[:-1].copy(), rows)
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
+    new_offsets = np.zeros(n_kept_rows + 1, np.int64)
+    new_members = np.empty(members.size, np.int32)
+    row = written = 0
+    for i in range(kept_rows.size):
+        if not kept_rows[i]:
+            continue
+        # No branch on who is kept: it cannot be guessed.
+        for k in range(offsets[i], offsets[i + 1]):
+            new_members[written] = new_ids[members[k]]
+            written += kept_members[members[k]]
+        row += 1
+        new_offsets[row] = written
+    return new_offsets, new_members[:written].copy()
+
+
+@njit(cache=True, nogil=True)
+def _copy_rows(offsets, members, order, new_offsets, new_members):
+    for i in range(order.size):
+        start = offsets[order[i]]
+        for k in range(new_offsets[i + 1] - new_offsets[i]):
+            new_members[new_offsets[i] + k] = members[start + k]
+
+
+@njit(cache=True, nogil=True)
+def _transpose(offsets, members, ends, rows):
+    """`ends` begins as where each column begins."""
+    for row in range(offsets.size - 1):
+        for k in range(offsets[row], offsets[row + 1]):
+            column = members[k]
+            rows[ends[column]] = row
+            ends[column] += 1
