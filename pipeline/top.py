@@ -94,15 +94,15 @@ def largest_bicliques(
     if limit < 1:
         return []
     best = _Best(limit)
-    for part in _parts(run_path):
-        file = pq.ParquetFile(part)
-        for group in range(file.metadata.num_row_groups):
-            start = 0
-            for batch in _batches(file, group, _MEASURES[by], side):
-                rows = _rows_with(batch, side, vertex)
-                rows = rows[_large_enough(batch, min_left, min_right)[rows]]
-                best.add(batch, rows, _MEASURES[by], part, group, start)
-                start += batch.num_rows
+    for largest, part, group in _groups_by_largest(run_path, _MEASURES[by]):
+        if largest is not None and best.is_above(largest):
+            continue
+        start = 0
+        for batch in _batches(pq.ParquetFile(part), group, _MEASURES[by], side):
+            rows = _rows_with(batch, side, vertex)
+            rows = rows[_large_enough(batch, min_left, min_right)[rows]]
+            best.add(batch, rows, _MEASURES[by], part, group, start)
+            start += batch.num_rows
     return _decode(run_path, best)
 
 
@@ -168,6 +168,10 @@ class _Best:
         self._measures, self._keys = measures[order], keys[order]
         self._places = [places[i] for i in order]
 
+    def is_above(self, measure: int) -> bool:
+        """Whether no row of at most this measure can get in."""
+        return len(self._places) == self._limit and bool(measure < self._measures[-1])
+
     def places(self) -> list[_Place]:
         """Where the best rows lie, best first."""
         return self._places
@@ -180,6 +184,19 @@ def _parts(run_path: Path) -> list[Path]:
             f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
         )
     return parts
+
+
+def _groups_by_largest(run_path: Path, measure: str) -> list[tuple[int | None, Path, int]]:
+    """Every row group with its largest measure, as its statistics say: largest first, so that most are skipped."""
+    groups: list[tuple[int | None, Path, int]] = []
+    for part in _parts(run_path):
+        metadata = pq.read_metadata(part)
+        column = metadata.schema.names.index(measure)
+        for group in range(metadata.num_row_groups):
+            statistics = metadata.row_group(group).column(column).statistics
+            largest = statistics.max if statistics is not None and statistics.has_min_max else None
+            groups.append((largest, part, group))
+    return sorted(groups, key=lambda group: (group[0] is not None, -(group[0] or 0)))
 
 
 def _batches(file: pq.ParquetFile, group: int, measure: str, side: SideName | None) -> Iterator[pa.RecordBatch]:
@@ -221,6 +238,8 @@ def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[
     columns = ["biclique_key", "left", "right", "n_edges"]
     start = 0
     for batch in file.iter_batches(_MEMBER_ROWS, row_groups=[group], columns=columns):
+        if start > wanted[-1]:
+            return
         here = [row for row in wanted if start <= row < start + batch.num_rows]
         chosen = batch.take(pa.array([row - start for row in here], pa.int64()))
         yield from zip(here, chosen.to_pylist(), strict=True)

@@ -55,6 +55,31 @@ def run(tmp_path: Path, rows: list[dict], monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path
 
 
+def test_row_groups_that_hold_nothing_large_are_not_read(
+    run: Path, rows: list[dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in sorted((run / "bicliques").iterdir()):
+        table = pq.read_table(part).sort_by([("n_edges", "ascending")])
+        pq.write_table(table, part, row_group_size=70)
+    read, batches = [], top._batches
+    monkeypatch.setattr(top, "_batches", lambda *asked: (read.append(asked), batches(*asked))[1])
+    found = largest_bicliques(run, 7)
+    assert [(b.n_edges, b.key) for b in found] == _expected(rows, 7)
+    # Of each part the last of its five row groups holds the large ones.
+    assert 1 <= len(read) <= 3
+
+
+def test_files_without_statistics_are_read_whole(run: Path, rows: list[dict]) -> None:
+    for part in sorted((run / "bicliques").iterdir()):
+        pq.write_table(pq.read_table(part), part, row_group_size=70, write_statistics=False)
+    assert [(b.n_edges, b.key) for b in largest_bicliques(run, 7)] == _expected(rows, 7)
+
+
+def _expected(rows: list[dict], limit: int) -> list[tuple[int, int]]:
+    best = sorted(rows, key=lambda row: (-row["n_edges"], row["biclique_key"]))[:limit]
+    return [(row["n_edges"], row["biclique_key"]) for row in best]
+
+
 @pytest.mark.parametrize(("by", "column"), [("edges", "n_edges"), ("left", "n_left"), ("right", "n_right")])
 @pytest.mark.parametrize("limit", [1, 7, 250, 5000])
 def test_largest(run: Path, rows: list[dict], by: str, column: str, limit: int) -> None:
