@@ -107,9 +107,12 @@ class RapidsSteps:
         return load_edges(directory)
 
     def _shares(self, config: Config) -> tuple[Execution, int]:
-        """What the engine may take of the memory that is left, three quarters, and what remains for the way out."""
+        """What the engine may take of the memory that is left, a half, and what the way out may, a quarter.
+
+        The rest is for what neither plans to the byte: what is expanded, scanned and sorted in passing.
+        """
         quarter = self.pool.left_bytes() // 4
-        return replace(config.execution.to_execution(), device_memory_bytes=3 * quarter), quarter
+        return replace(config.execution.to_execution(), device_memory_bytes=2 * quarter), quarter
 
 
 def _write_tables(
