@@ -46,6 +46,8 @@ class CountResult:
     seconds : dict
         Steps ``read``, ``graph``, ``enumerate`` and their ``total``.
     peak_memory_bytes : int
+    peak_device_memory_bytes : int or None
+        Most device memory allocated at once; None where no device was used, or its memory not followed.
     input : InputFacts
     """
 
@@ -55,6 +57,7 @@ class CountResult:
     device: str
     seconds: dict[str, float]
     peak_memory_bytes: int
+    peak_device_memory_bytes: int | None
     input: InputFacts
 
 
@@ -120,5 +123,6 @@ def count(
             device=facts.device,
             seconds={"read": read - start, "graph": graph, "enumerate": facts.seconds, "total": end - start},
             peak_memory_bytes=peak_memory_bytes(),
+            peak_device_memory_bytes=steps.peak_device_memory_bytes(),
             input=edges.facts,
         )

@@ -60,6 +60,7 @@ def count(result: CountResult, as_json: bool) -> None:
                 "device": result.device,
                 "seconds": result.seconds,
                 "peak_memory_bytes": result.peak_memory_bytes,
+                "peak_device_memory_bytes": result.peak_device_memory_bytes,
                 "content_fingerprint": None,
                 "run": None,
                 "input": asdict(result.input),
@@ -67,7 +68,8 @@ def count(result: CountResult, as_json: bool) -> None:
         )
         return
     _headline(result.n_bicliques, result.truncated, result.input)
-    _means(result.engine, result.device, result.seconds, result.peak_memory_bytes)
+    on_device = result.peak_device_memory_bytes
+    _means(result.engine, result.device, result.seconds, result.peak_memory_bytes, on_device)
 
 
 def inspection(found: Inspection, as_json: bool) -> None:
@@ -187,7 +189,7 @@ def _rows_read(facts: InputFacts) -> str:
     return f"read       {facts.rows_read:,} rows: {counted}"
 
 
-def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None = None) -> None:
+def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None) -> None:
     memory = human_bytes(peak) + ("" if on_device is None else f", of the device {human_bytes(on_device)}")
     steps = ", ".join(f"{step} {human_seconds(value)}" for step, value in seconds.items() if step != "total")
     print(f"engine     {engine}: {device}; peak memory {memory}")

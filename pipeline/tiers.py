@@ -54,6 +54,9 @@ class TierSteps(Protocol):
     def count(self, edges: Any, config: Config, on_progress: Callable[[Progress], None] | None = None) -> RunFacts:
         """Enumerate, and store nothing."""
 
+    def peak_device_memory_bytes(self) -> int | None:
+        """Most device memory that was allocated at once so far; None where it is not followed."""
+
     def save_edges(self, edges: Any, directory: Path) -> None:
         """Keep the edges as files between the steps of a flow."""
 
@@ -168,6 +171,9 @@ class _HostSteps:
     def count(self, edges: Any, config: Config, on_progress: Callable[[Progress], None] | None = None) -> RunFacts:
         query, graph = to_query(config.query, edges), edges.graph()
         return enumerate_into(CountSink(), graph, query, config.execution.to_execution(), self.engine, on_progress)
+
+    def peak_device_memory_bytes(self) -> None:
+        return None
 
     def save_edges(self, edges: Any, directory: Path) -> None:
         steps.save_edges(edges, directory)

@@ -98,6 +98,10 @@ class RapidsSteps:
         execution, _ = self._shares(config)
         return enumerate_into(CountSink(), graph, query, execution, _ENGINE, on_progress)
 
+    def peak_device_memory_bytes(self) -> int:
+        """Most device memory that was allocated at once so far."""
+        return self.pool.peak_bytes()
+
     def save_edges(self, edges: DeviceEdges, directory: Path) -> None:
         """Keep the edges as files between the steps of a flow."""
         save_edges(edges, directory)

@@ -126,6 +126,8 @@ def test_counting_stores_nothing(random_edges, tmp_path):
     counted = [count(config(random_edges, tmp_path / "out", execution={"engine": e})) for e in ("rapids", "cpu")]
     assert counted[0].n_bicliques == counted[1].n_bicliques
     assert counted[0].engine == "rapids"
+    assert counted[0].peak_device_memory_bytes > 0
+    assert counted[1].peak_device_memory_bytes is None
     assert not (tmp_path / "out").exists()
 
 
