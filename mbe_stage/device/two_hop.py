@@ -1,12 +1,13 @@
-"""Two-hop degrees in device memory: the algorithm of `mbe_stage.two_hop`, group by group of a base.
+"""Two-hop degrees in device memory: the algorithm of `mbe_stage.two_hop`, all vertices of a batch at once.
 
-Vertices that walk are taken in batches: each has a bitmap of the side, in which whom it meets is marked, and all that
-share a base share the bitmap of whom that one reaches. A batch is as large as the memory allows. Where the others are
-asked, each vertex has a bitmap of its neighbours instead.
+A vertex that walks has a hash table for those it meets, of twice as many places as that can be; a batch holds as many
+tables as the memory allows. Whether somebody is reached by the base, or is a neighbour of the vertex, is looked up in
+the sorted lists of the graph. So neither time nor memory grows with anything but the steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import cupy as cp
@@ -19,9 +20,12 @@ from mbe_stage.graph import BipartiteCSR
 
 __all__ = ["two_hop_degrees", "two_hop_steps"]
 
-_WORD_BITS = 32
 # Pairs that are asked at once; a grid has no more than 2**31 blocks.
 _MOST_PAIRS = 1 << 31
+# Bytes of a place in a table, and of a neighbour in the lists of a batch.
+_PLACE_BYTES, _NEIGHBOUR_BYTES = 4, 16
+_FREE = np.int32(-1)
+_SPREAD = np.uint32(0x9E3779B1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +62,7 @@ def two_hop_degrees(graph: BipartiteCSR, memory_bytes: int = 1 << 30) -> cp.ndar
     graph : BipartiteCSR
         Of CuPy arrays; ``graph.swapped()`` for the right side.
     memory_bytes : int
-        What the bitmaps may take, beside some arrays as long as the graph's own; those of two vertices are made in any
-        case.
+        What a batch may take, beside some arrays as long as the graph's own; that of one vertex is made in any case.
 
     Returns
     -------
@@ -71,11 +74,9 @@ def two_hop_degrees(graph: BipartiteCSR, memory_bytes: int = 1 << 30) -> cp.ndar
     # The base reaches the vertex itself.
     result[counted] = cp.diff(graph.right_offsets)[plan.bases[counted]] - 1
     asks = plan.asks[plan.bases[counted]]
-    walkers = counted[~asks & (plan.walks[counted] > 0)]
-    if walkers.size:
-        _walk(graph, walkers[cp.argsort(plan.bases[walkers])], plan.bases, memory_bytes, result)
-    if walkers.size < counted.size:
-        _ask(graph, counted[asks], plan.bases, memory_bytes, result)
+    for batch in _batches(graph, counted[~asks & (plan.walks[counted] > 0)], plan.walks, memory_bytes):
+        result[batch.vertices] += _met(graph, batch, plan.bases)
+    _ask(graph, counted[asks], plan.bases, result)
     return result
 
 
@@ -87,85 +88,96 @@ def _plan(graph: BipartiteCSR) -> _Plan:
     )
     if graph.n_edges == 0:
         return _Plan(bases, walks, cp.zeros(graph.n_right, cp.bool_), 0)
-    counted = cp.flatnonzero(bases >= 0)
-    of_base = bases[counted]
-    sizes = cp.bincount(of_base, minlength=graph.n_right)
-    walk, own = (_sums_by(of_base, values[counted], graph.n_right) for values in (walks, degrees))
-    inside = cp.zeros(graph.n_edges + 1, cp.int64)
-    cp.cumsum(degrees[graph.right_members], out=inside[1:])
-    outside = graph.n_edges - (inside[graph.right_offsets[1:]] - inside[graph.right_offsets[:-1]])
+    by_base = cp.argsort(bases)
+    # Where the group of each base begins; vertices without a base come before the first.
+    starts = cp.searchsorted(bases[by_base], cp.arange(graph.n_right + 1, dtype=cp.int32))
+    walk, own = (_sums(values[by_base], starts) for values in (walks, degrees))
+    sizes = cp.diff(starts)
+    outside = graph.n_edges - _sums(degrees[graph.right_members], graph.right_offsets)
     ask = graph.n_left + own + sizes * outside
     n_steps = int(cp.where(sizes > 0, cp.minimum(walk, ask), 0).sum())
     return _Plan(bases, walks, (sizes > 0) & (ask < walk), n_steps)
 
 
-def _sums_by(groups: cp.ndarray, values: cp.ndarray, n: int) -> cp.ndarray:
-    """Sums of integers by group, exact: below 2**53 doubles are."""
-    return cp.bincount(groups, weights=values.astype(cp.float64), minlength=n).astype(cp.int64)
+def _sums(values: cp.ndarray, starts: cp.ndarray) -> cp.ndarray:
+    """Sums of stretches of `values`, from each of `starts` to the next."""
+    running = cp.zeros(values.size + 1, cp.int64)
+    cp.cumsum(values, out=running[1:])
+    return cp.diff(running[starts])
 
 
-def _walk(graph: BipartiteCSR, vertices: cp.ndarray, bases: cp.ndarray, memory_bytes: int, result: cp.ndarray) -> None:
-    """Add whom `vertices`, ordered by their bases, meet through their other neighbours."""
-    n_words = _words(graph.n_left)
-    batch = max(1, memory_bytes // (2 * 4 * n_words))
-    for start in range(0, vertices.size, batch):
-        mine = vertices[start : start + batch]
-        my_bases, base_number = cp.unique(bases[mine], return_inverse=True)
-        reached = cp.zeros(my_bases.size * n_words, cp.uint32)
-        launch_warps(
-            mark_warp_per_list, my_bases.size, my_bases, graph.right_offsets, graph.right_members, n_words, reached
-        )
-        ends = cp.cumsum(graph.left_offsets[mine + 1] - graph.left_offsets[mine])
-        met, counts = cp.zeros(mine.size * n_words, cp.uint32), cp.zeros(mine.size, cp.int64)
-        launch_warps(
-            walk_warp_per_neighbour,
-            int(ends[-1]),
-            mine,
-            cp.searchsorted(ends, cp.arange(int(ends[-1])), side="right"),
-            ends,
-            base_number,
-            my_bases,
-            graph.left_offsets,
-            graph.left_members,
-            graph.right_offsets,
-            graph.right_members,
-            n_words,
-            reached,
-            met,
-            counts,
-        )
-        result[mine] += counts
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Vertices that walk at the same time.
+
+    Attributes
+    ----------
+    vertices : (n,) int64
+    table_ends, neighbour_ends : (n,) int64
+        Where the table and the neighbours of each end, counted over the batch.
+    """
+
+    vertices: cp.ndarray
+    table_ends: cp.ndarray
+    neighbour_ends: cp.ndarray
 
 
-def _ask(graph: BipartiteCSR, vertices: cp.ndarray, bases: cp.ndarray, memory_bytes: int, result: cp.ndarray) -> None:
+def _batches(graph: BipartiteCSR, vertices: cp.ndarray, walks: cp.ndarray, memory_bytes: int) -> Iterator[_Batch]:
+    if vertices.size == 0:
+        return
+    # Nobody meets more than walk, nor more than there are; half of the places stay free.
+    places = 2 * cp.minimum(walks[vertices], graph.n_left)
+    degrees = graph.left_offsets[vertices + 1] - graph.left_offsets[vertices]
+    ends = cp.cumsum(_PLACE_BYTES * places + _NEIGHBOUR_BYTES * degrees)
+    start, taken = 0, 0
+    while start < vertices.size:
+        stop = max(start + 1, int(cp.searchsorted(ends, cp.asarray(taken + memory_bytes), side="right")))
+        part = slice(start, stop)
+        yield _Batch(vertices[part], cp.cumsum(places[part]), cp.cumsum(degrees[part]))
+        start, taken = stop, int(ends[stop - 1])
+
+
+def _met(graph: BipartiteCSR, batch: _Batch, bases: cp.ndarray) -> cp.ndarray:
+    """Whom each vertex of a batch meets through its other neighbours, ``(n,) int64``."""
+    n_neighbours = int(batch.neighbour_ends[-1])
+    owners = cp.searchsorted(batch.neighbour_ends, cp.arange(n_neighbours), side="right")
+    tables = cp.full(int(batch.table_ends[-1]), _FREE, cp.int32)
+    counts = cp.zeros(batch.vertices.size, cp.int64)
+    launch_warps(
+        walk_warp_per_neighbour,
+        n_neighbours,
+        batch.vertices,
+        owners,
+        batch.neighbour_ends,
+        batch.table_ends,
+        bases,
+        graph.left_offsets,
+        graph.left_members,
+        graph.right_offsets,
+        graph.right_members,
+        tables,
+        counts,
+    )
+    return counts
+
+
+def _ask(graph: BipartiteCSR, vertices: cp.ndarray, bases: cp.ndarray, result: cp.ndarray) -> None:
     """Add who of those that its base does not reach shares a neighbour with each of `vertices`."""
-    n_words = _words(graph.n_right)
+    if vertices.size == 0:
+        return
     of_base = bases[vertices]
     for base in cp.asnumpy(cp.unique(of_base)).tolist():
         group = vertices[of_base == base]
         is_outside = graph.left_offsets[1:] > graph.left_offsets[:-1]
         is_outside[graph.right_members[int(graph.right_offsets[base]) : int(graph.right_offsets[base + 1])]] = False
         outside = cp.flatnonzero(is_outside)
-        batch = max(1, min(memory_bytes // (4 * n_words), _MOST_PAIRS // max(1, outside.size)))
-        for start in range(0, group.size if outside.size else 0, batch):
-            mine = group[start : start + batch]
-            wanted, counts = cp.zeros(mine.size * n_words, cp.uint32), cp.zeros(mine.size, cp.int64)
-            launch_warps(mark_warp_per_list, mine.size, mine, graph.left_offsets, graph.left_members, n_words, wanted)
-            launch_warps(
-                ask_warp_per_pair,
-                mine.size * outside.size,
-                outside,
-                graph.left_offsets,
-                graph.left_members,
-                n_words,
-                wanted,
-                counts,
-            )
+        at_once = max(1, _MOST_PAIRS // max(1, outside.size))
+        for start in range(0, group.size if outside.size else 0, at_once):
+            mine = group[start : start + at_once]
+            counts = cp.zeros(mine.size, cp.int64)
+            n_pairs = mine.size * outside.size
+            launch_warps(ask_warp_per_pair, n_pairs, mine, outside, graph.left_offsets, graph.left_members, counts)
             result[mine] += counts
-
-
-def _words(n_bits: int) -> int:
-    return max(1, -(-n_bits // _WORD_BITS))
 
 
 @cuda.jit(cache=True)
@@ -190,31 +202,52 @@ def base_warp_per_vertex(offsets, members, other_degrees, bases, walks):
             bases[vertex], walks[vertex] = 0x7FFFFFFF - (best & 0x7FFFFFFF), total - (best >> 32)
 
 
-@cuda.jit(cache=True)
-def mark_warp_per_list(lists, offsets, members, n_words, bits):
-    """Set the bits of a list's members in its bitmap, which is as far into `bits` as the list into `lists`."""
-    index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
-    if index >= lists.size:
-        return
-    first_word = np.int64(index) * n_words
-    for i in range(offsets[lists[index]] + cuda.laneid, offsets[lists[index] + 1], 32):
-        cuda.atomic.or_(bits, first_word + members[i] // 32, np.uint32(1) << np.uint32(members[i] % 32))
+@cuda.jit(device=True)
+def is_in(wanted, members, start, stop):
+    """Whether `wanted` is in an ascending list."""
+    while start < stop:
+        middle = (start + stop) >> 1
+        if members[middle] == wanted:
+            return True
+        if members[middle] < wanted:
+            start = middle + 1
+        else:
+            stop = middle
+    return False
+
+
+@cuda.jit(device=True)
+def is_first_meeting(other, tables, start, size):
+    """Enter `other` into a table; False where it is there already."""
+    # Multiplying spreads the ids over 32 bits; multiplying by the size then brings them into its range.
+    spread = np.uint64(np.uint32(np.uint32(other) * _SPREAD))
+    place = np.int64((spread * np.uint64(size)) >> np.uint64(32))
+    while True:
+        # Places are only ever filled: one that is read too early as free is found out by the exchange.
+        there = tables[start + place]
+        if there == _FREE:
+            there = cuda.atomic.cas(tables, start + place, _FREE, other)
+            if there == _FREE:
+                return True
+        if there == other:
+            return False
+        place += 1
+        if place == size:
+            place = np.int64(0)
 
 
 @cuda.jit(cache=True)
 def walk_warp_per_neighbour(
     vertices,
     owners,
-    ends,
-    base_number,
+    neighbour_ends,
+    table_ends,
     bases,
     offsets,
     members,
     other_offsets,
     other_members,
-    n_words,
-    reached,
-    met,
+    tables,
     counts,
 ):
     """Count whom a vertex meets for the first time through one neighbour that is not its base."""
@@ -222,18 +255,20 @@ def walk_warp_per_neighbour(
     if index >= owners.size:
         return
     slot = owners[index]
+    vertex = vertices[slot]
     # From the end of a vertex's neighbours backwards.
-    neighbour = members[offsets[vertices[slot] + 1] - (ends[slot] - index)]
-    if neighbour == bases[base_number[slot]]:
+    neighbour, base = members[offsets[vertex + 1] - (neighbour_ends[slot] - index)], bases[vertex]
+    if neighbour == base:
         return
-    reached_word, met_word = np.int64(base_number[slot]) * n_words, np.int64(slot) * n_words
+    table = np.int64(0)
+    if slot > 0:
+        table = table_ends[slot - 1]
+    size = table_ends[slot] - table
+    base_start, base_stop = other_offsets[base], other_offsets[base + 1]
     n_new = 0
     for i in range(other_offsets[neighbour] + cuda.laneid, other_offsets[neighbour + 1], 32):
-        word, bit = other_members[i] // 32, np.uint32(1) << np.uint32(other_members[i] % 32)
-        # Bits are only ever set: one read too early costs an atomic, no more.
-        if (reached[reached_word + word] | met[met_word + word]) & bit:
-            continue
-        if not cuda.atomic.or_(met, met_word + word, bit) & bit:
+        other = other_members[i]
+        if not is_in(other, other_members, base_start, base_stop) and is_first_meeting(other, tables, table, size):
             n_new += 1
     n_new = sum_all(n_new)
     if cuda.laneid == 0 and n_new > 0:
@@ -241,18 +276,19 @@ def walk_warp_per_neighbour(
 
 
 @cuda.jit(cache=True)
-def ask_warp_per_pair(outside, offsets, members, n_words, wanted, counts):
-    """One more where the vertex outside has one of the wanted neighbours."""
+def ask_warp_per_pair(vertices, outside, offsets, members, counts):
+    """One more where a vertex outside has one of the vertex's own neighbours."""
     index = np.int64(cuda.blockIdx.x) * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
     slot = index // outside.size
-    if slot >= counts.size:
+    if slot >= vertices.size:
         return
-    vertex, first_word = outside[index % outside.size], slot * n_words
-    for tile in range(offsets[vertex], offsets[vertex + 1], 32):
+    own_start, own_stop = offsets[vertices[slot]], offsets[vertices[slot] + 1]
+    other = outside[index % outside.size]
+    for tile in range(offsets[other], offsets[other + 1], 32):
         i = tile + cuda.laneid
         found = False
-        if i < offsets[vertex + 1]:
-            found = (wanted[first_word + members[i] // 32] >> np.uint32(members[i] % 32)) & np.uint32(1) != 0
+        if i < offsets[other + 1]:
+            found = is_in(members[i], members, own_start, own_stop)
         if cuda.any_sync(ALL, found):
             if cuda.laneid == 0:
                 cuda.atomic.add(counts, slot, 1)

@@ -83,9 +83,11 @@ def _steps(adjacency: Adjacency) -> int:
     # Most neighbours first, then the smallest id: both in one number.
     largest = np.maximum.reduceat(neighbours * n_other + (n_other - 1 - adjacency.left), starts)
     base = n_other - 1 - largest % n_other
-    walk = np.bincount(base, np.add.reduceat(neighbours, starts) - largest // n_other, n_other).astype(np.int64)
+    walk, own = np.zeros(n_other, np.int64), np.zeros(n_other, np.int64)
+    np.add.at(walk, base, np.add.reduceat(neighbours, starts) - largest // n_other)
+    np.add.at(own, base, degrees)
     not_reached = adjacency.left.size - np.add.reduceat(degrees[adjacency.right], other_starts)
-    ask = n + np.bincount(base, degrees, n_other).astype(np.int64) + np.bincount(base, minlength=n_other) * not_reached
+    ask = n + own + np.bincount(base, minlength=n_other) * not_reached
     return int(np.minimum(walk, ask)[np.unique(base)].sum())
 
 

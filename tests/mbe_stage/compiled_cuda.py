@@ -53,7 +53,7 @@ OUTPUT = types.NamedTuple((_I32, _I64, _I32, _I32), at.Output)
 SIGNATURE = (POOL, WARPS, OUTPUT, _I32, _I64)
 
 
-_U8, _U32, _U64, _I8 = map(_array, (types.uint8, types.uint32, types.uint64, types.int8))
+_U8, _U64, _I8 = map(_array, (types.uint8, types.uint64, types.int8))
 # Arguments and launch bounds.
 Call = tuple[tuple[Any, ...], Any]
 
@@ -89,12 +89,8 @@ def calls() -> dict[Any, Call]:
         participation.smallest_key_warp_per_list: (_I64, _I32, _I64, _I64, _I64, _I64),
         participation.long_form_warp_per_biclique: (_I64, _I64, _I32, _I64, _I32, _I64, _I8, _I32),
         two_hop.base_warp_per_vertex: (_I64, _I32, _I64, _I32, _I64),
-        two_hop.mark_warp_per_list: (_I64, _I64, _I32, types.int64, _U32),
-        two_hop.walk_warp_per_neighbour: (
-            *(_I64, _I64, _I64, _I64, _I32),
-            *(_I64, _I32, _I64, _I32, types.int64, _U32, _U32, _I64),
-        ),
-        two_hop.ask_warp_per_pair: (_I64, _I64, _I32, types.int64, _U32, _I64),
+        two_hop.walk_warp_per_neighbour: (*(_I64,) * 4, _I32, _I64, _I32, _I64, _I32, _I32, _I64),
+        two_hop.ask_warp_per_pair: (_I64, _I64, _I64, _I32, _I64),
     }
     return {
         **{kernel: (arguments, bounds) for kernel, arguments in resident.items()},
