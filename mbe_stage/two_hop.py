@@ -23,22 +23,11 @@ from numba import njit
 
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.ordering import wedge_counts
 
-__all__ = ["begin_two_hop_degrees", "two_hop_degrees", "two_hop_steps", "wedges"]
+__all__ = ["begin_two_hop_degrees", "two_hop_degrees", "two_hop_steps"]
 
 # Enough parts that threads end together, few enough that their marks cost nothing.
 _PARTS_PER_THREAD = 16
-
-
-def wedges(graph: BipartiteCSR) -> tuple[int, int]:
-    """Two-step paths that begin and end on the left, and those on the right; back to the start counts too.
-
-    The sums of the squared degrees of the other side: as many pairs a table of two-hop neighbours holds before
-    duplicates are dropped.
-    """
-    through_left, through_right = wedge_counts(graph)
-    return through_right, through_left
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:

@@ -53,7 +53,7 @@ OUTPUT = types.NamedTuple((_I32, _I64, _I32, _I32), at.Output)
 SIGNATURE = (POOL, WARPS, OUTPUT, _I32, _I64)
 
 
-_U8, _U64, _I8 = map(_array, (types.uint8, types.uint64, types.int8))
+_U8, _U32, _U64, _I8 = map(_array, (types.uint8, types.uint32, types.uint64, types.int8))
 # Arguments and launch bounds.
 Call = tuple[tuple[Any, ...], Any]
 

@@ -76,6 +76,15 @@ def test_small_graphs(graph: BipartiteCSR) -> None:
         device_checks.check_sums(graph, device_checks.blocks_of(graph, 5))
 
 
+def test_time_and_memory_follow_the_steps_and_not_the_number_of_vertices() -> None:
+    """A table of so many vertices by so many bits would take 500 GB."""
+    from tests.mbe_stage import device_checks
+
+    graph = graphs.path(4_000_000)
+    found = device_checks.device_two_hop.two_hop_degrees(device_checks.to_device(graph), 64 << 20)
+    assert found.tolist() == [1, *[2] * (graph.n_left - 2), 1]
+
+
 @pytest.mark.parametrize("left", [[-1], [3], [0, 1]])
 def test_wrong_ids_are_named(left: list[int]) -> None:
     import cupy as cp
