@@ -8,7 +8,7 @@ from numba import njit
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
 
-__all__ = ["is_hopeless", "path_weight", "word_weight"]
+__all__ = ["drop_narrow", "is_hopeless", "path_weight", "word_weight"]
 
 _U = np.uint64
 _ONE = _U(1)
@@ -44,3 +44,23 @@ def is_hopeless(left_most, right_least, right_most, limits):
         or right_least > limits[at.MAX_RIGHT]
         or left_most * right_most < limits[at.MIN_EDGES]
     )
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def drop_narrow(words, start, end, columns_at, ints, payload_at, output):
+    """Keep the rows with as many left vertices as are wanted at least, in place and in order; returns the new end.
+
+    Below a narrower row there is nothing but narrower ones, and no wanted left set lies inside it: it is needed neither
+    as a candidate, nor as excluded, nor among the right sides. The entries from ``ints[payload_at]`` on move along.
+    """
+    least = output.limits[at.MIN_LEFT]
+    if not output.limits[at.ACTIVE] or least == 1:
+        return end
+    kept = start
+    shift = payload_at - start
+    for k in range(start, end):
+        if word_weight(words[k], columns_at, ints, output.left_weights) >= least:
+            words[kept] = words[k]
+            ints[shift + kept] = ints[shift + k]
+            kept += 1
+    return kept

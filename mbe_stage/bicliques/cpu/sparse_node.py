@@ -11,6 +11,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
+from mbe_stage.bicliques.cpu.bounds import drop_narrow
 from mbe_stage.bicliques.cpu.columns import collect_columns, columns_room, write_column_ids
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_list
 from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH, column_groups, family_of, maximal_family
@@ -168,6 +169,9 @@ def _open_word_node(child, columns, kept_at, n_kept, groups_at, full, n_path, n_
     if output is not None:
         new_ids_at = new_columns_at + at.WORD_STARTS
         write_column_ids(child, columns, kept_at, n_kept, groups_at, ints, new_columns_at, at.WORD_STARTS, new_ids_at)
+        raw_end = drop_narrow(words, top, raw_end, new_columns_at, ints, payload_at, output)
+        if raw_end == top:
+            return at.OK
     behind = at.Behind(payload_at, at.NO_GROUPS, 0)
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
         everything = ~_U(0)

@@ -12,7 +12,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import popcount
-from mbe_stage.bicliques.cpu.bounds import word_weight
+from mbe_stage.bicliques.cpu.bounds import drop_narrow, word_weight
 from mbe_stage.bicliques.cpu.emit import emit_family, emit_word
 from mbe_stage.bicliques.cpu.family import (
     FAMILY_WIDTH,
@@ -142,6 +142,7 @@ def _visit_child(left, excluded, depth, worker, output):
                 raw_end += 1
         if not emit_word(left, columns_at, n_path, top, top, behind, worker, output):
             return at.OUTPUT_FULL
+        raw_end = drop_narrow(words, top, raw_end, columns_at, ints, ints_top, output)
     if raw_end == top:
         return at.OK
     if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):

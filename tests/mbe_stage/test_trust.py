@@ -1,0 +1,157 @@
+"""Large and adversarial graphs whose bicliques are known in closed form: sets, not counts, on every engine that can."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from mbe_stage import BicliqueQuery, BicliqueTable, BipartiteCSR, CountSink, Execution, TableSink, enumerate_into
+from mbe_stage.bicliques import engine_cpu, reference
+from mbe_stage.reduction import reduce_graph
+from mbe_stage.results import Detail
+from tests.mbe_stage import graphs
+
+ENGINES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+# The specification too, where plain sets are fast enough.
+ALL_ENGINES = ["reference", *ENGINES]
+
+
+def table_of(graph: BipartiteCSR, engine: str, query: BicliqueQuery | None = None, **execution: int) -> BicliqueTable:
+    """The bicliques; that counting them without members agrees is checked on the way."""
+    sink, counting = TableSink(), CountSink()
+    enumerate_into(sink, graph, query, Execution(**execution), engine)
+    enumerate_into(counting, graph, query, Execution(**execution), engine)
+    table = sink.table()
+    assert counting.n_bicliques == len(table)
+    return table
+
+
+def as_bits(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Each list of ids below 64 as one word; the ids of each must ascend."""
+    steps = np.diff(members)
+    steps[offsets[1:-1] - 1] = 1
+    assert (steps > 0).all()
+    return np.bitwise_or.reduceat(np.uint64(1) << members.astype(np.uint64), offsets[:-1])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("n", range(2, 21))
+def test_a_crown_has_every_proper_subset_once(n: int, engine: str) -> None:
+    table = table_of(graphs.crown(n), engine)
+    left = as_bits(table.left_offsets, table.left_members)
+    right = as_bits(table.right_offsets, table.right_members)
+    assert np.array_equal(np.sort(left), np.arange(1, 2**n - 1, dtype=np.uint64))
+    assert np.array_equal(right, np.uint64(2**n - 1) - left)
+
+
+@pytest.mark.parametrize("engine", ALL_ENGINES)
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize(("n_left", "n_right"), [(100_000, 1), (2000, 2000), (1, 1), (65, 4000)])
+def test_a_complete_graph_is_one_biclique(n_left: int, n_right: int, flip: bool, engine: str) -> None:
+    graph = graphs.star(n_left) if n_right == 1 else graphs.complete(n_left, n_right)
+    table = table_of(graph.swapped() if flip else graph, engine)
+    assert len(table) == 1
+    left, right = reversed(table[0]) if flip else table[0]
+    assert np.array_equal(left, np.arange(n_left))
+    assert np.array_equal(right, np.arange(n_right))
+
+
+@pytest.mark.parametrize("engine", ALL_ENGINES)
+@pytest.mark.parametrize("n", [63, 64, 65, 129, 300])
+def test_a_staircase_is_nested(n: int, engine: str) -> None:
+    assert table_of(graphs.staircase(n), engine).as_set() == {
+        (tuple(range(first, n)), tuple(range(first + 1))) for first in range(n)
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_thousands_of_twins_stand_together(engine: str) -> None:
+    n_left, n_right = 700, 500
+    matrix = graphs.random_matrix(5, 6, 6, 0.5)
+    graph = graphs.from_matrix(np.repeat(np.repeat(matrix, n_left, axis=0), n_right, axis=1))
+    assert table_of(graph, engine).as_set() == {
+        (_repeated(left, n_left), _repeated(right, n_right))
+        for left, right in reference.maximal_bicliques(graphs.from_matrix(matrix))
+    }
+
+
+def _repeated(vertices: tuple[int, ...], n: int) -> tuple[int, ...]:
+    return tuple(vertex * n + k for vertex in vertices for k in range(n))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("n", "few"), [(40, 3), (64, 2), (75, 2), (110, 1)])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_deep_trees(n: int, few: int, side: str, engine: str) -> None:
+    """Of the 2**n - 2 bicliques of a crown only those at the end of paths of up to n - 1 nodes are wanted."""
+    query = BicliqueQuery(min_left=n - few) if side == "left" else BicliqueQuery(min_right=n - few)
+    subsets = [subset for k in range(1, few + 1) for subset in itertools.combinations(range(n), k)]
+    pairs = {(tuple(sorted(set(range(n)) - set(subset))), subset) for subset in subsets}
+    expected = pairs if side == "left" else {(right, left) for left, right in pairs}
+    assert table_of(graphs.crown(n), engine, query).as_set() == expected
+
+
+@pytest.mark.parametrize(
+    ("graph", "n_bicliques"),
+    [
+        (graphs.crown(11), 2**11 - 2),
+        (graphs.star(5000), 1),
+        (graphs.complete(200, 300), 1),
+        (graphs.staircase(150), 150),
+        (graphs.from_matrix(graphs.random_matrix(17, 150, 70, 0.15)), None),
+        (graphs.from_matrix(graphs.random_matrix(18, 129, 129, 0.08)), None),
+    ],
+)
+@pytest.mark.parametrize("detail", [Detail.COUNT, Detail.MEMBERS])
+def test_arenas_grow_from_one_entry(graph: BipartiteCSR, n_bicliques: int | None, detail: Detail) -> None:
+    expected = reference.maximal_bicliques(graph) if n_bicliques is None or detail == Detail.MEMBERS else None
+    sink, n_found = TableSink(), 0
+    for block in engine_cpu.run(graph, BicliqueQuery(), Execution(threads=2), detail, first_sizes=(1, 1, 1)):
+        n_found += block.n_bicliques
+        if detail == Detail.MEMBERS:
+            sink.accept(block)
+    assert n_found == (n_bicliques or len(set(expected or ())))
+    if detail == Detail.MEMBERS:
+        assert sink.table().as_set() == set(expected or ())
+
+
+def visited(graph: BipartiteCSR, query: BicliqueQuery) -> int:
+    """Nodes of the search tree that the CPU engine visits."""
+    seen: list[int] = []
+    for _ in engine_cpu.run(graph, query, Execution(threads=1), Detail.MEMBERS, on_visited=seen.append):
+        pass
+    return seen[0]
+
+
+SPARSE = graphs.from_matrix(graphs.random_matrix(23, 120, 90, 0.12))
+BUSIEST_LEFT, BUSIEST_RIGHT = int(np.argmax(SPARSE.left_degrees)), int(np.argmax(SPARSE.right_degrees))
+
+
+@pytest.mark.parametrize(
+    ("graph", "query", "most_share"),
+    [
+        (SPARSE, BicliqueQuery(min_left=5), 0.1),
+        (SPARSE.swapped(), BicliqueQuery(min_right=5), 0.1),
+        (SPARSE, BicliqueQuery(min_left=3, min_right=3), 0.6),
+        (SPARSE, BicliqueQuery(containing_left=(BUSIEST_LEFT,)), 0.1),
+        (SPARSE, BicliqueQuery(containing_right=(BUSIEST_RIGHT,)), 0.1),
+        (graphs.crown(13), BicliqueQuery(min_left=10), 0.3),
+        (graphs.crown(13), BicliqueQuery(max_right=2), 0.3),
+        (graphs.crown(13), BicliqueQuery(min_right=10), 0.8),
+    ],
+)
+def test_conditions_keep_the_search_out_of_subtrees(
+    graph: BipartiteCSR, query: BicliqueQuery, most_share: float
+) -> None:
+    assert 0 < visited(graph, query) <= most_share * visited(graph, BicliqueQuery())
+    wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+    assert wanted
+    assert table_of(graph, "cpu", query).as_set() == wanted
+
+
+def test_conditions_that_are_not_made_cost_nothing() -> None:
+    graph = reduce_graph(graphs.from_matrix(graphs.random_matrix(29, 60, 40, 0.2)), BicliqueQuery()).graph
+    assert reduce_graph(graph, BicliqueQuery()).graph is graph
+    assert visited(graph, BicliqueQuery()) == visited(graph, BicliqueQuery(max_left=10**6, max_right=10**6))
