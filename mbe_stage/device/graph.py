@@ -1,4 +1,4 @@
-"""The bipartite graph in CSR form, built in device memory; and back to the host."""
+"""The bipartite graph in CSR form, built in device memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
 
-__all__ = ["graph_from_edges", "on_host"]
+__all__ = ["graph_from_edges"]
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -45,18 +45,6 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
         left_members=right,
         right_offsets=_offsets(by_right, n_right),
         right_members=by_right.astype(cp.int32),
-    )
-
-
-def on_host(graph: BipartiteCSR) -> BipartiteCSR:
-    """The same graph with NumPy arrays; what is on the host already is not copied."""
-    return BipartiteCSR(
-        n_left=graph.n_left,
-        n_right=graph.n_right,
-        left_offsets=cp.asnumpy(graph.left_offsets),
-        left_members=cp.asnumpy(graph.left_members),
-        right_offsets=cp.asnumpy(graph.right_offsets),
-        right_members=cp.asnumpy(graph.right_members),
     )
 
 
