@@ -53,6 +53,12 @@ class ParquetPlan:
         """The name of the column of each role."""
         return {role: self.schema.names[position] for role, position in self.chosen.items()}
 
+    def footers(self) -> list[pq.FileMetaData]:
+        """The footer of each file, read again."""
+        if self.content is not None:
+            return [pq.read_metadata(pa.BufferReader(self.content))]
+        return [pq.read_metadata(path) for path in self.files]
+
     def place(self, row: int) -> Place:
         """Where a row stands."""
         for path in self.files:

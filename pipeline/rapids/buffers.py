@@ -7,7 +7,7 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-__all__ = ["INTEGERS", "kind_of", "text_buffers", "values_of"]
+__all__ = ["INTEGERS", "SIGNED_INTEGERS", "kind_of", "text_buffers", "values_of"]
 
 _DTYPES = {
     plc.TypeId.INT8: np.int8,
@@ -25,13 +25,8 @@ _DTYPES = {
     plc.TypeId.TIMESTAMP_MICROSECONDS: np.int64,
     plc.TypeId.TIMESTAMP_NANOSECONDS: np.int64,
 }
-INTEGERS = frozenset(kind for kind, dtype in _DTYPES.items() if np.issubdtype(dtype, np.integer)) - {
-    plc.TypeId.TIMESTAMP_SECONDS,
-    plc.TypeId.TIMESTAMP_MILLISECONDS,
-    plc.TypeId.TIMESTAMP_MICROSECONDS,
-    plc.TypeId.TIMESTAMP_NANOSECONDS,
-}
-"""Signed and unsigned integers of every width."""
+SIGNED_INTEGERS = frozenset({plc.TypeId.INT8, plc.TypeId.INT16, plc.TypeId.INT32, plc.TypeId.INT64})
+INTEGERS = SIGNED_INTEGERS | {plc.TypeId.UINT8, plc.TypeId.UINT16, plc.TypeId.UINT32, plc.TypeId.UINT64}
 
 
 def kind_of(column: cudf.Series) -> plc.TypeId:

@@ -1,10 +1,8 @@
-"""Clean edges in device memory, and their way between the steps of a flow."""
+"""Clean edges in device memory."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import cudf
 import cupy as cp
@@ -16,12 +14,10 @@ from mbe_stage.device.graph import graph_from_edges
 from mbe_stage.graph import BipartiteCSR
 from pipeline.edges import EdgeData, InputFacts, written_integer
 from pipeline.ids import as_plain
-from pipeline.publish import as_publish_errors
 from pipeline.rapids.buffers import kind_of, values_of
 from pipeline.rapids.ids import key_hashes
-from pipeline.rapids.sources import opened
 
-__all__ = ["DeviceEdges", "load_edges", "save_edges"]
+__all__ = ["DeviceEdges"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,42 +83,6 @@ class DeviceEdges:
         """The key of a dense id."""
         keys = self.left_keys if side == "left" else self.right_keys
         return keys.iloc[vertex : vertex + 1].to_arrow()[0].as_py()
-
-
-def save_edges(edges: DeviceEdges, directory: str | Path) -> Path:
-    """Keep clean edges in a directory, made when needed; `load_edges` gives them back.
-
-    Returns
-    -------
-    Path
-        The directory.
-    """
-    directory = Path(directory)
-    with as_publish_errors(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        ids = cudf.DataFrame({"left": edges.left_ids, "right": edges.right_ids})
-        tables = {"edges": ids, "left_keys": _frame(edges.left_keys), "right_keys": _frame(edges.right_keys)}
-        for name, table in tables.items():
-            table.to_parquet(_file(directory, name), compression=None, index=False)
-        (directory / "facts.json").write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
-    return directory
-
-
-def load_edges(directory: str | Path) -> DeviceEdges:
-    """The edges that `save_edges` kept."""
-    directory = Path(directory)
-    files = opened([_file(directory, name) for name in ("edges", "left_keys", "right_keys")])
-    ids, left, right = map(cudf.read_parquet, files)
-    facts = InputFacts(**json.loads((directory / "facts.json").read_text(encoding="utf-8")))
-    return DeviceEdges(values_of(ids["left"]), values_of(ids["right"]), left["key"], right["key"], facts)
-
-
-def _file(directory: Path, name: str) -> Path:
-    return directory / f"{name}.parquet"
-
-
-def _frame(keys: cudf.Series) -> cudf.DataFrame:
-    return cudf.DataFrame({"key": keys})
 
 
 def _host_keys(keys: cudf.Series) -> pa.Array:

@@ -19,7 +19,9 @@ from pipeline.io.compression import open_bytes, read_all
 from pipeline.io.dialect import find_dialect
 from pipeline.io.parquet import ParquetPlan, plan_reading
 from pipeline.io.raw import choose_columns
+from pipeline.rapids.buffers import SIGNED_INTEGERS, kind_of
 from pipeline.rapids.csv_structure import count_rows
+from pipeline.rapids.footers import integer_bounds
 from pipeline.rapids.refusals import HostNeeded
 from pipeline.rapids.rows import DeviceRows
 from pipeline.rapids.sources import opened
@@ -113,6 +115,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
         raise _refused_by_cudf(error) from error
     if len(frame) != plan.n_rows or not set(names) <= set(frame.columns):
         raise HostNeeded(f"{len(frame)} rows of {list(frame.columns)} read by cuDF, not {plan.n_rows} of {names}")
+    _check_bounds(plan, frame)
     return DeviceRows(
         columns={role: frame[name] for role, name in plan.names.items()},
         n_rows=plan.n_rows,
@@ -132,6 +135,22 @@ def _check_plan(plan: ParquetPlan) -> None:
             raise HostNeeded(f"column {name!r} of type {kind}")
         if any(schema.field(name).type != kind for schema in schemas):
             raise HostNeeded(f"column {name!r}, which has not the same type in all files")
+
+
+def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
+    """Integers lie within what the footers say, or a page is damaged."""
+    footers = None
+    for name in dict.fromkeys(plan.names.values()):
+        column = frame[name]
+        if kind_of(column) not in SIGNED_INTEGERS or column.null_count == len(column):
+            continue
+        footers = plan.footers() if footers is None else footers
+        said, found = integer_bounds(name, footers), (int(column.min()), int(column.max()), int(column.null_count))
+        if said is not None and said != found:
+            raise HostNeeded(
+                f"column {name!r}, which cuDF reads as {found[0]} to {found[1]} with {found[2]} nulls, and which is "
+                f"{said[0]} to {said[1]} with {said[2]} by the footer"
+            )
 
 
 def _is_taken(kind: pa.DataType) -> bool:

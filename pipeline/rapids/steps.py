@@ -20,7 +20,8 @@ from pipeline.manifest import Counts, peak_memory_bytes
 from pipeline.publish import as_publish_errors
 from pipeline.query import to_query
 from pipeline.rapids.buffers import kind_of
-from pipeline.rapids.edges import DeviceEdges, load_edges, save_edges
+from pipeline.rapids.edge_files import load_edges, save_edges
+from pipeline.rapids.edges import DeviceEdges
 from pipeline.rapids.graph_facts import GraphFacts, graph_facts
 from pipeline.rapids.ingest import ingest
 from pipeline.rapids.memory import DevicePool

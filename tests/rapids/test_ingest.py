@@ -24,7 +24,7 @@ from pipeline.config import InputConfig, QueryConfig
 from pipeline.errors import InputError
 from pipeline.ingest import ingest as host_ingest
 from pipeline.query import to_query
-from pipeline.rapids.edges import load_edges, save_edges
+from pipeline.rapids.edge_files import load_edges, save_edges
 from pipeline.rapids.ingest import ingest
 from tests.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT
 from tests.rapids.agreement import assert_agree, described
@@ -180,18 +180,28 @@ def test_row_groups_pages_and_encodings(tmp_path: Path) -> None:
         assert isinstance(assert_agree(ingest, config_of(written(tmp_path, table, f"{i}.parquet", **options))), dict)
 
 
-@pytest.mark.parametrize("position", [0.2, 0.5, 0.8])
-def test_damaged_parquet(tmp_path: Path, position: float) -> None:
+def test_a_damaged_page(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pa.table({"u": rng.integers(0, 10**6, 50_000), "v": rng.integers(0, 10**6, 50_000)})
     path = written(tmp_path, table, compression="zstd", use_dictionary=False)
     content = bytearray(path.read_bytes())
-    start = int(len(content) * position)
+    start = len(content) // 5
     content[start : start + 2000] = bytes(2000)
     path.write_bytes(content)
     assert "not readable as Parquet" in str(assert_agree(ingest, config_of(path)))
     # The device is as usable as before.
     assert isinstance(assert_agree(ingest, config_of(written(tmp_path, {"u": [1], "v": [2]}))), dict)
+
+
+def test_values_that_the_footer_contradicts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    numbers = list(range(1000, 2000))
+    path = written(tmp_path, {"u": numbers, "v": numbers}, compression="none", use_dictionary=False)
+    content = path.read_bytes()
+    old = (1500).to_bytes(8, "little")
+    assert content.count(old) == 2
+    path.write_bytes(content.replace(old, (99_999).to_bytes(8, "little"), 1))
+    assert_agree(ingest, config_of(path))
+    assert "which cuDF reads as 1000 to 99999 with 0 nulls, and which is 1000 to 1999" in reader_of(caplog)
 
 
 def test_directories_of_parquet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
