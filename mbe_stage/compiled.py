@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
-__all__ = ["drop_stale_code"]
+__all__ = ["drop_stale_code", "has_kept_code"]
 
 _STAMP = "compiled-from"
 _COMPILED = ("*.nbi", "*.nbc")
@@ -46,6 +47,13 @@ def drop_stale_code(package: Path) -> int:
     fresh.write_text(digest)
     os.replace(fresh, stamp)
     return len(stale)
+
+
+def has_kept_code(dispatcher: Any) -> bool:
+    """Whether Numba has machine code of this function, in memory or kept by an earlier process."""
+    if dispatcher.signatures:
+        return True
+    return any(Path(dispatcher.stats.cache_path).glob(f"*.{dispatcher.__qualname__}-*.nbi"))
 
 
 def _digest(package: Path) -> str:

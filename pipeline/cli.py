@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERNAL_ERROR", "app", "main"]
 
 INTERNAL_ERROR = 70
-_INTERRUPTED = 130
+_PUBLISHING = ("run", "enumerate")
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 verification failed; 2 input, configuration or option cannot be used; "
@@ -38,8 +38,10 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _say("interrupted: nothing was published")
-            raise typer.Exit(_INTERRUPTED) from None
+            from pipeline.errors import INTERRUPTED
+
+            _say("interrupted: nothing was published" if ctx.invoked_subcommand in _PUBLISHING else "interrupted")
+            raise typer.Exit(INTERRUPTED) from None
         except MemoryError:
             _say("error: out of memory: ask for larger groups (--min-left, --min-right), or lower --memory-budget")
             raise typer.Exit(4) from None

@@ -19,6 +19,7 @@ from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExc
 
 __all__ = [
     "EXIT_CODES",
+    "INTERRUPTED",
     "ConfigError",
     "DeviceMemoryExhausted",
     "InputError",

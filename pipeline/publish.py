@@ -180,13 +180,12 @@ class Staging:
         Raises
         ------
         PublishError
-            The run has no manifest or cannot be written; nothing is published.
+            The run has no manifest or cannot be written: nothing is published, unless the message says that the run
+            is.
         """
         directory = self.store.directory
         lock = directory / _STAGING / _LOCK
-        if self._published is None:
-            self._published = self._seal_and_move(lock)
-        run = self._published
+        run = self._published or self._seal_and_move(lock)
         with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
             if keep_runs is not None:
                 with _locked(lock):
@@ -228,11 +227,13 @@ class Staging:
         try:
             _sync(runs)
             os.replace(pointer, directory / _LATEST)
-            _sync(directory)
         except BaseException:
             if self.store.latest() != run:
                 os.rename(run, self.path)
             raise
+        self._published = run
+        with as_publish_errors(directory, f"{run} is published, but might not survive a power failure now"):
+            _sync(directory)
         return run
 
 

@@ -170,12 +170,15 @@ def measurements(found: list[Measurement], as_json: bool) -> None:
 
 
 def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts) -> None:
-    print(
-        f"{n_bicliques:,} maximal bicliques in {facts.n_left:,} left x {facts.n_right:,} right, {facts.n_edges:,} edges"
-    )
+    bicliques, edges = _counted(n_bicliques, "maximal biclique"), _counted(facts.n_edges, "edge")
+    print(f"{bicliques} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
     if truncated is not None:
         print(f"INCOMPLETE {truncated}")
     print(_rows_read(facts))
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _rows_read(facts: InputFacts) -> str:
@@ -186,7 +189,7 @@ def _rows_read(facts: InputFacts) -> str:
         "outside the time window": facts.rows_dropped_time,
     }
     counted = ", ".join(f"{n:,} {what}" for what, n in left_out.items() if n) or "nothing left out"
-    return f"read       {facts.rows_read:,} rows: {counted}"
+    return f"read       {_counted(facts.rows_read, 'row')}: {counted}"
 
 
 def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None) -> None:

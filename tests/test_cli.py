@@ -219,6 +219,30 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
     assert part in result.stderr
 
 
+@pytest.mark.parametrize("command", ["verify", "inspect"])
+def test_interruption_of_a_command_that_publishes_nothing(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert mbe("enumerate", edges, "--out", tmp_path / "out", "--quiet").exit_code == 0
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline.ingest, "ingest", interrupt)
+    result = mbe(command, tmp_path / "out" if command == "verify" else edges)
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "interrupted"
+
+
+def test_one_is_said_in_the_singular(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("left,right\na,b\n")
+    said = mbe("enumerate", path, "--out", tmp_path / "out", "--threads", 1).stdout
+    assert "1 maximal biclique in 1 left x 1 right, 1 edge\n" in said
+    assert "1 row:" in said
+    assert "1 threads" not in said
+
+
 def test_a_defect_keeps_its_traceback(edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = mbe_that_raises(edges, monkeypatch, ZeroDivisionError("surprise"))
     assert result.exit_code == cli.INTERNAL_ERROR

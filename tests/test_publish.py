@@ -136,6 +136,28 @@ def test_a_published_run_is_not_denied_when_an_old_one_cannot_be_removed(tmp_pat
     assert_nothing_staged(tmp_path)
 
 
+def test_a_published_run_is_not_denied_when_the_pointer_cannot_be_synced(tmp_path, monkeypatch):
+    real_sync = publish_module._sync
+
+    def fail(path):
+        if path == tmp_path:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        real_sync(path)
+
+    monkeypatch.setattr(publish_module, "_sync", fail)
+    store = RunStore(tmp_path)
+    with store.begin() as staging:
+        fill(staging)
+        with pytest.raises(
+            PublishError, match=r"runs/.* is published, but might not survive a power failure"
+        ) as raised:
+            staging.publish()
+        assert "nothing was published" not in str(raised.value)
+        assert staging.publish() == store.latest()
+    assert store.runs() == [store.latest()]
+    assert_nothing_staged(tmp_path)
+
+
 def test_publishing_again_after_a_failed_removal_removes(tmp_path, monkeypatch):
     edges = edge_data(random_pairs(0))
     first = publish(edges, settings(tmp_path))

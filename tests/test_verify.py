@@ -177,6 +177,7 @@ def test_a_good_run_passes(run: Path, edges: EdgeData) -> None:
     assert [check.name for check in report.checks] == [
         "files",
         "schemas",
+        "limits",
         "input",
         "rows",
         "complete and maximal",
@@ -233,6 +234,24 @@ def test_truncated_runs_pass_and_say_so(tmp_path: Path, edges: EdgeData) -> None
     report = verify_run(run, edges)
     assert report.n_bicliques == 20
     assert any("max_bicliques" in text for text in report.not_checked)
+
+
+@pytest.mark.parametrize(
+    ("truncated", "most"),
+    [
+        ("stopped at max_bicliques = 7", None),
+        ("stopped at max_bicliques = 7", 7),
+        ("stopped at time_limit_seconds = 5", None),
+        ("stopped for lunch", 20),
+        ("", None),
+    ],
+)
+def test_a_run_may_not_excuse_itself(run: Path, edges: EdgeData, truncated: str, most: int | None) -> None:
+    """A finished run that calls itself incomplete would not be searched for what is missing."""
+    edit_manifest(run, lambda values: values.update(truncated=truncated))
+    if most is not None:
+        edit_manifest(run, lambda values: values["config"]["execution"].update(max_bicliques=most))
+    refused(run, edges, "manifest.json: truncated is")
 
 
 def test_a_sample_is_stated(run: Path, edges: EdgeData) -> None:

@@ -7,6 +7,7 @@ they find back into the user's vertices (`cpu.expand`).
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Callable, Iterator
 
@@ -17,7 +18,9 @@ from mbe_stage.bicliques.cpu.crew import Crew, Task
 from mbe_stage.bicliques.cpu.expand import Translation
 from mbe_stage.bicliques.cpu.hand import Hand, Plan
 from mbe_stage.bicliques.cpu.layout import sparse_parts
+from mbe_stage.bicliques.cpu.tree import run_slice
 from mbe_stage.bicliques.cpu.worker import FirstSizes
+from mbe_stage.compiled import has_kept_code
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import NO_LIMIT, BicliqueQuery, Execution
@@ -26,6 +29,8 @@ from mbe_stage.reduction import reduce_graph
 from mbe_stage.results import BicliqueBlock, Detail
 
 __all__ = ["device", "run", "unavailable_reason"]
+
+log = logging.getLogger(__name__)
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _TASKS_PER_THREAD = 32
@@ -40,7 +45,8 @@ def unavailable_reason() -> str | None:
 
 def device(execution: Execution) -> str:
     """The processor and the number of threads."""
-    return f"cpu, {platform.machine()}, {execution.worker_count} threads"
+    n = execution.worker_count
+    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"
 
 
 def run(
@@ -70,6 +76,8 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
+    if not has_kept_code(run_slice):
+        log.info("compiling the CPU engine for this machine: 10 to 30 seconds, once")
     reduced = reduce_graph(graph, query, merge_twins=switches.TWINS)
     rows_are_left = enumerates_left(reduced.graph) == switches.SIDE
     if rows_are_left:

@@ -17,6 +17,7 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import resolve_run
 from pipeline.verify import closure, tables
 from pipeline.verify.files import check_files, check_schemas, table_parts
+from pipeline.verify.limits import check_limits
 from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
 from pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 from pipeline.verify.rows import Batch, RowRules, Tally, batches, check_rows
@@ -122,6 +123,7 @@ class _Job:
         self.threads = Execution(threads=threads).worker_count
         self._passed("files", check_files(run, self.manifest))
         self._passed("schemas", check_schemas(run, self.manifest))
+        self._passed("limits", check_limits(run, self.manifest))
         n_rows = sum(entry.rows or 0 for entry in self.manifest.files if entry.path.startswith("bicliques/"))
         self.report.n_bicliques = n_rows
         facts = self.manifest.input
