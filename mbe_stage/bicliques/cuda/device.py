@@ -16,7 +16,7 @@ from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 
-__all__ = ["device_budget", "kernel_views", "out_of_memory_explained", "resident_blocks", "upload"]
+__all__ = ["device_budget", "kernel_bundles", "kernel_views", "out_of_memory_explained", "resident_blocks", "upload"]
 
 
 def resident_blocks() -> int:
@@ -66,6 +66,26 @@ def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
     A view does not keep its array alive: hold on to the array until the work is done.
     """
     return tuple(_view(a.device.id, a.data.ptr, a.shape, a.dtype.str) for a in arrays)
+
+
+def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
+    """Named tuples of arrays as a kernel takes them: Numba's views, and their type worked out once.
+
+    Numba works out the type of a tuple at every launch, which for the 22 arrays of the walk takes most of its time.
+    What has the attribute `_numba_type_` is asked for it instead.
+    """
+    views = [type(bundle)(*kernel_views(*bundle)) for bundle in bundles]
+    return tuple(_typed(kernel, type(v), tuple((a.dtype.str, a.ndim) for a in v), v)(*v) for v in views)
+
+
+_KINDS: dict[tuple, type] = {}
+
+
+def _typed(kernel: Any, kind: type, dtypes: tuple, example: Any) -> type:
+    """The kind of tuple, with the type that it has for Numba where its arrays are of these dtypes."""
+    if (kind, dtypes) not in _KINDS:
+        _KINDS[kind, dtypes] = type(kind.__name__, (kind,), {"_numba_type_": kernel.typeof_pyval(example)})
+    return _KINDS[kind, dtypes]
 
 
 @functools.lru_cache(maxsize=512)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.control import Control
-from mbe_stage.bicliques.cuda.device import kernel_views
+from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views
 from mbe_stage.bicliques.cuda.grid import THREADS
 from mbe_stage.bicliques.cuda.growth import copy_nodes_block_per_node, copy_stacks_block_per_warp
 from mbe_stage.bicliques.cuda.kernels import KERNELS
@@ -59,13 +59,14 @@ class Session:
         self.n_slices = 0
         self._budget_bytes = budget_bytes
         self._n_roots = graph.facts.n_rows
-        self._pool = self._new_pool(graph, limits)
-        self._warps, self._control = self._new_warps(graph.facts.pool_ints)
+        self._control = Control(plan.n_warps, graph.facts.pool_ints, limits)
+        self._pool = self._new_pool(graph)
+        self._warps = self._new_warps()
         self._output = self._new_output()
         self._arguments: tuple | None = None
         self._n_taken = 0
 
-    def _new_pool(self, graph: DeviceGraph, limits: np.ndarray) -> at.Pool:
+    def _new_pool(self, graph: DeviceGraph) -> at.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
         nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
@@ -79,21 +80,21 @@ class Session:
             order=self._roots.order,
             row_weights=row_weights,
             column_weights=column_weights,
-            limits=cp.asarray(limits),
+            limits=self._control.limits,
         )
 
-    def _new_warps(self, pool_top: int) -> tuple[at.Warps, Control]:
+    def _new_warps(self) -> at.Warps:
         plan = self.plan
         n = plan.n_warps
         n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
-        control = Control(n, pool_top)
         state = cp.zeros((n, at.STATE_FIELDS), cp.int64)
-        state[:, [at.DEPTH, at.PENDING_NODE]] = -1
+        state[:, at.DEPTH] = -1
+        state[:, at.PENDING_NODE] = -1
         ints = cp.empty((n, plan.words + at.WORD_BITS), cp.int32)
         if self.mode > at.COUNTS:
             # A task that is given takes the ids of all 64 bits along, whether columns stand behind them or not.
             ints[:, : at.WORD_BITS] = 0
-        warps = at.Warps(
+        return at.Warps(
             words=cp.empty((n, plan.words), cp.uint64),
             ints=ints,
             frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int64),
@@ -103,10 +104,9 @@ class Session:
             counts=cp.zeros((n, n_rows), cp.int32),
             touched=cp.empty((n, n_rows), cp.int32),
             columns=cp.empty((n, n_columns), cp.int32),
-            idle_mask=control.idle_mask,
-            mailbox=control.mailbox,
+            idle_mask=self._control.idle_mask,
+            mailbox=self._control.mailbox,
         )
-        return warps, control
 
     def _new_output(self) -> at.Output:
         plan = self.plan
@@ -122,13 +122,13 @@ class Session:
         if self.mode > at.COUNTS:
             self._output.left_sizes.fill(0)
         self._control.begin(self.plan)
+        kernel = KERNELS[self.mode]
         if self._arguments is None:
-            bundles = (self._pool, self._warps, self._output)
             self._arguments = (
-                *(type(bundle)(*kernel_views(*bundle)) for bundle in bundles),
+                *kernel_bundles(kernel, self._pool, self._warps, self._output),
                 *kernel_views(self._control.fields, self._control.wide_fields),
             )
-        KERNELS[self.mode][self.plan.n_blocks, THREADS](*self._arguments)
+        kernel[self.plan.n_blocks, THREADS](*self._arguments)
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_slices += 1
         self.status = int(self._control.host[at.STATUS])

@@ -1,0 +1,76 @@
+"""The CUDA engine under each tool of compute-sanitizer: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
+
+Small graphs, few warps, and so little memory that stacks, pool and output grow. Needs a GPU and compute-sanitizer.
+Prints a line per tool and exits with 1 where one of them found an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.results import Detail
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SHAPES = (((300, 12), 0.5), ((90, 90), 0.08), ((14, 14), 0.8))
+QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)))
+TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "slice_seconds": 20.0}
+TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
+_SECONDS = 300
+
+
+def main() -> int:
+    """Run the tools, or, under one of them, the work."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"of {', '.join(TOOLS)}; all of them by default")
+    parser.add_argument("--work", action="store_true", help="what is run under a tool")
+    options = parser.parse_args()
+    if options.work:
+        work()
+        return 0
+    return max(_sanitize(tool) for tool in options.tools or TOOLS)
+
+
+def work() -> None:
+    """Enumerate small graphs in every mode; the numbers are compared with the specification."""
+    for seed, (shape, density) in enumerate(SHAPES):
+        graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
+        pairs = list(reference.maximal_bicliques(graph))
+        for query in QUERIES:
+            wanted = sum(reference.matches(*pair, query) for pair in pairs)
+            for detail in Detail:
+                sizes = TIGHT if detail == Detail.COUNT else TIGHT_OUTPUT
+                blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes)
+                found = sum(block.n_bicliques for block in blocks)
+                assert found == wanted, (shape, query, detail, found, wanted)
+
+
+def _sanitize(tool: str) -> int:
+    """Run the work under a tool: 0 where it found nothing."""
+    # Numba and CuPy ask the driver for what it may not have; that is no error of theirs.
+    command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "1"]
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "tests.mbe_stage.sanitized_cuda", "--work"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    summaries = re.findall(r"={9} ((?:ERROR|RACECHECK) SUMMARY.*)", done.stdout)
+    print(f"{tool}: {'; '.join(summaries) or 'no summary'}", flush=True)
+    if done.returncode or not summaries:
+        print((done.stdout + done.stderr)[-4000:])
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
