@@ -129,7 +129,7 @@ def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
             "paradambe": _peer("ParAdaMBE", name),
             "kernel_seconds": facts["kernel_ms"] / 1e3,
             "busy_ratio": facts["busy_ratio"],
-            "visited": {key: facts[key] for key in ("opened", "families", "wide", "given")},
+            "visited": {key: facts[key] for key in ("opened", "families", "wide", "given", "slices")},
         }
         if name in MATERIALISED:
             row["materialised_seconds"], stored = _median(lambda g=on_device: _materialise(g), repeats)

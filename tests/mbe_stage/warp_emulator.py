@@ -133,6 +133,10 @@ class FakeCuda(python_types.ModuleType):
         values = self._meet("ballot", bool(predicate))
         return np.uint32(sum(1 << lane for lane in _LANES if values[lane]))
 
+    def match_any_sync(self, _mask: int, value: Any) -> Any:
+        values = self._meet("match_any", value)
+        return np.uint32(sum(1 << lane for lane in _LANES if values[lane] == value))
+
     def any_sync(self, _mask: int, predicate: Any) -> bool:
         return any(self._meet("any", bool(predicate)))
 

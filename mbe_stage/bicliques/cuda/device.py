@@ -16,7 +16,15 @@ from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 
-__all__ = ["device_budget", "kernel_bundles", "kernel_views", "out_of_memory_explained", "resident_blocks", "upload"]
+__all__ = [
+    "device_budget",
+    "kernel_bundles",
+    "kernel_views",
+    "out_of_memory_explained",
+    "resident_blocks",
+    "upload",
+    "zeroed_beside",
+]
 
 
 def resident_blocks() -> int:
@@ -24,7 +32,12 @@ def resident_blocks() -> int:
 
     The kernels are compiled for this many blocks a multiprocessor (`launch_bounds`), and their shared memory allows it.
     """
-    return cuda.get_current_device().MULTIPROCESSOR_COUNT * BLOCKS_PER_MULTIPROCESSOR
+    return _multiprocessors(cp.cuda.runtime.getDevice()) * BLOCKS_PER_MULTIPROCESSOR
+
+
+@functools.cache
+def _multiprocessors(device: int) -> int:
+    return int(cp.cuda.Device(device).attributes["MultiProcessorCount"])
 
 
 def device_budget(execution: Execution) -> int:
@@ -60,8 +73,25 @@ def upload(host: np.ndarray, device: cp.ndarray) -> None:
     device.set(host)
 
 
+@contextmanager
+def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
+    """Fill arrays with zeros beside what is enqueued inside; what is enqueued behind finds them filled."""
+    beside = _second_stream(cp.cuda.runtime.getDevice())
+    # The memory may have been handed out before, to work that is not done yet.
+    beside.wait_event(cp.cuda.get_current_stream().record())
+    for array in arrays:
+        array.data.memset_async(0, array.nbytes, beside)
+    yield
+    cp.cuda.get_current_stream().wait_event(beside.record())
+
+
+@functools.cache
+def _second_stream(_device: int) -> cp.cuda.Stream:
+    return cp.cuda.Stream(non_blocking=True)
+
+
 def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
-    """The arrays as Numba's, which costs less than a launch that is given CuPy's.
+    """The arrays as kernels take them, which costs less than a launch that is given CuPy's.
 
     A view does not keep its array alive: hold on to the array until the work is done.
     """
@@ -69,27 +99,38 @@ def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
 
 
 def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
-    """Named tuples of arrays as a kernel takes them: Numba's views, and their type worked out once.
+    """Named tuples of arrays as a kernel takes them, their types worked out once.
 
-    Numba works out the type of a tuple at every launch, which for the 22 arrays of the walk takes most of its time.
-    What has the attribute `_numba_type_` is asked for it instead.
+    Numba works out the type of a tuple at every launch; what has the attribute `_numba_type_` is asked for it instead.
     """
-    views = [type(bundle)(*kernel_views(*bundle)) for bundle in bundles]
-    return tuple(_typed(kernel, type(v), tuple((a.dtype.str, a.ndim) for a in v), v)(*v) for v in views)
+    return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
 
 
 _KINDS: dict[tuple, type] = {}
 
 
-def _typed(kernel: Any, kind: type, dtypes: tuple, example: Any) -> type:
+def _typed_kind(kernel: Any, bundle: Any) -> type:
     """The kind of tuple, with the type that it has for Numba where its arrays are of these dtypes."""
-    if (kind, dtypes) not in _KINDS:
-        _KINDS[kind, dtypes] = type(kind.__name__, (kind,), {"_numba_type_": kernel.typeof_pyval(example)})
-    return _KINDS[kind, dtypes]
+    key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
+    if key not in _KINDS:
+        numba_type = kernel.typeof_pyval(type(bundle)(*kernel_views(*bundle)))
+        _KINDS[key] = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
+    return _KINDS[key]
+
+
+class _Resident(cuda.In):
+    """An array that is on the device: what a launch has to know of it is found out once."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self._known = super().to_device([])
+
+    def to_device(self, retr: list, stream: int = 0) -> Any:  # noqa: ARG002 - the signature is Numba's
+        return self._known
 
 
 @functools.lru_cache(maxsize=512)
-def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> Any:
-    """One view for each place and shape. CuPy hands the same places out again, and making a view takes 13 us."""
+def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> _Resident:
+    """One view for each place and shape: CuPy hands the same places out again, and making a view takes 13 us."""
     described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
-    return cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False)
+    return _Resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

@@ -9,7 +9,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.control import Control
-from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views
+from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, zeroed_beside
 from mbe_stage.bicliques.cuda.grid import THREADS
 from mbe_stage.bicliques.cuda.growth import copy_nodes_block_per_node, copy_stacks_block_per_warp
 from mbe_stage.bicliques.cuda.kernels import KERNELS
@@ -60,8 +60,10 @@ class Session:
         self._budget_bytes = budget_bytes
         self._n_roots = graph.facts.n_rows
         self._control = Control(plan.n_warps, graph.facts.pool_ints, limits)
-        self._pool = self._new_pool(graph)
+        # Scratch of hundreds of megabytes is zeroed while the graph is being written.
         self._warps = self._new_warps()
+        with zeroed_beside(self._warps.bits, self._warps.counts):
+            self._pool = self._new_pool(graph)
         self._output = self._new_output()
         self._arguments: tuple | None = None
         self._n_taken = 0
@@ -100,8 +102,8 @@ class Session:
             frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int64),
             state=state,
             own_nodes=cp.empty((n, at.MAX_OWN_NODES), cp.int32),
-            bits=cp.zeros((n, n_rows), cp.uint64),
-            counts=cp.zeros((n, n_rows), cp.int32),
+            bits=cp.empty((n, n_rows), cp.uint64),
+            counts=cp.empty((n, n_rows), cp.int32),
             touched=cp.empty((n, n_rows), cp.int32),
             columns=cp.empty((n, n_columns), cp.int32),
             idle_mask=self._control.idle_mask,

@@ -115,6 +115,20 @@ def _bin_of(cost):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _add_to_bins(bins, which):
+    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
+
+    Lanes with the same bin add up first: most roots fall into a few bins.
+    """
+    same = np.uint32(cuda.match_any_sync(ALL, which))
+    first_lane = cuda.ffs(same) - 1
+    before = 0
+    if which >= 0 and cuda.laneid == first_lane:
+        before = cuda.atomic.add(bins, which, cuda.popc(same))
+    return cuda.shfl_sync(ALL, before, first_lane) + rank(same)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _fill_rows(
     offsets, members, order, keys, rows_from, rows_at, columns_from, n_rows, numbers, ints, offsets_at, members_at,
     costs, bins
@@ -160,10 +174,26 @@ def _fill_rows(
             whole = sum_all(part)
             if lane == source:
                 cost = whole
+        root_bin = -1
         if row < n_rows:
             costs[row] = cost
-            cuda.atomic.add(bins, _bin_of(cost), 1)
-        cuda.syncwarp()
+            root_bin = _bin_of(cost)
+        _add_to_bins(bins, root_bin)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
+    """Write the rows of a short list in ascending order; by one lane."""
+    stop = to
+    for k in range(start, end):
+        row = numbers[rows_from + members[k]]
+        if row >= 0:
+            place = stop
+            while place > to and ints[place - 1] > row:
+                ints[place] = ints[place - 1]
+                place -= 1
+            ints[place] = row
+            stop += 1
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -226,9 +256,9 @@ def _fill_columns(offsets, members, rows_from, columns_from, n_rows, numbers, in
         if column >= 0:
             start, end = offsets[vertex], offsets[vertex + 1]
             place = members_at + ints[offsets_at + column]
-        if end - start == 1:
-            ints[place] = numbers[rows_from + members[start]]
-        lists = ballot(end - start > 1)
+        if end - start <= SHORT:
+            _sort_by_inserting(start, end, members, rows_from, numbers, ints, place)
+        lists = ballot(end - start > SHORT)
         while lists != 0:
             source = cuda.ffs(lists) - 1
             lists &= lists - _ONE
@@ -301,5 +331,10 @@ def write_whole_graph_warp_per_tile(
     if warp == 0:
         _starts_of_bins(bins)
     wait_for_all(arrived, 4)
-    for row in range(warp * 32 + lane, n_rows, n_warps() * 32):
-        roots[cuda.atomic.add(bins, _bin_of(costs[row]), 1)] = row
+    for tile in range(warp * 32, n_rows, n_warps() * 32):
+        root_bin = -1
+        if tile + lane < n_rows:
+            root_bin = _bin_of(costs[tile + lane])
+        place = _add_to_bins(bins, root_bin)
+        if tile + lane < n_rows:
+            roots[place] = tile + lane
