@@ -1,7 +1,7 @@
 """The whole graph written as node 0 of the pool, in one launch: rows by degree, both directions, roots in order.
 
 Lists of the user's graph are in order of its ids. Columns keep that order, so a row's list only loses what is left out.
-Rows are numbered anew, so a column's list has to be sorted: the rows of a long one are marked in a bitmap and read off.
+Rows are numbered anew, so a column's list has to be sorted (`column_lists`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse import DEGREE_MASK
+from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
 from mbe_stage.bicliques.cuda.grid import SHORT, THREADS, n_warps, piece_of, this_warp, tile_count, wait_for_all
 from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, rank, sum_all
@@ -20,9 +21,6 @@ __all__ = ["N_BINS", "PARTS_PER_WARP", "write_whole_graph_warp_per_tile"]
 PARTS_PER_WARP = 3
 N_BINS = 512
 """Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
-_BITMAP_WORDS = 1024
-_BITMAP_ROWS = 32 * _BITMAP_WORDS
-_BITMAPS_SHAPE = (at.WARPS_PER_BLOCK, _BITMAP_WORDS)
 _ONE = np.uint32(1)
 
 
@@ -182,96 +180,6 @@ def _fill_rows(
 
 
 @cuda.jit(device=True, forceinline=True)
-def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
-    """Write the rows of a short list in ascending order; by one lane."""
-    stop = to
-    for k in range(start, end):
-        row = numbers[rows_from + members[k]]
-        if row >= 0:
-            place = stop
-            while place > to and ints[place - 1] > row:
-                ints[place] = ints[place - 1]
-                place -= 1
-            ints[place] = row
-            stop += 1
-
-
-@cuda.jit(device=True, forceinline=True)
-def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
-    """Write the rows of at most 32 list entries in ascending order: each counts the smaller ones."""
-    lane = cuda.laneid
-    row = -1
-    if first + lane < last:
-        row = numbers[rows_from + members[first + lane]]
-    smaller = 0
-    for k in range(last - first):
-        other = cuda.shfl_sync(ALL, row, np.int32(k))
-        smaller += 0 <= other < row
-    if row >= 0:
-        ints[to + smaller] = row
-
-
-@cuda.jit(device=True, forceinline=True)
-def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
-    """Write the rows of a long list in ascending order: they are marked in a bitmap, a part of all rows at a time."""
-    lane = cuda.laneid
-    for lowest in range(0, n_rows, _BITMAP_ROWS):
-        n_words = (min(_BITMAP_ROWS, n_rows - lowest) + 31) // 32
-        for k in range(lane, n_words, 32):
-            bitmap[k] = np.uint32(0)
-        cuda.syncwarp()
-        for k in range(first + lane, last, 32):
-            row = numbers[rows_from + members[k]] - lowest
-            if 0 <= row < _BITMAP_ROWS:
-                cuda.atomic.or_(bitmap, row >> 5, _ONE << np.uint32(row & 31))
-        cuda.syncwarp()
-        for tile in range(0, n_words, 32):
-            word = np.uint32(0)
-            if tile + lane < n_words:
-                word = bitmap[tile + lane]
-            ends = inclusive_sum(cuda.popc(word))
-            place = to + ends - cuda.popc(word)
-            while word != 0:
-                ints[place] = lowest + 32 * (tile + lane) + cuda.ffs(word) - 1
-                word &= word - _ONE
-                place += 1
-            to += cuda.shfl_sync(ALL, ends, 31)
-        cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _fill_columns(offsets, members, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
-    """Each column's rows, ascending."""
-    lane = cuda.laneid
-    n = offsets.size - 1
-    n_tiles = tile_count(n)
-    for tile in range(this_warp(), n_tiles, n_warps()):
-        vertex = tile + lane * n_tiles
-        start = np.int64(0)
-        end = np.int64(0)
-        place = np.int64(0)
-        column = -1
-        if vertex < n:
-            column = numbers[columns_from + vertex]
-        if column >= 0:
-            start, end = offsets[vertex], offsets[vertex + 1]
-            place = members_at + ints[offsets_at + column]
-        if end - start <= SHORT:
-            _sort_by_inserting(start, end, members, rows_from, numbers, ints, place)
-        lists = ballot(end - start > SHORT)
-        while lists != 0:
-            source = cuda.ffs(lists) - 1
-            lists &= lists - _ONE
-            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
-            to = cuda.shfl_sync(ALL, place, source)
-            if last - first <= at.WARP_SIZE:
-                _sort_by_counting(first, last, members, rows_from, numbers, ints, to)
-            else:
-                _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap)
-        cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
 def _starts_of_bins(bins):
     """Counts into where each bin begins; by one warp."""
     before = 0
@@ -295,7 +203,7 @@ def write_whole_graph_warp_per_tile(
     """
     lane = cuda.laneid
     warp = this_warp()
-    bitmap = cuda.shared.array(_BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
+    bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
     n_column_vertices = column_offsets.size - 1
     row_ids_at = n_columns
     row_offsets_at = row_ids_at + n_rows
@@ -323,7 +231,7 @@ def write_whole_graph_warp_per_tile(
         row_offsets, row_members, order, keys, rows_from, rows_at, columns_from, n_rows, numbers, ints,
         row_offsets_at, row_members_at, costs, bins
     )  # fmt: skip
-    _fill_columns(
+    fill_columns(
         column_offsets, column_members, rows_at, columns_from, n_rows, numbers, ints, column_offsets_at,
         column_members_at, bitmap
     )  # fmt: skip
