@@ -148,11 +148,12 @@ def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution,
 
     Parameters and errors are those of `run`; the graph is prepared for it.
     """
-    from mbe_stage.bicliques.cuda.device import device_budget, resident_blocks
+    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
 
     n_blocks, budget = resident_blocks(), device_budget(execution)
-    prepared = prepare(graph, query, n_blocks, budget)
+    with device_work(budget):
+        prepared = prepare(graph, query, n_blocks, budget)
     if prepared is None:
         return None
     return plan_memory(prepared.facts, n_blocks, _mode(detail, _limits(query)), budget)
@@ -166,12 +167,12 @@ def _slices(
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
 ) -> Iterator[_Slice]:
-    from mbe_stage.bicliques.cuda.device import device_budget, out_of_memory_explained, resident_blocks
+    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
     from mbe_stage.bicliques.cuda.session import Session
 
     n_blocks, budget = resident_blocks(), device_budget(execution)
-    with out_of_memory_explained(budget):
+    with device_work(budget):
         prepared = prepare(graph, query, n_blocks, budget)
         if prepared is None:
             return
@@ -184,7 +185,7 @@ def _slices(
         groups = prepared.groups() if detail == Detail.MEMBERS else None
     is_done = False
     while not is_done:
-        with out_of_memory_explained(budget):
+        with device_work(budget):
             is_done = session.run_slice()
         share = 0.999 if is_done else min(0.999, session.work_done())
         yield _Slice(session, groups, prepared.rows_are_left, share, max(1, budget // EXPANSION_SHARE // 8))
@@ -199,6 +200,8 @@ def _mode(detail: Detail, limits: np.ndarray) -> int:
 
 
 def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> MemoryPlan:
+    if not sizes:
+        return plan
     others = {name: value for name, value in sizes.items() if name != "pool_extra"}
     if "pool_extra" in sizes:
         others["pool"] = facts.pool_ints + sizes["pool_extra"]

@@ -173,6 +173,17 @@ def test_a_graph_on_the_device_is_taken_as_it_is() -> None:
             assert counted(on_device(graph), query) == len(wanted(graph, query))
 
 
+def test_whatever_stream_is_current() -> None:
+    import cupy as cp
+
+    with cp.cuda.Stream(non_blocking=True):
+        for seed in range(10):
+            graph = random_graph(seed)
+            assert counted(on_device(graph)) == len(wanted(graph))
+            blocks = engine_cuda.device_blocks(on_device(graph), BicliqueQuery(), PLENTY)
+            assert sum(block.n_bicliques for block in blocks) == len(wanted(graph))
+
+
 def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:
     graph = random_graph(1)
     plan = engine_cuda.memory_plan(graph, BicliqueQuery(), PLENTY, Detail.MEMBERS)

@@ -18,9 +18,9 @@ from mbe_stage.options import Execution
 
 __all__ = [
     "device_budget",
+    "device_work",
     "kernel_bundles",
     "kernel_views",
-    "out_of_memory_explained",
     "resident_blocks",
     "upload",
     "zeroed_beside",
@@ -50,16 +50,21 @@ def device_budget(execution: Execution) -> int:
 
 
 @contextmanager
-def out_of_memory_explained(budget_bytes: int) -> Iterator[None]:
-    """Say what to do where the device has less memory than the budget promised.
+def device_work(budget_bytes: int) -> Iterator[None]:
+    """Work on the default stream, where Numba launches too, whatever stream is current; say what to do when memory ends.
 
     Raises
     ------
     MemoryBudgetExceeded
-        In place of CuPy's error.
+        The device has less memory than the budget promised.
     """
+    current = cp.cuda.get_current_stream()
+    if current != cp.cuda.Stream.null:
+        # What was enqueued there may be what is to be worked on.
+        current.synchronize()
     try:
-        yield
+        with cp.cuda.Stream.null:
+            yield
     except cp.cuda.memory.OutOfMemoryError as error:
         free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
         raise MemoryBudgetExceeded(
