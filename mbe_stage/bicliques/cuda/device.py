@@ -51,7 +51,7 @@ def device_budget(execution: Execution) -> int:
 
 @contextmanager
 def device_work(budget_bytes: int) -> Iterator[None]:
-    """Work on the default stream, where Numba launches too, whatever stream is current; say what to do when memory ends.
+    """Work on the default stream, where Numba launches, whatever stream is current; say what to do when memory ends.
 
     Raises
     ------
