@@ -86,8 +86,10 @@ def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
     beside.wait_event(cp.cuda.get_current_stream().record())
     for array in arrays:
         array.data.memset_async(0, array.nbytes, beside)
-    yield
-    cp.cuda.get_current_stream().wait_event(beside.record())
+    try:
+        yield
+    finally:
+        cp.cuda.get_current_stream().wait_event(beside.record())
 
 
 @functools.cache
