@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench bench-gpu bench-rapids compare-tiers clean
+.PHONY: help run test test-all check bench ablation bench-gpu bench-rapids compare-tiers clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-all  the slow tests too"
 	@echo "make check     ruff, mypy, import-linter"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
+	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
 	@echo "make bench-rapids   from Parquet to published Parquet on a GPU; needs the extra rapids-cu13 or rapids-cu12"
 	@echo "make compare-tiers  every table of a dozen graphs, published by the CPU and by RAPIDS; needs the same"
@@ -41,6 +42,9 @@ test-all: check
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+ablation: $(READY)
+	$(BIN)/python -m benchmarks.ablation
 
 bench-gpu:
 	$(PYTHON) benchmarks/bench_gpu.py

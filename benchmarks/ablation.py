@@ -1,7 +1,7 @@
 """What each technique of the CPU engine is worth: switched off in turn, time and visited nodes.
 
 ``python -m benchmarks.ablation [GRAPH ...]`` prints the table (one thread, counting, the best of the repeats). Every
-variant is compiled into a cache of its own and counted in processes of its own; a variant that is not done after
+variant is compiled into a cache of its own and counted in a process of its own; a variant that is not done after
 ``--limit`` seconds shows how far above that it is.
 """
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure there")
     options = parser.parse_args(arguments)
-    meter = machine.IdlenessMeter()
+    meter, before = machine.IdlenessMeter(), machine.calibrate()
     try:
         paths = [find_graph(name)[0] for name in options.graphs]
         variants = {"": _variant("", paths, options.repeats, options.limit)}
@@ -49,10 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StageError as error:
         print(f"error: {error}", file=sys.stderr)
         return exit_code(error)
-    facts: dict[str, Any] = {"machine": machine.describe(), "load": meter.read().load_after, "variants": variants}
+    idleness = meter.read()
+    doubts = machine.why_not_idle(idleness, before, machine.calibrate())
+    facts: dict[str, Any] = {"machine": machine.describe(), "doubts": doubts, "variants": variants}
     print(_table(variants, [path.stem for path in paths]))
     what = facts["machine"]
-    print(f"\n{what['processor']}, {what['date']}, commit {what['commit'] or 'unknown'}, load {facts['load']}")
+    print(f"\n{what['processor']}, {what['date']}, commit {what['commit'] or 'unknown'}")
+    print(f"calibration {before.one_thread:.3f} s")
+    print("idle " + (f"NO: {'; '.join(doubts)}" if doubts else "yes"))
     if options.json:
         options.json.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     wrong = _wrong(variants)

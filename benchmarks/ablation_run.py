@@ -21,7 +21,8 @@ from pipeline.ingest import ingest
 def main(arguments: list[str]) -> None:
     """``REPEATS LIMIT_SECONDS FILE ...``"""
     repeats, limit = int(arguments[0]), float(arguments[1])
-    _count(BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1]), limit)
+    # Compiles everything, the merging of twins included.
+    _count(BipartiteCSR.from_edges([0, 0, 1, 2], [0, 1, 1, 1]), limit)
     found: dict[str, Any] = {}
     for path in map(Path, arguments[2:]):
         graph = ingest(InputConfig(path=str(path))).graph()
