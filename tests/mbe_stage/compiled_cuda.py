@@ -35,12 +35,12 @@ _I32, _I64 = _array(types.int32), _array(types.int64)
 POOL = types.NamedTuple((_I32, _array(types.int64, 2), _I32, _I32, _I32, _I32, _I64), at.Pool)
 WARPS = types.NamedTuple(
     (
-        _array(types.uint64, 2),
+        _array(types.uint32, 2),
         _array(types.int32, 2),
-        _array(types.int64, 3),
+        _array(types.int32, 3),
         _array(types.int64, 2),
         _array(types.int32, 2),
-        _array(types.uint64, 2),
+        _array(types.uint32, 2),
         _array(types.int32, 2),
         _array(types.int32, 2),
         _array(types.int32, 2),
@@ -66,7 +66,7 @@ def calls() -> dict[Any, Call]:
 
     bounds = (_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
     lists = (_I64, _I32)
-    wide, words, ints = _array(types.int64, 2), _array(types.uint64, 2), _array(types.int32, 2)
+    wide, words, ints = _array(types.int64, 2), _array(types.uint32, 2), _array(types.int32, 2)
     resident = {
         **dict.fromkeys(kernels.KERNELS, SIGNATURE),
         collapse.collapse_twins_warp_per_tile: (*lists, *lists, _U64, _I32, _I32, _I32, _I32, _U32, _I64, _I32),
@@ -78,7 +78,7 @@ def calls() -> dict[Any, Call]:
     }
     beside_their_callers = {
         core.keep_alive_warp_per_tile: (*lists, _I32, _I32, *lists),
-        growth.copy_stacks_block_per_warp: (wide, _array(types.int64, 3), words, ints, words, ints, types.boolean),
+        growth.copy_stacks_block_per_warp: (wide, _array(types.int32, 3), words, ints, words, ints, types.boolean),
         growth.copy_nodes_block_per_node: (_I32, _I64, _I64, _I32, _I64),
         expand.expanded_size_warp_per_list: (_I32, _I64, _I32, _I64, _I64),
         expand.expanded_members_warp_per_list: (_I32, _I64, _I32, _I64, _I32, _I64, _I32, _I32),

@@ -162,5 +162,5 @@ def test_scratch_of_two_warps_never_shares_a_cache_line() -> None:
         assert whole_lines(n) >= n
         assert whole_lines(n) * 4 % 128 == 0
     plan = plan_memory(replace(_FACTS, n_rows=113), 1, at.COUNTS, _GIB)
-    assert plan.words * 8 % 128 == 0
-    assert at.FRAME_FIELDS * 8 % 128 == at.STATE_FIELDS * 8 % 128 == at.NODE_FIELDS * 8 % 128 == 0
+    assert plan.words * 4 % 128 == 0
+    assert at.FRAME_FIELDS * 4 % 128 == at.STATE_FIELDS * 8 % 128 == at.NODE_FIELDS * 8 % 128 == 0

@@ -1,4 +1,8 @@
-"""Writing found bicliques. Each warp fills a chunk of its own; where there is none left, nothing has been written."""
+"""Writing found bicliques. Each warp fills a chunk of its own; where there is none left, nothing has been written.
+
+Bicliques over the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right
+sides come from a list of rows in the arenas of words and ids: all that hold the whole left side.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,45 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.columns import ids_of
 from mbe_stage.bicliques.cuda.family import spread
-from mbe_stage.bicliques.cuda.warp import ballot, rank, shuffle_word, sum_all
+from mbe_stage.bicliques.cuda.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    inclusive_sum,
+    next_one,
+    next_tile,
+    rank,
+    shuffle_word,
+    sum_small,
+)
 
 __all__ = ["emit_family", "emit_list", "emit_word", "weight_of_columns"]
 
-_U = np.uint64
+_U = np.uint32
 _ONE = _U(1)
+_NONE = _U(0)
+_EVERYTHING = _U(0xFFFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
-def weight_of_columns(left, ints, pool):
+def weight_of_columns(left, own):
     """How many of the user's vertices the columns of a word stand for."""
     lane = cuda.laneid
-    weight = 0
-    if (left >> _U(lane)) & _ONE:
-        weight += pool.column_weights[ints[lane]]
-    if (left >> _U(lane + 32)) & _ONE:
-        weight += pool.column_weights[ints[lane + 32]]
-    return sum_all(weight)
+    return sum_small(own.ints[_U(at.HEADER_WEIGHTS + lane)] if _holds(left, lane) else 0)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _has_room(n_members, mode, chunk, wide_control, output):
-    """Whether the warp's chunks hold one more descriptor and `n_members` more members; takes new chunks as needed."""
-    if chunk[at.DESCRIPTOR_AT] == chunk[at.DESCRIPTOR_END]:
+def _holds(word, bit):
+    return _U(word & _U(_ONE << _U(bit))) != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def _has_room(n_members, n_bicliques, mode, chunk, wide_control, output):
+    """Whether the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
+    if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
         cuda.syncwarp()
         if cuda.laneid == 0:
             first = cuda.atomic.add(wide_control, at.DESCRIPTORS_TOP, at.CHUNK_DESCRIPTORS)
@@ -38,7 +56,7 @@ def _has_room(n_members, mode, chunk, wide_control, output):
                 chunk[at.DESCRIPTOR_AT] = first
                 chunk[at.DESCRIPTOR_END] = first + at.CHUNK_DESCRIPTORS
         cuda.syncwarp()
-        if chunk[at.DESCRIPTOR_AT] == chunk[at.DESCRIPTOR_END]:
+        if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
             return False
     if mode < at.MEMBERS or chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]:
         return True
@@ -60,140 +78,249 @@ def _accepts(left_weight, right_weight, limits):
     return (
         limits[at.MIN_LEFT] <= left_weight <= limits[at.MAX_LEFT]
         and limits[at.MIN_RIGHT] <= right_weight <= limits[at.MAX_RIGHT]
-        and left_weight * right_weight >= limits[at.MIN_EDGES]
+        and np.int64(left_weight) * np.int64(right_weight) >= limits[at.MIN_EDGES]
     )
 
 
 @cuda.jit(device=True, forceinline=True)
-def _commit(n_left, n_right, left_weight, right_weight, mode, chunk, pool, output, state):
-    """Make what was written behind the chunk's cursor a biclique, unless its size is not wanted."""
-    cuda.syncwarp()
-    if cuda.laneid == 0 and (pool.limits[at.ACTIVE] == 0 or _accepts(left_weight, right_weight, pool.limits)):
-        descriptor = chunk[at.DESCRIPTOR_AT]
-        if mode == at.MEMBERS:
-            output.starts[descriptor] = chunk[at.CHUNK_AT]
-            output.left_sizes[descriptor] = n_left
-            output.right_sizes[descriptor] = n_right
-            chunk[at.CHUNK_AT] += n_left + n_right
-        else:
-            output.left_sizes[descriptor] = left_weight
-            output.right_sizes[descriptor] = right_weight
-        chunk[at.DESCRIPTOR_AT] = descriptor + 1
-        state[at.FOUND] += 1
-    cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def emit_word(left, base, n_base, base_ids, words, ints, mode, chunk, pool, output, wide_control, state):
-    """One biclique whose left side is a word over the columns ``ints[:64]``.
-
-    Its right side is every row of the base, ``words[base:base + n_base]`` with ids at ``ints[base_ids:]``, that holds
-    all of `left`. Returns False, with nothing done, where there is no room.
-    """
+def _commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_members, mode, own, output):
+    """Make what was written behind the chunk's cursor bicliques: one for each lane that has `accepted` one."""
     lane = cuda.laneid
-    n_left = cuda.popc(left)
-    if not _has_room(n_left + n_base, mode, chunk, wide_control, output):
-        return False
-    start = chunk[at.CHUNK_AT]
-    left_weight = 0
-    for bit in range(lane, 64, 32):
-        if (left >> _U(bit)) & _ONE:
-            column = ints[bit]
-            left_weight += pool.column_weights[column]
-            if mode == at.MEMBERS:
-                output.members[start + cuda.popc(left & ((_ONE << _U(bit)) - _ONE))] = column
-    n_right = 0
-    right_weight = 0
-    for tile in range(0, n_base, 32):
-        row = _U(0)
-        if tile + lane < n_base:
-            row = words[base + tile + lane]
-        holds = left & ~row == _U(0)
-        mask = ballot(holds)
-        if holds:
-            row_id = ints[base_ids + tile + lane]
-            right_weight += pool.row_weights[row_id]
-            if mode == at.MEMBERS:
-                output.members[start + n_left + n_right + rank(mask)] = row_id
-        n_right += cuda.popc(np.uint32(mask))
-    if mode == at.SIZES or pool.limits[at.ACTIVE] != 0:
-        left_weight = sum_all(left_weight)
-        right_weight = sum_all(right_weight)
-    _commit(n_left, n_right, left_weight, right_weight, mode, chunk, pool, output, state)
-    return True
+    mask = ballot(accepted)
+    start = own.chunk[at.CHUNK_AT]
+    descriptor = own.chunk[at.DESCRIPTOR_AT]
+    cuda.syncwarp()
+    if accepted:
+        place = np.uint64(descriptor + rank(mask))
+        if mode == at.MEMBERS:
+            output.starts[place] = start + begin
+            output.left_sizes[place] = n_left
+            output.right_sizes[place] = n_right
+        else:
+            output.left_sizes[place] = left_weight
+            output.right_sizes[place] = right_weight
+    if lane == 0:
+        own.chunk[at.CHUNK_AT] = start + n_members
+        own.chunk[at.DESCRIPTOR_AT] = descriptor + count_bits(mask)
+        own.state[at.FOUND] += count_bits(mask)
+    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit_family(family, left, base, n_base, base_ids, words, ints, mode, chunk, pool, output, wide_control, state):
+def _right_sizes(word, n, rows, n_rows, row_ids, weighs, own, pool):
+    """How many of the rows hold this lane's word, and where `weighs` how many of the user's vertices they are."""
+    lane = np.int32(cuda.laneid)
+    size = np.int32(0)
+    weight = np.int32(0)
+    tile = np.int32(0)
+    while tile < n_rows:
+        k = np.int32(tile + lane)
+        missing = _EVERYTHING
+        mine = np.int32(0)
+        if k < n_rows:
+            missing = _U(~own.words[_U(rows + k)])
+            if weighs:
+                mine = pool.row_weights[_U(own.ints[_U(row_ids + k)])]
+        j = np.int32(0)
+        while j < n:
+            holds = _U(shuffle_word(word, j) & missing) == 0
+            mask = ballot(holds)
+            if lane == j:
+                size = np.int32(size + count_bits(mask))
+            if weighs:
+                total = sum_small(mine if holds else 0)
+                if lane == j:
+                    weight = np.int32(weight + total)
+            j = next_one(j)
+        tile = next_tile(tile)
+    return size, weight
+
+
+@cuda.jit(device=True, forceinline=True)
+def _left_sizes(word, n, length, weight, weighs):
+    """The same for the columns of this lane's word; `length` and `weight` are those of the lane's own column."""
+    lane = np.int32(cuda.laneid)
+    size = count_bits(word)
+    total_weight = np.int32(0)
+    if weighs or cuda.any_sync(ALL, length > 1):
+        j = np.int32(0)
+        while j < n:
+            is_mine = _holds(shuffle_word(word, j), lane)
+            members = sum_small(length if is_mine else 0)
+            heavy = sum_small(weight if is_mine else 0)
+            if lane == j:
+                size = members
+                total_weight = heavy
+            j = next_one(j)
+    return size, total_weight
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, length, own, start, output):
+    """Write the members of the bicliques of the lanes in `chosen`, each from `start` + `begin` on."""
+    lane = np.int32(cuda.laneid)
+    rest = chosen
+    while rest != 0:
+        j = first_bit(rest)
+        rest = _U(rest & _U(rest - _ONE))
+        left = shuffle_word(word, j)
+        place = np.uint64(start + cuda.shfl_sync(ALL, begin, j))
+        mine = length if _holds(left, lane) else np.int32(0)
+        before = np.int32(inclusive_sum(mine) - mine)
+        k = np.int32(0)
+        while k < mine:
+            output.members[place + np.uint64(before + k)] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            k = next_one(k)
+        place += np.uint64(cuda.shfl_sync(ALL, n_left, j))
+        tile = np.int32(0)
+        while tile < n_rows:
+            k = np.int32(tile + lane)
+            holds = False
+            if k < n_rows:
+                holds = _U(left & ~own.words[_U(rows + k)]) == 0
+            mask = ballot(holds)
+            if holds:
+                output.members[place + np.uint64(rank(mask))] = own.ints[_U(row_ids + k)]
+            place += np.uint64(count_bits(mask))
+            tile = next_tile(tile)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
+    """The bicliques of the words of the first `n` lanes; returns how many of them are done, 0 where there is no room.
+
+    Their right sides are all rows of ``words[rows:rows + n_rows]``, with ids at ``ints[row_ids:]``, that hold the word.
+    """
+    lane = np.int32(cuda.laneid)
+    has_limits = pool.limits[at.ACTIVE] != 0
+    weighs = mode == at.SIZES or has_limits
+    ids_at = own.ints[_U(lane)]
+    length = np.int32(own.ints[_U(lane + 1)] - ids_at)
+    n_left, left_weight = _left_sizes(word, n, length, own.ints[_U(at.HEADER_WEIGHTS + lane)], weighs)
+    n_right, right_weight = _right_sizes(word, n, rows, n_rows, row_ids, weighs, own, pool)
+    accepted = lane < n and (not has_limits or _accepts(left_weight, right_weight, pool.limits))
+    n_mine = np.int32(n_left + n_right) if accepted and mode == at.MEMBERS else np.int32(0)
+    ends = inclusive_sum(n_mine)
+    # As many as a chunk holds: a larger one is taken for a single biclique only.
+    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= wide_control[at.CHUNK_MEMBERS])))
+    accepted = accepted and lane < n_done
+    chosen = ballot(accepted)
+    if chosen == 0:
+        return n_done
+    n_members = cuda.shfl_sync(ALL, ends, np.int32(n_done - 1))
+    if not _has_room(n_members, count_bits(chosen), mode, own.chunk, wide_control, output):
+        return np.int32(0)
+    begin = np.int32(ends - n_mine)
+    if mode == at.MEMBERS:
+        start = own.chunk[at.CHUNK_AT]
+        _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, length, own, start, output)
+    _commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_members, mode, own, output)
+    return n_done
+
+
+@cuda.jit(device=True, forceinline=True)
+def emit_word(left, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
+    """One biclique over the columns of a word. Returns False, with nothing done, where there is no room."""
+    word = left if cuda.laneid == 0 else _NONE
+    return _emit_words(word, np.int32(1), rows, n_rows, row_ids, own, mode, pool, output, wide_control) > 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def emit_family(family, left, moves, before, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
     """All bicliques of a family of subsets of `left`, from the first that is not in the output yet.
 
-    Returns False where room ran out; ``state[EMITTED]`` then says how many are done.
+    Returns False where room ran out; ``state[EMITTED]`` then says how many are done, and the `before` of them that the
+    same visit wrote earlier.
     """
-    done = state[at.EMITTED]
-    seen = 0
-    lanes = ballot(family != _U(0))
-    while lanes != 0:
-        source = cuda.ffs(lanes) - 1
-        lanes &= lanes - np.uint32(1)
-        part = shuffle_word(family, source)
-        while part != _U(0):
-            index = _U(64 * source + cuda.ffs(part) - 1)
-            part &= part - _ONE
-            if seen >= done:
-                subset = spread(index, left)
-                if not emit_word(
-                    subset, base, n_base, base_ids, words, ints, mode, chunk, pool, output, wide_control, state
-                ):
-                    cuda.syncwarp()
-                    if cuda.laneid == 0:
-                        state[at.EMITTED] = seen
-                    cuda.syncwarp()
-                    return False
-            seen += 1
+    lane = np.int32(cuda.laneid)
+    ends = inclusive_sum(count_bits(family))
+    total = cuda.shfl_sync(ALL, ends, 31)
+    done = np.int32(max(own.state[at.EMITTED] - before, 0))
+    n_done = np.int32(1)
+    while done < total and n_done > 0:
+        # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
+        number = np.int32(ends - count_bits(family) - done)
+        rest = family
+        while rest != 0:
+            bit = first_bit(rest)
+            rest = _U(rest & _U(rest - _ONE))
+            if 0 <= number < at.WARP_SIZE:
+                own.families[_U(number)] = _U(at.WARP_SIZE * lane + bit)
+            number = next_one(number)
+        cuda.syncwarp()
+        n = np.int32(min(total - done, at.WARP_SIZE))
+        word = spread(own.families[_U(lane)], left, moves) if lane < n else _NONE
+        cuda.syncwarp()
+        n_done = _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_control)
+        done = np.int32(done + n_done)
     cuda.syncwarp()
-    if cuda.laneid == 0:
-        state[at.EMITTED] = 0
+    if lane == 0:
+        own.state[at.EMITTED] = before + done if done < total else 0
     cuda.syncwarp()
-    return True
+    return done >= total
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit_list(
-    left_at, n_left, path_at, n_path, row_ids_at, touched, n_touched, counts, mode, chunk, pool, output, wide_control,
-    state, column_ids_at
-):  # fmt: skip
-    """One biclique with a list of local columns; its right side is a path and the touched rows that hold them all."""
-    lane = cuda.laneid
-    if not _has_room(n_left + n_path + n_touched, mode, chunk, wide_control, output):
+def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
+    """One biclique with a list of a node's columns; its right side is the path and the touched rows that hold them all.
+
+    Returns False, with nothing done, where there is no room.
+    """
+    lane = np.int32(cuda.laneid)
+    numbers = pool.ints
+    left_at, n_left = child.left_at, child.n_left
+    n_members = np.int32(0)
+    left_weight = np.int32(0)
+    k = lane
+    while k < n_left:
+        first, end = ids_of(node, numbers[np.uint64(left_at + k)], numbers)
+        n_members = np.int32(n_members + (end - first))
+        for j in range(first, end):
+            left_weight = np.int32(left_weight + pool.column_weights[_U(numbers[np.uint64(node.ids + j)])])
+        k = next_tile(k)
+    n_members = sum_small(n_members)
+    if not _has_room(n_members + node.n_path + n_touched, 1, mode, own.chunk, wide_control, output):
         return False
-    start = chunk[at.CHUNK_AT]
-    left_weight = 0
-    for k in range(lane, n_left, 32):
-        column = pool.ints[column_ids_at + pool.ints[left_at + k]]
-        left_weight += pool.column_weights[column]
+    place = np.uint64(own.chunk[at.CHUNK_AT])
+    tile = np.int32(0)
+    while tile < n_left and mode == at.MEMBERS:
+        first = np.int32(0)
+        length = np.int32(0)
+        if np.int32(tile + lane) < n_left:
+            first, end = ids_of(node, numbers[np.uint64(left_at + tile + lane)], numbers)
+            length = np.int32(end - first)
+        ends = inclusive_sum(length)
+        for j in range(length):
+            output.members[place + np.uint64(ends - length + j)] = numbers[np.uint64(node.ids + first + j)]
+        place += np.uint64(cuda.shfl_sync(ALL, ends, 31))
+        tile = next_tile(tile)
+    right_weight = np.int32(0)
+    k = lane
+    while k < node.n_path:
+        row = numbers[np.uint64(node.path + k)]
+        right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
         if mode == at.MEMBERS:
-            output.members[start + k] = column
-    right_weight = 0
-    for k in range(lane, n_path, 32):
-        row = pool.ints[path_at + k]
-        right_weight += pool.row_weights[row]
-        if mode == at.MEMBERS:
-            output.members[start + n_left + k] = row
-    n_right = n_path
-    for tile in range(0, n_touched, 32):
+            output.members[place + np.uint64(k)] = row
+        k = next_tile(k)
+    n_right = np.int32(node.n_path)
+    tile = np.int32(0)
+    while tile < n_touched:
         holds = False
-        row = 0
-        if tile + lane < n_touched:
-            row = touched[tile + lane]
-            holds = counts[row] == n_left
+        row = np.int32(0)
+        if np.int32(tile + lane) < n_touched:
+            row = own.touched[_U(tile + lane)]
+            holds = own.counts[_U(row)] == n_left
         mask = ballot(holds)
         if holds:
-            row = pool.ints[row_ids_at + row]
-            right_weight += pool.row_weights[row]
+            row = numbers[np.uint64(node.row_ids + row)]
+            right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
             if mode == at.MEMBERS:
-                output.members[start + n_left + n_right + rank(mask)] = row
-        n_right += cuda.popc(np.uint32(mask))
-    left_weight = sum_all(left_weight)
-    right_weight = sum_all(right_weight)
-    _commit(n_left, n_right, left_weight, right_weight, mode, chunk, pool, output, state)
+                output.members[place + np.uint64(n_right + rank(mask))] = row
+        n_right = np.int32(n_right + count_bits(mask))
+        tile = next_tile(tile)
+    left_weight = sum_small(left_weight)
+    right_weight = sum_small(right_weight)
+    accepted = lane == 0 and (pool.limits[at.ACTIVE] == 0 or _accepts(left_weight, right_weight, pool.limits))
+    n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
+    _commit(accepted, np.int32(0), n_members, n_right, left_weight, right_weight, n_used, mode, own, output)
     return True

@@ -1,8 +1,9 @@
-"""Whole subtrees at once: the subsets of at most eleven left vertices fit the lanes of a warp, 64 to each.
+"""Whole subtrees at once: the subsets of at most ten left vertices fit the lanes of a warp, 32 to each.
 
-A family of subsets is one uint64 a lane: the subset with index ``s`` is bit ``s & 63`` of lane ``s >> 6``. See
+A family of subsets is one uint32 a lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. See
 `mbe_stage.bicliques.cpu.family` for what is computed; here the steps of the upper five vertices are shuffles, and the
-down-sets without one vertex share their common steps: 39 steps in place of 110.
+down-sets without one vertex share their common steps. A vertex that the subtree does not have changes nothing, so all
+subtrees take the same steps: short code without a branch.
 """
 
 from __future__ import annotations
@@ -10,134 +11,103 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.warp import ALL
+from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, shuffle_xor
 
-__all__ = ["add_to_family", "clear_family", "lane_part", "maximal_family", "pack", "positions_of", "spread"]
+__all__ = [
+    "add_to_family",
+    "clear_families",
+    "collect_families",
+    "families_of_lane",
+    "maximal_family",
+    "moves_of",
+    "pack",
+    "spread",
+    "without_whole",
+]
 
-_U = np.uint64
+_U = np.uint32
 _ONE = _U(1)
-_WITHOUT_0 = _U(0x5555555555555555)
-_WITHOUT_1 = _U(0x3333333333333333)
-_WITHOUT_2 = _U(0x0F0F0F0F0F0F0F0F)
-_WITHOUT_3 = _U(0x00FF00FF00FF00FF)
-_WITHOUT_4 = _U(0x0000FFFF0000FFFF)
-_WITHOUT_5 = _U(0x00000000FFFFFFFF)
+_WITHOUT_0 = _U(0x55555555)
+_WITHOUT_1 = _U(0x33333333)
+_WITHOUT_2 = _U(0x0F0F0F0F)
+_WITHOUT_3 = _U(0x00FF00FF)
+_WITHOUT_4 = _U(0x0000FFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_0(family):
-    return family | ((family >> _U(1)) & _WITHOUT_0)
+    return _U(family | (_U(family >> _ONE) & _WITHOUT_0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_1(family):
-    return family | ((family >> _U(2)) & _WITHOUT_1)
+    return _U(family | (_U(family >> _U(2)) & _WITHOUT_1))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_2(family):
-    return family | ((family >> _U(4)) & _WITHOUT_2)
+    return _U(family | (_U(family >> _U(4)) & _WITHOUT_2))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_3(family):
-    return family | ((family >> _U(8)) & _WITHOUT_3)
+    return _U(family | (_U(family >> _U(8)) & _WITHOUT_3))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_4(family):
-    return family | ((family >> _U(16)) & _WITHOUT_4)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _down_5(family):
-    return family | (family >> _U(32))
+    return _U(family | _U(family >> _U(16)))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_lane(family, bit):
     """Down along the vertex that is this bit of the lane number."""
-    other = _U(cuda.shfl_xor_sync(ALL, np.int64(family), bit))
-    return family if cuda.laneid & bit else family | other
+    other = shuffle_xor(family, bit)
+    return family if cuda.laneid & bit else _U(family | other)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _down_in_word(family):
-    return _down_5(_down_4(_down_3(_down_2(_down_1(_down_0(family))))))
+    return _down_4(_down_3(_down_2(_down_1(_down_0(family)))))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _down_across_lanes(family, width):
-    if width > 6:
-        family = _down_lane(family, 1)
-    if width > 7:
-        family = _down_lane(family, 2)
-    if width > 8:
-        family = _down_lane(family, 4)
-    if width > 9:
-        family = _down_lane(family, 8)
-    if width > 10:
-        family = _down_lane(family, 16)
-    return family
+def _down_across_lanes(family):
+    return _down_lane(_down_lane(_down_lane(_down_lane(_down_lane(family, 1), 2), 4), 8), 16)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _closed_in_word(family):
-    """Subsets that miss each of the lower six vertices in some member; `family` is down along all the others."""
-    upper = _down_5(_down_4(_down_3(family)))
-    upper_2 = _down_2(upper)
-    closed = _down_1(upper_2) | ~_WITHOUT_0
-    closed &= _down_0(upper_2) | ~_WITHOUT_1
-    closed &= _down_1(_down_0(upper)) | ~_WITHOUT_2
-    lower = _down_2(_down_1(_down_0(family)))
-    lower_5 = _down_5(lower)
-    closed &= _down_4(lower_5) | ~_WITHOUT_3
-    closed &= _down_3(lower_5) | ~_WITHOUT_4
-    closed &= _down_4(_down_3(lower)) | ~_WITHOUT_5
-    return closed
+    """Subsets that miss each of the lower five vertices in some member; `family` is down along all the others."""
+    upper = _down_4(_down_3(_down_2(family)))
+    closed = _U(_down_1(upper) | ~_WITHOUT_0)
+    closed = _U(closed & (_down_0(upper) | ~_WITHOUT_1))
+    lower = _down_1(_down_0(family))
+    lower_4 = _down_4(lower)
+    closed = _U(closed & (_down_3(lower_4) | ~_WITHOUT_2))
+    lower_4 = _down_2(lower_4)
+    closed = _U(closed & (lower_4 | ~_WITHOUT_3))
+    return _U(closed & (_down_3(_down_2(lower)) | ~_WITHOUT_4))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _closed_across_lanes(family, width):
-    """Subsets that miss each of the upper vertices in some member; `family` is down along the lower six."""
+def _closed_across_lanes(family):
+    """Subsets that miss each of the upper five vertices in some member; `family` is down along the lower five."""
     lane = cuda.laneid
-    closed = ~_U(0)
-    upper = family
-    if width > 8:
-        upper = _down_lane(upper, 4)
-    if width > 9:
-        upper = _down_lane(upper, 8)
-    if width > 10:
-        upper = _down_lane(upper, 16)
-    without = upper
-    if width > 7:
-        without = _down_lane(upper, 2)
-    if not lane & 1:
-        closed &= without
-    if width > 7:
-        without = _down_lane(upper, 1)
-        if not lane & 2:
-            closed &= without
-    if width > 8:
-        lower = _down_lane(_down_lane(family, 1), 2)
-        without = lower
-        if width > 9:
-            without = _down_lane(without, 8)
-        if width > 10:
-            without = _down_lane(without, 16)
-        if not lane & 4:
-            closed &= without
-        if width > 9:
-            without = _down_lane(lower, 4)
-            if width > 10:
-                without = _down_lane(without, 16)
-            if not lane & 8:
-                closed &= without
-        if width > 10:
-            without = _down_lane(_down_lane(lower, 4), 8)
-            if not lane & 16:
-                closed &= without
-    return closed
+    upper = _down_lane(_down_lane(_down_lane(family, 4), 8), 16)
+    closed = _in_lanes_with(lane & 1, _down_lane(upper, 2))
+    closed = _U(closed & _in_lanes_with(lane & 2, _down_lane(upper, 1)))
+    lower = _down_lane(_down_lane(family, 1), 2)
+    lower_16 = _down_lane(lower, 16)
+    closed = _U(closed & _in_lanes_with(lane & 4, _down_lane(lower_16, 8)))
+    closed = _U(closed & _in_lanes_with(lane & 8, _down_lane(lower_16, 4)))
+    return _U(closed & _in_lanes_with(lane & 16, _down_lane(_down_lane(lower, 4), 8)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _in_lanes_with(bit, family):
+    """Everything in lanes whose number has the bit (their subsets have the vertex), else the family."""
+    return _U(0xFFFFFFFF) if bit else family
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -146,109 +116,128 @@ def maximal_family(candidates, excluded, width):
 
     Parameters
     ----------
-    candidates, excluded : uint64
+    candidates, excluded : uint32
         This lane's part of the families of rows; the whole left set is added to `candidates`.
     width : int
         Left vertices, 1 to `FAMILY_WIDTH`.
     """
     lane = cuda.laneid
-    last = (1 << width) - 1
-    if lane == last >> 6:
-        candidates |= _ONE << _U(last & 63)
-    closed = _closed_in_word(_down_across_lanes(candidates, width))
-    if width > 6:
-        closed &= _closed_across_lanes(_down_in_word(candidates), width)
-    closed &= ~_down_in_word(_down_across_lanes(excluded, width))
+    last = _U((_ONE << _U(width)) - _ONE)
+    if lane == last >> _U(5):
+        candidates = _U(candidates | _U(_ONE << _U(last & _U(31))))
+    closed = _closed_in_word(_down_across_lanes(candidates))
+    closed = _U(closed & _closed_across_lanes(_down_in_word(candidates)))
+    closed = _U(closed & ~_down_in_word(_down_across_lanes(excluded)))
+    # The empty subset is bit 0 of lane 0; subsets with vertices past the width are no subsets.
     if lane == 0:
-        closed &= ~_ONE
-    if width < 6:
-        closed &= (_ONE << _U(1 << width)) - _ONE
-    if lane > last >> 6:
-        closed = _U(0)
-    return closed
+        closed = _U(closed & ~_ONE)
+    if width < 5:
+        closed = _U(closed & ((_ONE << _U(last + _ONE)) - _ONE))
+    return closed if lane <= last >> _U(5) else _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
-def positions_of(left):
-    """Positions of the (at most eleven) set bits of a word; missing ones point at a clear bit."""
-    clear = _U(cuda.ffs(~left) - 1)
-    p0 = _lowest(left, clear)
-    left &= left - _ONE
-    p1 = _lowest(left, clear)
-    left &= left - _ONE
-    p2 = _lowest(left, clear)
-    left &= left - _ONE
-    p3 = _lowest(left, clear)
-    left &= left - _ONE
-    p4 = _lowest(left, clear)
-    left &= left - _ONE
-    p5 = _lowest(left, clear)
-    left &= left - _ONE
-    p6 = _lowest(left, clear)
-    left &= left - _ONE
-    p7 = _lowest(left, clear)
-    left &= left - _ONE
-    p8 = _lowest(left, clear)
-    left &= left - _ONE
-    p9 = _lowest(left, clear)
-    left &= left - _ONE
-    p10 = _lowest(left, clear)
-    return p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10
+def without_whole(family, candidates, width):
+    """The family without the whole left set, unless that is a candidate itself: it is known or nothing."""
+    last = _U((_ONE << _U(width)) - _ONE)
+    whole = _U(_ONE << _U(last & _U(31))) if cuda.laneid == last >> _U(5) else _U(0)
+    return _U(family & ~_U(whole & ~candidates))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _lowest(word, otherwise):
-    # left & (left - 1) of zero is zero, so this also holds behind the last set bit.
-    return otherwise if word == _U(0) else _U(cuda.ffs(word) - 1)
+def moves_of(left):
+    """How `pack` moves the bits of `left` together: which of them go 1, 2, 4, 8 and 16 places, as five uint32.
+
+    Every bit goes down as many places as `left` has clear bits below it, the ones of the distance first: no two bits
+    meet on the way. Later masks say where bits stand after the moves before.
+    """
+    lane = cuda.laneid
+    is_set = _U(left >> _U(lane)) & _ONE != 0
+    distance = np.int32(lane - count_bits(left & cuda.lanemask_lt()))
+    first = ballot(is_set and distance & 1 != 0)
+    second = _moved(ballot(is_set and distance & 2 != 0), first, 1)
+    third = _moved(_moved(ballot(is_set and distance & 4 != 0), first, 1), second, 2)
+    fourth = _moved(_moved(_moved(ballot(is_set and distance & 8 != 0), first, 1), second, 2), third, 4)
+    fifth = ballot(is_set and distance & 16 != 0)
+    fifth = _moved(_moved(_moved(_moved(fifth, first, 1), second, 2), third, 4), fourth, 8)
+    return first, second, third, fourth, fifth
 
 
 @cuda.jit(device=True, forceinline=True)
-def pack(row, positions):
-    """Index of a subset: the bits of `row` at `positions`, moved together."""
-    p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10 = positions
-    return (
-        ((row >> p0) & _ONE)
-        | (((row >> p1) & _ONE) << _U(1))
-        | (((row >> p2) & _ONE) << _U(2))
-        | (((row >> p3) & _ONE) << _U(3))
-        | (((row >> p4) & _ONE) << _U(4))
-        | (((row >> p5) & _ONE) << _U(5))
-        | (((row >> p6) & _ONE) << _U(6))
-        | (((row >> p7) & _ONE) << _U(7))
-        | (((row >> p8) & _ONE) << _U(8))
-        | (((row >> p9) & _ONE) << _U(9))
-        | (((row >> p10) & _ONE) << _U(10))
-    )
+def _moved(word, mask, places):
+    moving = _U(word & mask)
+    return _U((word ^ moving) | _U(moving >> _U(places)))
 
 
 @cuda.jit(device=True, forceinline=True)
-def spread(index, left):
+def pack(row, moves):
+    """Index of a subset of the left set that `moves` are of: its bits moved together."""
+    first, second, third, fourth, fifth = moves
+    row = _moved(_moved(_moved(row, first, 1), second, 2), third, 4)
+    return _moved(_moved(row, fourth, 8), fifth, 16)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _moved_back(word, mask, places):
+    moving = _U(_U(word << _U(places)) & mask)
+    return _U((word & ~_U(mask >> _U(places))) | moving)
+
+
+@cuda.jit(device=True, forceinline=True)
+def spread(index, left, moves):
     """The inverse of `pack`: the subset of `left` with this index."""
-    word = _U(0)
-    while index != _U(0):
-        lowest = left & (~left + _ONE)
-        if index & _ONE:
-            word |= lowest
-        left ^= lowest
-        index >>= _ONE
-    return word
+    first, second, third, fourth, fifth = moves
+    word = _moved_back(_moved_back(index, fifth, 16), fourth, 8)
+    word = _moved_back(_moved_back(_moved_back(word, third, 4), second, 2), first, 1)
+    return _U(word & left)
 
 
 @cuda.jit(device=True, forceinline=True)
-def clear_family(family):
-    """Empty a family in shared memory, (64,) uint32."""
-    family[cuda.laneid] = np.uint32(0)
-    family[cuda.laneid + 32] = np.uint32(0)
+def collect_families(left, moves, words, first, cursor, n_rows, n_excluded, singles, families):
+    """The candidates and the excluded rows of a child of a word frame, restricted to `left`, as two families.
+
+    Rows before the cursor are excluded, too. `families` is shared memory of the warp, (64,) uint32.
+
+    Returns
+    -------
+    candidates, excluded : uint32
+        This lane's part of each.
+    """
+    lane = np.int32(cuda.laneid)
+    clear_families(families)
+    n = np.int32(n_rows + n_excluded)
+    k = lane
+    while k < n:
+        index = pack(_U(words[_U(first + k)] & left), moves)
+        add_to_family(families, index, k < cursor or k >= n_rows)
+        k = next_tile(k)
+    single = _U(pack(_U(singles & left), moves) & _U(_ONE << _U(lane)))
+    add_to_family(families, single, True)
+    return families_of_lane(families)
 
 
 @cuda.jit(device=True, forceinline=True)
-def add_to_family(family, index):
-    """Put a subset in; the empty one never matters."""
-    if index != _U(0):
-        cuda.atomic.or_(family, np.int32(index >> _U(5)), np.uint32(1) << np.uint32(index & _U(31)))
+def clear_families(families):
+    """Empty both families in shared memory."""
+    families[_U(cuda.laneid)] = _U(0)
+    families[_U(cuda.laneid + 32)] = _U(0)
+    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def lane_part(family):
-    """This lane's 64 subsets of a family in shared memory."""
-    return _U(family[2 * cuda.laneid]) | (_U(family[2 * cuda.laneid + 1]) << _U(32))
+def add_to_family(families, index, is_excluded):
+    """Put a subset into the family of candidates or of excluded rows; the empty one never matters."""
+    if index != 0:
+        place = _U(index >> _U(5))
+        if is_excluded:
+            place = _U(place + _U(32))
+        cuda.atomic.or_(families, place, _U(_ONE << _U(index & _U(31))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def families_of_lane(families):
+    """This lane's part of both families, candidates and excluded, once all lanes have added theirs."""
+    cuda.syncwarp()
+    candidates, excluded = families[_U(cuda.laneid)], families[_U(cuda.laneid + 32)]
+    cuda.syncwarp()
+    return candidates, excluded

@@ -11,14 +11,11 @@ __all__ = ["copy_nodes_block_per_node", "copy_stacks_block_per_warp"]
 
 @cuda.jit(cache=True)
 def copy_stacks_block_per_warp(state, frames, old_words, old_ints, words, ints, with_ints):
-    """Copy the words, and where something is written the ids, that the frames of each warp's stack hold.
-
-    The ids of a word's bits are copied for a warp without a frame too: they are never left undefined.
-    """
+    """Copy the words, and where something is written the ids, that the frames of each warp's stack hold."""
     warp = cuda.blockIdx.x
     depth = state[warp, at.DEPTH]
     n_words = 0
-    n_ints = at.WORD_BITS
+    n_ints = 0
     if depth >= 0:
         n_words = frames[warp, depth, at.WORDS_TOP]
         n_ints = frames[warp, depth, at.INTS_TOP]

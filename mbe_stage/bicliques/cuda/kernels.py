@@ -27,51 +27,66 @@ __all__ = ["KERNELS", "bicliques_warp_per_task_counts"]
 _THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
 BLOCKS_PER_MULTIPROCESSOR = 2
 _TABLES_SHAPE = (at.WARPS_PER_BLOCK, at.TABLE_SIZE)
-_FAMILIES_SHAPE = (2 * at.WARPS_PER_BLOCK, 64)
+_FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
 _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_child(own_nodes, state, pool, control):
+def _next_child(own, pool, control):
     """A child of a sparse node: of this warp's own newest one, else of the oldest that has some."""
-    child = -1
-    node = NO_NODE
-    n_own = state[at.N_OWN]
-    while n_own > 0 and child < 0:
-        node = own_nodes[n_own - 1]
+    child = np.int32(-1)
+    node = np.int32(NO_NODE)
+    n_own = np.int32(own.state[at.N_OWN])
+    while child < 0:
+        if n_own > 0:
+            node = own.own_nodes[n_own - 1]
+        else:
+            node = find_open_node(pool, control)
+            if node < 0:
+                break
         child = take_child(node, pool, control)
-        if child < 0:
-            n_own -= 1
+        if child < 0 and n_own > 0:
+            n_own = np.int32(n_own - 1)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        state[at.N_OWN] = n_own
+        own.state[at.N_OWN] = n_own
     cuda.syncwarp()
-    while child < 0:
-        node = find_open_node(pool, control)
-        if node < 0:
-            break
-        child = take_child(node, pool, control)
     return node, child
+
+
+@cuda.jit(device=True, forceinline=True)
+def _own(warp, slot, warps):
+    """What belongs to this warp, with an empty chunk of the output."""
+    tables = cuda.shared.array(_TABLES_SHAPE, types.uint32)
+    families = cuda.shared.array(_FAMILIES_SHAPE, types.uint32)
+    chunks = cuda.shared.array(_CHUNKS_SHAPE, types.int64)
+    chunk = chunks[slot]
+    if cuda.laneid < 4:
+        chunk[cuda.laneid] = 0
+    cuda.syncwarp()
+    return at.Own(
+        warps.words[warp],
+        warps.ints[warp],
+        warps.frames[warp],
+        warps.state[warp],
+        warps.own_nodes[warp],
+        warps.bits[warp],
+        warps.counts[warp],
+        warps.touched[warp],
+        warps.columns[warp],
+        tables[slot],
+        families[slot],
+        chunk,
+    )
 
 
 @cuda.jit(device=True, forceinline=True)
 def _work(pool, warps, output, control, wide_control, mode):
     lane = cuda.laneid
-    warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + cuda.threadIdx.x // at.WARP_SIZE)
-    slot = cuda.threadIdx.x // at.WARP_SIZE
-    tables = cuda.shared.array(_TABLES_SHAPE, types.uint64)
-    families = cuda.shared.array(_FAMILIES_SHAPE, types.uint32)
-    chunks = cuda.shared.array(_CHUNKS_SHAPE, types.int64)
-    table = tables[slot]
-    candidates, forbidden = families[2 * slot], families[2 * slot + 1]
-    chunk = chunks[slot]
-    words, ints, frames = warps.words[warp], warps.ints[warp], warps.frames[warp]
-    state, own_nodes = warps.state[warp], warps.own_nodes[warp]
-    bits, counts = warps.bits[warp], warps.counts[warp]
-    touched, columns = warps.touched[warp], warps.columns[warp]
-    if lane < 4:
-        chunk[lane] = 0
-    cuda.syncwarp()
+    slot = np.int32(cuda.threadIdx.x // at.WARP_SIZE)
+    warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + slot)
+    own = _own(warp, slot, warps)
+    state = own.state
     began = global_nanoseconds()
     deadline = began + wide_control[at.SLICE_NS]
     idle = 0
@@ -80,17 +95,13 @@ def _work(pool, warps, output, control, wide_control, mode):
         if read_shared(control, at.SIGNAL) >= at.STOP_BIT:
             break
         if state[at.DEPTH] >= 0:
-            status = walk_word_nodes(
-                warp, words, ints, frames, state, table, candidates, forbidden, chunk, pool, warps, output,
-                control, wide_control, deadline, mode
-            )  # fmt: skip
-            if status == at.PAUSED:
+            if walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadline, mode) == at.PAUSED:
                 break
             continue
-        node = state[at.PENDING_NODE]
-        row = state[at.PENDING_ROW]
+        node = np.int32(state[at.PENDING_NODE])
+        row = np.int32(state[at.PENDING_ROW])
         if node < 0:
-            node, row = _next_child(own_nodes, state, pool, control)
+            node, row = _next_child(own, pool, control)
             if row < 0:
                 before = global_nanoseconds()
                 answer = wait_for_work(warp, warps, control, deadline)
@@ -104,11 +115,7 @@ def _work(pool, warps, output, control, wide_control, mode):
                 state[at.PENDING_NODE] = node
                 state[at.PENDING_ROW] = row
             cuda.syncwarp()
-        status = visit_sparse_child(
-            node, row, words, ints, frames, state, own_nodes, bits, counts, touched, columns, table,
-            candidates, forbidden, chunk, pool, output, control, wide_control, mode
-        )  # fmt: skip
-        if status == at.PAUSED:
+        if visit_sparse_child(node, row, own, pool, output, control, wide_control, mode) == at.PAUSED:
             break
         if lane == 0:
             state[at.PENDING_NODE] = -1

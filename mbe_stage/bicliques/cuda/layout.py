@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Output", "Pool", "Warps"]
+__all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Warps"]
 
 
 class Pool(NamedTuple):
     """Sparse nodes, the whole graph being node 0. A node is written once, before its `END` is, and never changes.
 
-    A node's piece of `ints` holds, one behind the other: column ids, row ids, row offsets, column offsets, row members,
-    column members, path. Excluded rows come first; a row from `FIRST` on is a child.
+    A node's piece of `ints` holds, one behind the other: offsets and ids of the vertices behind its columns, row ids, row
+    offsets, column offsets, row members, column members, path. Excluded rows come first; the cursor starts behind them.
 
     Attributes
     ----------
@@ -40,20 +40,78 @@ class Pool(NamedTuple):
     limits: Any
 
 
+class Node(NamedTuple):
+    """A sparse node: where the parts of its piece of `Pool.ints` begin (int64), and how many of each there are."""
+
+    id_offsets: Any
+    ids: Any
+    row_ids: Any
+    row_offsets: Any
+    column_offsets: Any
+    row_members: Any
+    column_members: Any
+    path: Any
+    n_path: Any
+
+
+class Child(NamedTuple):
+    """A child of a sparse node: its row, and the list of its left set, columns of the node."""
+
+    row: Any
+    left_at: Any
+    n_left: Any
+
+
+class Columns(NamedTuple):
+    """The columns that a wide child keeps, as groups that its candidates cannot tell apart.
+
+    Attributes
+    ----------
+    n_columns, n_kept : int32
+        New columns, and how many of the left set they stand for.
+    is_merged : bool
+        Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the left
+        set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
+    sizes : int32
+    """
+
+    n_columns: Any
+    n_kept: Any
+    is_merged: Any
+    sizes: Any
+
+
+class Own(NamedTuple):
+    """One warp's rows of `Warps`, and its shared memory: a hash table, two families, its chunk of the output."""
+
+    words: Any
+    ints: Any
+    frames: Any
+    state: Any
+    own_nodes: Any
+    bits: Any
+    counts: Any
+    touched: Any
+    columns: Any
+    table: Any
+    families: Any
+    chunk: Any
+
+
 class Warps(NamedTuple):
     """One row per warp; what a warp needs to go on where the last slice stopped, and its scratch.
 
     Attributes
     ----------
-    words : (n_warps, n) uint64
-        Arena of the word frames: rows, excluded rows, base rows.
+    words : (n_warps, n) uint32
+        Arena of the word frames: rows, excluded rows, base rows. Scratch while a child of a sparse node is visited.
     ints : (n_warps, n) int32
-        Column ids of the word frames' bits, then ids of their base rows.
-    frames : (n_warps, MAX_DEPTH, FRAME_FIELDS) int64
+        The header (see `HEADER_IDS`), then ids of the word frames' base rows.
+    frames : (n_warps, MAX_DEPTH, FRAME_FIELDS) int32
     state : (n_warps, STATE_FIELDS) int64
     own_nodes : (n_warps, MAX_OWN_NODES) int32
         The sparse nodes this warp made and has not seen exhausted.
-    bits : (n_warps, n_rows) uint64
+    bits : (n_warps, n_rows) uint32
     counts : (n_warps, n_rows) int32
         Scratch, all zero between two children.
     touched : (n_warps, n_rows) int32
@@ -95,25 +153,34 @@ class Output(NamedTuple):
 
 
 WARP_SIZE = 32
-WORD_BITS = 64
+WORD_BITS = 32
 WARPS_PER_BLOCK = 8
-MAX_DEPTH = 64
-"""Word frames on a stack: left sets shrink from 64 columns, one at least a level."""
+MAX_DEPTH = 32
+"""Word frames on a stack: left sets shrink from 32 columns, one at least a level."""
 MAX_OWN_NODES = 64
-FAMILY_WIDTH = 11
-"""Most left vertices whose 2048 subsets fit the 32 lanes' 64-bit words."""
+FAMILY_WIDTH = 10
+"""Most left vertices whose 1024 subsets fit the 32 lanes' words."""
 TABLE_SIZE = 256
 ALIGNMENT = 32
 """Nodes begin on cache lines: no warp has a line cached before the node in it is complete."""
 CHUNK_DESCRIPTORS = 64
+MOST_KEY_ROWS = 64
+"""Candidates up to which columns are merged: the ones that hold a column are a key of two words."""
+MOST_MERGED = 1 << 13
+"""Left vertices up to which columns are merged: twice as many groups and a count fit an int32."""
 
 # Fields of a node.
-NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END = range(6)
+NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE = range(8)
 NODE_FIELDS = 16
 
 # Fields of a word frame.
 CURSOR, END, N_ROWS, N_EXCLUDED, WORDS, WORDS_TOP, BASE, N_BASE, BASE_IDS, INTS_TOP, SINGLES = range(11)
-FRAME_FIELDS = 16
+FRAME_FIELDS = 32
+
+# What a warp's ints begin with: for each column of its word frames where its vertices of the reduced graph begin among
+# the header's ids, how many of the user's vertices they are, then those ids.
+HEADER_WEIGHTS = WORD_BITS + 1
+HEADER_IDS = HEADER_WEIGHTS + WORD_BITS
 
 # Fields of a warp's state.
 DEPTH = 0  # deepest frame; -1 without one
@@ -160,8 +227,7 @@ NODES_FULL = 16
 
 # What a visit answers.
 DONE = 0
-PUSHED = 1
-PAUSED = 2
+PAUSED = 1
 
 # Limits.
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)

@@ -55,11 +55,11 @@ class GraphFacts:
     @property
     def pool_ints(self) -> int:
         """Entries of the pool that the whole graph takes as node 0."""
-        return whole_lines(2 * self.n_rows + 2 * self.n_columns + 2 + 2 * self.n_edges)
+        return whole_lines(2 * self.n_rows + 3 * self.n_columns + 3 + 2 * self.n_edges)
 
     @property
     def most_word_rows(self) -> int:
-        """Rows that a node with 64 columns can see."""
+        """Rows that a word frame can see."""
         return min(self.n_rows, at.WORD_BITS * self.max_column_degree)
 
 
@@ -108,9 +108,9 @@ class MemoryPlan:
     @property
     def warp_bytes(self) -> int:
         """Bytes of one warp's arenas and scratch."""
-        arenas = 8 * self.words + 4 * (self.words + at.WORD_BITS)
-        fixed = 8 * at.MAX_DEPTH * at.FRAME_FIELDS + 8 * at.STATE_FIELDS + 4 * at.MAX_OWN_NODES
-        return arenas + fixed + 16 * whole_lines(self.n_rows) + 4 * whole_lines(self.max_row_degree)
+        arenas = 4 * self.words + 4 * (self.words + at.WORD_BITS)
+        fixed = 4 * at.MAX_DEPTH * at.FRAME_FIELDS + 8 * at.STATE_FIELDS + 4 * at.MAX_OWN_NODES
+        return arenas + fixed + 12 * whole_lines(self.n_rows) + 4 * whole_lines(self.max_row_degree)
 
     @property
     def pool_bytes(self) -> int:
@@ -240,6 +240,8 @@ def check_growth(plan: MemoryPlan, replaced_bytes: int, budget_bytes: int) -> Me
 
 def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> MemoryPlan:
     """Everything but warps takes its share of the budget."""
+    # The widest child merges its columns in the arena, as far as columns are merged.
+    merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
     members = descriptors = 0
     if mode > at.COUNTS:
         descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 64, 1 << 25) // 64 * 64)
@@ -249,7 +251,7 @@ def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> Memo
         n_blocks=1,
         n_rows=graph.n_rows,
         max_row_degree=graph.max_row_degree,
-        words=whole_lines(min(4 * (graph.most_word_rows + at.WORD_BITS), _FIRST_WORDS)),
+        words=whole_lines(max(min(4 * (graph.most_word_rows + at.WORD_BITS), _FIRST_WORDS), merging)),
         pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), budget_bytes // 64)),
         nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * at.NODE_FIELDS + 4))),
         members=members,

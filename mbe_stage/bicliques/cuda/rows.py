@@ -1,7 +1,8 @@
 """Lists of rows (one word each) in a warp's arena: dropping dominated ones, sorting, restricting excluded ones.
 
-A list is named by its first entry in the arena and its length. Every function is called by all lanes, and ends with
-the arena in a state that all lanes see.
+A list is named by its first entry in the arena and its length. The excluded rows of a child stand in two pieces, the
+rows before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to jump over there. Every
+function is called by all lanes, and ends with the arena in a state that all lanes see.
 """
 
 from __future__ import annotations
@@ -10,54 +11,53 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, or_all, rank, shuffle_word
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, first_bit, next_tile, or_all, rank, shuffle_word
 
 __all__ = ["clear_table", "drop_dominated", "inside_none", "restrict", "sort_distinct", "union_of"]
 
-_U = np.uint64
+_U = np.uint32
 _ONE = _U(1)
-_FULL = ~_U(0)
-_HASH_FACTOR = _U(0x9E3779B97F4A7C15)
+_NONE = _U(0)
+_HASH_FACTOR = _U(0x9E3779B1)
 
 
 @cuda.jit(device=True, forceinline=True)
-def inside_none(words, first, n, mine, alive):
+def inside_none(words, first, split, gap, n, mine, alive):
     """Lanes of `alive` whose row `mine` lies inside none of the list's rows."""
-    lane = cuda.laneid
-    for tile in range(0, n, 32):
-        excluded = _U(0)
-        if tile + lane < n:
-            excluded = words[first + tile + lane]
+    lane = np.int32(cuda.laneid)
+    tile = np.int32(0)
+    while tile < n and alive != 0:
+        k = np.int32(tile + lane)
+        excluded = _NONE
+        if k < n:
+            excluded = words[_U(first + k + (gap if k >= split else 0))]
         rest = alive
         while rest != 0:
-            j = cuda.ffs(rest) - 1
-            rest &= rest - np.uint32(1)
-            row = shuffle_word(mine, j)
-            if cuda.any_sync(ALL, row & ~excluded == _U(0)):
-                alive &= ~(np.uint32(1) << np.uint32(j))
-        if alive == 0:
-            break
+            j = first_bit(rest)
+            rest = _U(rest & _U(rest - _ONE))
+            if cuda.any_sync(ALL, _U(shuffle_word(mine, j) & ~excluded) == 0):
+                alive = _U(alive & ~_U(_ONE << _U(j)))
+        tile = next_tile(tile)
     return alive
 
 
 @cuda.jit(device=True, forceinline=True)
-def drop_dominated(words, top, n, singles, first_a, n_a, first_b, n_b):
-    """Keep those of ``words[top:top + n]`` that lie inside no row of two lists and are no column of `singles`."""
-    lane = cuda.laneid
-    kept = 0
-    for tile in range(0, n, 32):
-        mine = _U(0)
-        if tile + lane < n:
-            mine = words[top + tile + lane]
-        is_single = mine & (mine - _ONE) == _U(0) and mine & singles != _U(0)
-        alive = ballot(mine != _U(0) and not is_single)
-        alive = inside_none(words, first_b, n_b, mine, alive)
-        if alive != 0:
-            alive = inside_none(words, first_a, n_a, mine, alive)
+def drop_dominated(words, top, n, singles, first, split, gap, n_excluded):
+    """Keep those of ``words[top:top + n]`` that lie inside no row of the other list and are no column of `singles`."""
+    lane = np.int32(cuda.laneid)
+    kept = np.int32(0)
+    tile = np.int32(0)
+    while tile < n:
+        mine = _NONE
+        if np.int32(tile + lane) < n:
+            mine = words[_U(top + tile + lane)]
+        is_single = _U(mine & _U(mine - _ONE)) == 0 and _U(mine & singles) != 0
+        alive = inside_none(words, first, split, gap, n_excluded, mine, ballot(mine != 0 and not is_single))
         cuda.syncwarp()
-        if (alive >> np.uint32(lane)) & np.uint32(1):
-            words[top + kept + rank(alive)] = mine
-        kept += cuda.popc(np.uint32(alive))
+        if _U(alive & _U(_ONE << _U(lane))) != 0:
+            words[_U(top + kept + rank(alive))] = mine
+        kept = np.int32(kept + count_bits(alive))
+        tile = next_tile(tile)
     cuda.syncwarp()
     return kept
 
@@ -70,121 +70,140 @@ def sort_distinct(words, top, n):
     if n <= 32:
         return _sort_in_registers(words, top, n)
     _sort_in_arena(words, top, n)
-    lane = cuda.laneid
-    kept = 0
-    previous = _U(0)
-    for tile in range(0, n, 32):
-        mine = _U(0)
-        if tile + lane < n:
-            mine = words[top + tile + lane]
+    lane = np.int32(cuda.laneid)
+    kept = np.int32(0)
+    previous = _NONE
+    tile = np.int32(0)
+    while tile < n:
+        mine = _NONE
+        if np.int32(tile + lane) < n:
+            mine = words[_U(top + tile + lane)]
         before = shuffle_word(mine, max(lane - 1, 0))
         if lane == 0:
             before = previous
-        is_new = tile + lane < n and mine != before
+        is_new = np.int32(tile + lane) < n and mine != before
         mask = ballot(is_new)
         previous = shuffle_word(mine, 31)
         cuda.syncwarp()
         if is_new:
-            words[top + kept + rank(mask)] = mine
-        kept += cuda.popc(np.uint32(mask))
+            words[_U(top + kept + rank(mask))] = mine
+        kept = np.int32(kept + count_bits(mask))
+        tile = next_tile(tile)
     cuda.syncwarp()
     return kept
 
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_in_registers(words, top, n):
-    lane = cuda.laneid
-    mine = _FULL
+    lane = np.int32(cuda.laneid)
+    mine = _NONE
     if lane < n:
-        mine = words[top + lane]
+        mine = words[_U(top + lane)]
     is_first = lane < n
-    for j in range(n):
-        if shuffle_word(mine, j) == mine and j < lane:
-            is_first = False
-    firsts = ballot(is_first)
-    below = 0
-    rest = firsts
+    below = np.int32(0)
+    rest = ballot(is_first)
     while rest != 0:
-        j = cuda.ffs(rest) - 1
-        rest &= rest - np.uint32(1)
-        if shuffle_word(mine, j) < mine:
-            below += 1
+        j = first_bit(rest)
+        other = shuffle_word(mine, j)
+        # Equal rows leave the loop together, and only the first of them stays.
+        equal = ballot(is_first and other == mine)
+        rest = _U(rest & ~equal)
+        if other == mine and lane > j:
+            is_first = False
+        if other < mine:
+            below = np.int32(below + 1)
     cuda.syncwarp()
     if is_first:
-        words[top + below] = mine
+        words[_U(top + below)] = mine
+    n_kept = count_bits(ballot(is_first))
     cuda.syncwarp()
-    return cuda.popc(np.uint32(firsts))
+    return n_kept
 
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_in_arena(words, top, n):
     """Bitonic merges whose every comparison puts the smaller row first: rows past the end need not exist."""
-    lane = cuda.laneid
-    log_n = 64 - cuda.clz(_U(n - 1))
-    n_pairs = 1 << (log_n - 1)
-    for log_size in range(1, log_n + 1):
-        for log_step in range(log_size - 1, -1, -1):
-            for pair in range(lane, n_pairs, 32):
-                offset = pair & ((1 << log_step) - 1)
-                low = ((pair >> log_step) << (log_step + 1)) + offset
-                high = low + (1 << log_step)
-                if log_step == log_size - 1:
-                    high = low + (1 << log_size) - 1 - 2 * offset
+    n_pairs = np.int32(1)
+    while np.int32(2 * n_pairs) < n:
+        n_pairs = np.int32(2 * n_pairs)
+    size = np.int32(1)
+    while size <= n_pairs:
+        step = size
+        while step > 0:
+            pair = np.int32(cuda.laneid)
+            while pair < n_pairs:
+                offset = np.int32(pair & (step - 1))
+                low = np.int32(2 * pair - offset)
+                high = np.int32(low + step)
+                if step == size:
+                    high = np.int32(low + 2 * (step - offset) - 1)
                 if high < n:
-                    a = words[top + low]
-                    b = words[top + high]
+                    a = words[_U(top + low)]
+                    b = words[_U(top + high)]
                     if a > b:
-                        words[top + low] = b
-                        words[top + high] = a
+                        words[_U(top + low)] = b
+                        words[_U(top + high)] = a
+                pair = next_tile(pair)
             cuda.syncwarp()
+            step = np.int32(step >> 1)
+        size = np.int32(2 * size)
 
 
 @cuda.jit(device=True, forceinline=True)
 def union_of(words, top, n):
     """All columns of a list of rows."""
-    union = _U(0)
-    for k in range(cuda.laneid, n, 32):
-        union |= words[top + k]
+    union = _NONE
+    k = np.int32(cuda.laneid)
+    while k < n:
+        union = _U(union | words[_U(top + k)])
+        k = next_tile(k)
     return or_all(union)
 
 
 @cuda.jit(device=True, forceinline=True)
 def clear_table(table):
     """Empty the warp's hash table."""
-    for k in range(cuda.laneid, TABLE_SIZE, 32):
-        table[k] = _U(0)
+    k = np.int32(cuda.laneid)
+    while k < TABLE_SIZE:
+        table[_U(k)] = _NONE
+        k = next_tile(k)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def restrict(words, first, n, mask, top, kept, singles, table):
-    """Append the restrictions to `mask` of a list's rows that have two columns or more to ``words[top:top + kept]``.
+def restrict(words, first, split, gap, n, mask, top, table):
+    """Write the restrictions to `mask` of a list's rows that have two columns or more to `top`, each about once.
 
-    Most that are there already are left out: `table` remembers a row for each hash, and forgets none. Restrictions to a
-    single column are collected in this lane's `singles` (unite them in the end). The target may overlap the list from
-    below: a tile is read before it is written.
+    Most repetitions are left out: `table` remembers a row for each hash, and forgets none. The target may overlap the
+    list from below: a tile is read before it is written.
 
     Returns
     -------
-    kept : int
-    singles : uint64
+    n_kept : int32
+    singles : uint32
+        Columns that are restrictions by themselves.
     """
-    lane = cuda.laneid
-    for tile in range(0, n, 32):
-        row = _U(0)
-        if tile + lane < n:
-            row = words[first + tile + lane] & mask
-        several = row & (row - _ONE) != _U(0)
-        if not several:
-            singles |= row
-        keep = several
-        if several:
+    lane = np.int32(cuda.laneid)
+    clear_table(table)
+    kept = np.int32(0)
+    singles = _NONE
+    tile = np.int32(0)
+    while tile < n:
+        k = np.int32(tile + lane)
+        row = _NONE
+        if k < n:
+            row = _U(words[_U(first + k + (gap if k >= split else 0))] & mask)
+        keep = _U(row & _U(row - _ONE)) != 0
+        if keep:
             # Of lanes with the same row one finds the place free; another row there only means that this one is kept.
-            keep = cuda.atomic.cas(table, np.int32((row * _HASH_FACTOR) >> _U(56)), _U(0), row) != row
+            keep = cuda.atomic.cas(table, _U(_U(row * _HASH_FACTOR) >> _U(24)), _NONE, row) != row
+        else:
+            singles = _U(singles | row)
         mask_kept = ballot(keep)
         cuda.syncwarp()
         if keep:
-            words[top + kept + rank(mask_kept)] = row
-        kept += cuda.popc(np.uint32(mask_kept))
+            words[_U(top + kept + rank(mask_kept))] = row
+        kept = np.int32(kept + count_bits(mask_kept))
+        tile = next_tile(tile)
     cuda.syncwarp()
-    return kept, singles
+    return kept, or_all(singles)

@@ -94,15 +94,15 @@ class Session:
         state[:, at.PENDING_NODE] = -1
         ints = cp.empty((n, plan.words + at.WORD_BITS), cp.int32)
         if self.mode > at.COUNTS:
-            # A task that is given takes the ids of all 64 bits along, whether columns stand behind them or not.
-            ints[:, : at.WORD_BITS] = 0
+            # A task that is given takes the whole header along, whether columns stand behind its bits or not.
+            ints[:, : at.HEADER_IDS] = 0
         return at.Warps(
-            words=cp.empty((n, plan.words), cp.uint64),
+            words=cp.empty((n, plan.words), cp.uint32),
             ints=ints,
-            frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int64),
+            frames=cp.empty((n, at.MAX_DEPTH, at.FRAME_FIELDS), cp.int32),
             state=state,
             own_nodes=cp.empty((n, at.MAX_OWN_NODES), cp.int32),
-            bits=cp.empty((n, n_rows), cp.uint64),
+            bits=cp.empty((n, n_rows), cp.uint32),
             counts=cp.empty((n, n_rows), cp.int32),
             touched=cp.empty((n, n_rows), cp.int32),
             columns=cp.empty((n, n_columns), cp.int32),
@@ -155,7 +155,7 @@ class Session:
         old, warps = self.plan.words, self._warps
         grown = replace(self.plan, words=whole_lines(max(needed, old + old // 2)))
         self.plan = self._afford(grown, warps.words.nbytes + warps.ints.nbytes)
-        words = cp.empty((grown.n_warps, grown.words), cp.uint64)
+        words = cp.empty((grown.n_warps, grown.words), cp.uint32)
         ints = cp.empty((grown.n_warps, grown.words + at.WORD_BITS), cp.int32)
         copied = (warps.state, warps.frames, warps.words, warps.ints, words, ints)
         copy_stacks_block_per_warp[grown.n_warps, THREADS](*kernel_views(*copied), self.mode > at.COUNTS)
@@ -176,13 +176,7 @@ class Session:
         live[0] = True
         kept = np.flatnonzero(live)
         fields = nodes[kept]
-        sizes = (
-            2 * fields[:, at.NODE_COLUMNS]
-            + 2 * fields[:, at.NODE_ROWS]
-            + 2
-            + 2 * fields[:, at.NODE_EDGES]
-            + fields[:, at.NODE_PATH]
-        )
+        sizes = fields[:, at.NODE_SIZE].copy()
         room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
         old_bases = fields[:, at.NODE_BASE].copy()
         fields[:, at.NODE_BASE] = np.cumsum(room) - room

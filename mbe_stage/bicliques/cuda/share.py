@@ -10,10 +10,20 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, global_nanoseconds, load_fresh
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, first_bit, global_nanoseconds, load_fresh, next_one, next_tile
 
-__all__ = ["ask_to_stop", "find_open_node", "give_work", "read_shared", "stop_if_late", "take_child", "wait_for_work"]
+__all__ = [
+    "ask_for_words",
+    "ask_to_stop",
+    "find_open_node",
+    "give_work",
+    "read_shared",
+    "stop_if_late",
+    "take_child",
+    "wait_for_work",
+]
 
+_U = np.uint32
 _NAP_NS = 400
 MORE = 1
 TASK = 2
@@ -40,6 +50,17 @@ def ask_to_stop(control, reason):
 
 
 @cuda.jit(device=True, forceinline=True)
+def ask_for_words(needed, words, control, wide_control):
+    """Whether a warp's arenas have so many entries; where they have not, the slice ends and the host enlarges them."""
+    if needed <= words.size:
+        return True
+    if cuda.laneid == 0:
+        cuda.atomic.max(wide_control, at.NEEDED_WORDS, needed)
+    ask_to_stop(control, at.WORDS_SHORT)
+    return False
+
+
+@cuda.jit(device=True, forceinline=True)
 def stop_if_late(control, deadline):
     """End the slice when its time is over."""
     if cuda.any_sync(ALL, global_nanoseconds() > deadline):
@@ -49,9 +70,9 @@ def stop_if_late(control, deadline):
 @cuda.jit(device=True, forceinline=True)
 def take_child(node, pool, control):
     """The next child of a sparse node, or -1; the same for all lanes."""
-    child = 0
+    child = np.int32(0)
     if cuda.laneid == 0:
-        child = -1
+        child = np.int32(-1)
         end = load_fresh(pool.nodes[node], at.NODE_END)
         if load_fresh(pool.cursors, node) < end:
             taken = cuda.atomic.add(pool.cursors, node, 1)
@@ -70,11 +91,12 @@ def find_open_node(pool, control):
     """The oldest node with children nobody has taken, or -1."""
     lane = cuda.laneid
     if read_shared(control, at.N_OPEN) <= 0:
-        return NO_NODE
+        return np.int32(NO_NODE)
     low = read_shared(control, at.LOW_NODE)
     n_nodes = min(read_shared(control, at.N_NODES), pool.cursors.size)
-    for tile in range(low, n_nodes, 32):
-        node = tile + lane
+    tile = np.int32(low)
+    while tile < n_nodes:
+        node = np.int32(tile + lane)
         is_open = False
         is_over = False
         if node < n_nodes:
@@ -84,12 +106,13 @@ def find_open_node(pool, control):
             is_over = end > 0 and not is_open
         mask = ballot(is_open)
         if mask != 0:
-            return tile + cuda.ffs(mask) - 1
+            return np.int32(tile + first_bit(mask))
         if tile == low and cuda.all_sync(ALL, is_over):
-            low = tile + 32
+            low = np.int32(tile + 32)
             if lane == 0:
                 cuda.atomic.max(control, at.LOW_NODE, low)
-    return NO_NODE
+        tile = next_tile(tile)
+    return np.int32(NO_NODE)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -143,10 +166,11 @@ def _claim_idle(warp, warps, control):
     lane = cuda.laneid
     n_words = warps.idle_mask.size
     start = (warp >> 5) * 7
-    for tile in range(0, n_words, 32):
-        word = (start + tile + lane) % n_words
+    tile = np.int32(0)
+    while tile < n_words:
+        word = np.int32(np.uint32(start + tile + lane) % np.uint32(n_words))
         mask = np.uint32(0)
-        if tile + lane < n_words:
+        if np.int32(tile + lane) < n_words:
             mask = np.uint32(load_fresh(warps.idle_mask, word))
         holders = ballot(mask != 0)
         while holders != 0:
@@ -163,42 +187,52 @@ def _claim_idle(warp, warps, control):
             claimed = cuda.shfl_sync(ALL, claimed, source)
             if claimed >= 0:
                 return claimed
-    return -1
+        tile = next_tile(tile)
+    return np.int32(-1)
 
 
 @cuda.jit(device=True, forceinline=True)
-def give_work(warp, depth, words, ints, frames, state, warps, control, mode):
+def give_work(warp, depth, own, warps, control, mode):
     """Give half of the children still ahead in the shallowest frame that has some to an idle warp.
 
     The deepest frame's cursor must be in memory. Its owner keeps at least one child, so that it is never left idle.
     """
-    lane = cuda.laneid
-    given = 0
-    source = 0
-    for d in range(depth + 1):
-        ahead = frames[d][at.END] - frames[d][at.CURSOR]
-        given = ahead // 2 if d == depth else ahead - ahead // 2
+    lane = np.int32(cuda.laneid)
+    words, ints, frames = own.words, own.ints, own.frames
+    given = np.int32(0)
+    source = np.int32(0)
+    while source <= depth:
+        ahead = np.int32(frames[_U(source)][at.END] - frames[_U(source)][at.CURSOR])
+        given = np.int32(ahead >> 1 if source == depth else ahead - (ahead >> 1))
         if given > 0:
-            source = d
             break
+        source = next_one(source)
     if given <= 0:
         return
     taker = _claim_idle(warp, warps, control)
     if taker < 0:
         return
-    frame = frames[source]
+    frame = frames[_U(source)]
     target = warps.frames[taker, 0]
     words_to, ints_to = warps.words[taker], warps.ints[taker]
-    n_rows_and_excluded = frame[at.N_ROWS] + frame[at.N_EXCLUDED]
+    n_rows_and_excluded = np.int32(frame[at.N_ROWS] + frame[at.N_EXCLUDED])
     n_base = frame[at.N_BASE]
-    for k in range(lane, n_rows_and_excluded, 32):
-        words_to[k] = words[frame[at.WORDS] + k]
+    n_header = np.int32(0)
+    k = lane
+    while k < n_rows_and_excluded:
+        words_to[_U(k)] = words[_U(frame[at.WORDS] + k)]
+        k = next_tile(k)
     if mode > at.COUNTS:
-        for k in range(lane, n_base, 32):
-            words_to[n_rows_and_excluded + k] = words[frame[at.BASE] + k]
-            ints_to[at.WORD_BITS + k] = ints[frame[at.BASE_IDS] + k]
-        ints_to[lane] = ints[lane]
-        ints_to[lane + 32] = ints[lane + 32]
+        n_header = np.int32(at.HEADER_IDS + ints[at.WORD_BITS])
+        k = lane
+        while k < n_header:
+            ints_to[_U(k)] = ints[_U(k)]
+            k = next_tile(k)
+        k = lane
+        while k < n_base:
+            words_to[_U(n_rows_and_excluded + k)] = words[_U(frame[at.BASE] + k)]
+            ints_to[_U(n_header + k)] = ints[_U(frame[at.BASE_IDS] + k)]
+            k = next_tile(k)
     if lane == 0:
         end = frame[at.END]
         target[at.CURSOR] = end - given
@@ -210,12 +244,12 @@ def give_work(warp, depth, words, ints, frames, state, warps, control, mode):
         target[at.BASE] = n_rows_and_excluded
         target[at.N_BASE] = n_base
         target[at.WORDS_TOP] = n_rows_and_excluded + n_base
-        target[at.BASE_IDS] = at.WORD_BITS
-        target[at.INTS_TOP] = at.WORD_BITS + n_base
+        target[at.BASE_IDS] = n_header
+        target[at.INTS_TOP] = n_header + n_base
         warps.state[taker, at.DEPTH] = 0
         warps.state[taker, at.EMITTED] = 0
         frame[at.END] = end - given
-        state[at.N_GIVEN] += 1
+        own.state[at.N_GIVEN] += 1
     # Every lane's writes must be out before the mailbox says so.
     cuda.threadfence()
     cuda.syncwarp()

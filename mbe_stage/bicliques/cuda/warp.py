@@ -8,19 +8,26 @@ from numba import cuda, types
 from numba.cuda.extending import intrinsic
 
 __all__ = [
+    "ALL",
     "ballot",
+    "count_bits",
+    "first_bit",
     "global_nanoseconds",
     "inclusive_sum",
     "load_fresh",
+    "next_one",
+    "next_tile",
     "or_all",
     "owner_of",
     "rank",
     "shuffle_word",
+    "shuffle_xor",
     "sum_all",
+    "sum_small",
 ]
 
-_U = np.uint64
 ALL = 0xFFFFFFFF
+WARP_SIZE = 32
 
 
 @intrinsic
@@ -57,6 +64,35 @@ def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is
     return array.dtype(array, types.int64), build
 
 
+@intrinsic
+def onward(typing_context, position, step):  # noqa: ARG001 - the signature is Numba's
+    """``position + step``, int32, for the step of a loop.
+
+    The compilers cannot see through it and leave the loop as it is written. Unrolled sixteen times, as they would have
+    it, the kernel outgrows the instruction caches, and warps wait for instructions most of the time.
+    """
+
+    def build(_context, builder, _signature, args):
+        i32 = ir.IntType(32)
+        asm = r".pragma \22nounroll\22; add.s32 $0, $1, $2;"
+        add = ir.InlineAsm(ir.FunctionType(i32, [i32, i32]), asm, "=r,r,r", side_effect=True)
+        return builder.call(add, args)
+
+    return types.int32(types.int32, types.int32), build
+
+
+@cuda.jit(device=True, forceinline=True)
+def next_tile(position):
+    """The position 32 further on: the step of a loop whose lanes work side by side."""
+    return onward(position, np.int32(WARP_SIZE))
+
+
+@cuda.jit(device=True, forceinline=True)
+def next_one(position):
+    """The next position: the step of a loop that all lanes walk together."""
+    return onward(position, np.int32(1))
+
+
 @cuda.jit(device=True, forceinline=True)
 def ballot(predicate):
     """Bit per lane, as uint32."""
@@ -66,24 +102,41 @@ def ballot(predicate):
 @cuda.jit(device=True, forceinline=True)
 def rank(mask):
     """How many lanes before this one have their bit in `mask`."""
-    return cuda.popc(np.uint32(mask & cuda.lanemask_lt()))
+    return np.int32(cuda.popc(np.uint32(mask & cuda.lanemask_lt())))
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_bits(word):
+    """Set bits of a uint32, int32."""
+    return np.int32(cuda.popc(np.uint32(word)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def first_bit(word):
+    """Position of the lowest set bit of a uint32, int32; -1 where none is."""
+    return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def shuffle_word(word, lane):
-    """The uint64 that `lane` holds."""
-    return _U(cuda.shfl_sync(ALL, np.int64(word), lane))
+    """The uint32 that `lane` holds."""
+    return np.uint32(cuda.shfl_sync(ALL, np.int32(word), lane))
+
+
+@cuda.jit(device=True, forceinline=True)
+def shuffle_xor(word, bits):
+    """The uint32 of the lane whose number differs in `bits`."""
+    return np.uint32(cuda.shfl_xor_sync(ALL, np.int32(word), bits))
 
 
 @cuda.jit(device=True, forceinline=True)
 def or_all(word):
-    """Union over all lanes, uint64."""
-    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 16))
-    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 8))
-    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 4))
-    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 2))
-    word |= _U(cuda.shfl_xor_sync(ALL, np.int64(word), 1))
-    return word
+    """Union over all lanes, uint32."""
+    word = np.uint32(word | shuffle_xor(word, 16))
+    word = np.uint32(word | shuffle_xor(word, 8))
+    word = np.uint32(word | shuffle_xor(word, 4))
+    word = np.uint32(word | shuffle_xor(word, 2))
+    return np.uint32(word | shuffle_xor(word, 1))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -96,6 +149,17 @@ def sum_all(value):
     value += cuda.shfl_xor_sync(ALL, value, 2)
     value += cuda.shfl_xor_sync(ALL, value, 1)
     return value
+
+
+@cuda.jit(device=True, forceinline=True)
+def sum_small(value):
+    """Sum over all lanes, int32: half the shuffles."""
+    value = np.int32(value)
+    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 16))
+    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 8))
+    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 4))
+    value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 2))
+    return np.int32(value + cuda.shfl_xor_sync(ALL, value, 1))
 
 
 @cuda.jit(device=True, forceinline=True)

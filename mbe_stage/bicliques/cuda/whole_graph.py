@@ -205,7 +205,8 @@ def write_whole_graph_warp_per_tile(
     warp = this_warp()
     bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
     n_column_vertices = column_offsets.size - 1
-    row_ids_at = n_columns
+    ids_at = n_columns + 1
+    row_ids_at = ids_at + n_columns
     row_offsets_at = row_ids_at + n_rows
     column_offsets_at = row_offsets_at + n_rows + 1
     row_members_at = column_offsets_at + n_columns + 1
@@ -214,15 +215,19 @@ def write_whole_graph_warp_per_tile(
     _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
     for k in range(warp * 32 + lane, n_columns, n_warps() * 32):
         ints[k] = k
+        ints[ids_at + k] = k
     for k in range(warp * 32 + lane, n_rows, n_warps() * 32):
         ints[row_ids_at + k] = k
     if warp == 0 and lane == 0:
+        ints[n_columns] = n_columns
         ints[row_offsets_at + n_rows] = n_edges
         ints[column_offsets_at + n_columns] = n_edges
         nodes[0, at.NODE_COLUMNS] = n_columns
+        nodes[0, at.NODE_IDS] = n_columns
         nodes[0, at.NODE_ROWS] = n_rows
         nodes[0, at.NODE_EDGES] = n_edges
         nodes[0, at.NODE_END] = n_rows
+        nodes[0, at.NODE_SIZE] = column_members_at + n_edges
     wait_for_all(arrived, 1)
     _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
     _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, column_offsets_at)

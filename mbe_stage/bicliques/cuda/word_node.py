@@ -1,8 +1,8 @@
-"""Nodes with at most 64 left vertices, on a warp's own stack: lanes over rows, one word a row.
+"""Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word a row.
 
 In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the excluded
 rows, and where bicliques are written, its *base*: every row that can be in a right side below, with ids in the arena of
-ints. The columns of all frames of a stack are bits of the same 64 columns.
+ints. The columns of all frames of a stack are bits of the same 32 columns; what they stand for is in the header of ints.
 """
 
 from __future__ import annotations
@@ -12,48 +12,37 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.emit import emit_family, emit_word, weight_of_columns
-from mbe_stage.bicliques.cuda.family import (
-    add_to_family,
-    clear_family,
-    lane_part,
-    maximal_family,
-    pack,
-    positions_of,
-)
-from mbe_stage.bicliques.cuda.rows import clear_table, drop_dominated, inside_none, restrict, sort_distinct, union_of
-from mbe_stage.bicliques.cuda.share import ask_to_stop, give_work, read_shared, stop_if_late
-from mbe_stage.bicliques.cuda.warp import ballot, or_all, rank, sum_all
+from mbe_stage.bicliques.cuda.family import collect_families, maximal_family, moves_of
+from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
+from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
+from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
 
 __all__ = ["set_frame", "walk_word_nodes"]
 
-_U = np.uint64
+_U = np.uint32
 _ONE = _U(1)
+_NONE = _U(0)
 _POLL_EVERY = 4
 _LOOK_AT_CLOCK_EVERY = 64
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_word_nodes(
-    warp, words, ints, frames, state, table, candidates, forbidden, chunk, pool, warps, output, control,
-    wide_control, deadline, mode
-):  # fmt: skip
+def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadline, mode):
     """Work on the warp's stack of word frames until it is empty or the slice is to end; `PAUSED` says the latter."""
-    lane = cuda.laneid
-    depth = state[at.DEPTH]
-    found = 0
+    lane = np.int32(cuda.laneid)
+    words, frames, state = own.words, own.frames, own.state
+    depth = np.int32(state[at.DEPTH])
+    found = np.int32(0)
     status = at.DONE
-    n_visits = 0
-    n_opened = 0
-    n_families = 0
-    while depth >= 0:
-        frame = frames[depth]
-        first, n_rows, n_excluded = frame[at.WORDS], frame[at.N_ROWS], frame[at.N_EXCLUDED]
-        first_excluded = first + n_rows
-        singles = _U(frame[at.SINGLES])
-        cursor, end = frame[at.CURSOR], frame[at.END]
+    n_visits = np.int32(0)
+    n_opened = np.int32(0)
+    while depth >= 0 and status == at.DONE:
+        frame = frames[_U(depth)]
+        first, n_rows, end = frame[at.WORDS], frame[at.N_ROWS], frame[at.END]
+        cursor = frame[at.CURSOR]
         pushed = False
         while cursor < end and not pushed:
-            n_visits += 1
+            n_visits = np.int32(n_visits + 1)
             if n_visits % _POLL_EVERY == 0:
                 if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
                     stop_if_late(control, deadline)
@@ -65,105 +54,56 @@ def walk_word_nodes(
                     if lane == 0:
                         frame[at.CURSOR] = cursor
                     cuda.syncwarp()
-                    give_work(warp, depth, words, ints, frames, state, warps, control, mode)
+                    give_work(warp, depth, own, warps, control, mode)
                     end = frame[at.END]
-            left = words[first + cursor]
-            width = cuda.popc(left)
+            left = words[_U(first + cursor)]
+            width = count_bits(left)
             checks = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
-            if checks and weight_of_columns(left, ints, pool) < pool.limits[at.MIN_LEFT]:
-                cursor += 1
+            if checks and weight_of_columns(left, own) < pool.limits[at.MIN_LEFT]:
+                cursor = np.int32(cursor + 1)
                 continue
             if width <= at.FAMILY_WIDTH:
-                n_families += 1
-                clear_family(candidates)
-                clear_family(forbidden)
-                cuda.syncwarp()
-                positions = positions_of(left)
-                for k in range(lane, n_rows, 32):
-                    index = pack(words[first + k] & left, positions)
-                    if k >= cursor:
-                        add_to_family(candidates, index)
-                    else:
-                        add_to_family(forbidden, index)
-                for k in range(lane, n_excluded, 32):
-                    add_to_family(forbidden, pack(words[first_excluded + k] & left, positions))
-                if lane < width and (pack(singles & left, positions) >> _U(lane)) & _ONE:
-                    add_to_family(forbidden, _ONE << _U(lane))
-                cuda.syncwarp()
-                family = maximal_family(lane_part(candidates), lane_part(forbidden), width)
-                cuda.syncwarp()
+                family, moves = _family_below(left, width, cursor, frame, own)
                 if mode == at.COUNTS:
-                    found += cuda.popc(family)
-                elif not emit_family(
-                    family, left, frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS], words, ints, mode, chunk, pool,
-                    output, wide_control, state
-                ):  # fmt: skip
-                    ask_to_stop(control, at.OUTPUT_FULL)
+                    found = np.int32(found + count_bits(family))
+                elif not _emit_family_below(family, left, moves, frame, own, mode, pool, output, control, wide_control):
                     status = at.PAUSED
                     break
             else:
-                n_opened += 1
-                top = frame[at.WORDS_TOP]
-                needed = top + n_rows + n_excluded
-                if mode > at.COUNTS:
-                    needed += frame[at.N_BASE]
-                if needed > words.size:
-                    if lane == 0:
-                        cuda.atomic.max(wide_control, at.NEEDED_WORDS, needed)
-                    ask_to_stop(control, at.WORDS_SHORT)
+                n_opened = np.int32(n_opened + 1)
+                if not _has_room_for_child(frame, words, control, wide_control, mode):
                     status = at.PAUSED
                     break
                 if mode > at.COUNTS and not emit_word(
-                    left, frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS], words, ints, mode, chunk, pool, output,
-                    wide_control, state
-                ):  # fmt: skip
+                    left, frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS], own, mode, pool, output, wide_control
+                ):
                     ask_to_stop(control, at.OUTPUT_FULL)
                     status = at.PAUSED
                     break
-                n_kept = _candidates_of_child(
-                    left, cursor, words, top, first, n_rows, first_excluded, n_excluded, singles
-                )
-                if mode == at.COUNTS:
+                n_kept = _candidates_of_child(left, cursor, frame, words)
+                if mode == at.COUNTS and n_kept <= 2:
+                    n_below = _count_small(n_kept, cursor, frame, words)
                     if lane == 0:
-                        found += 1 + min(n_kept, 2)
-                    if n_kept == 2:
-                        both = words[top] & words[top + 1]
-                        if both != _U(0) and both != words[top]:
-                            alive = np.uint32(1)
-                            if both & (both - _ONE) == _U(0) and both & singles != _U(0):
-                                alive = np.uint32(0)
-                            if alive != 0:
-                                alive = inside_none(words, first_excluded, n_excluded, both, alive)
-                            if alive != 0:
-                                alive = inside_none(words, first, cursor, both, alive)
-                            if alive != 0 and lane == 0:
-                                found += 1
-                    pushed = n_kept > 2
-                    if pushed and lane == 0:
-                        found -= 2
+                        found = np.int32(found + 1 + n_below)
                 else:
-                    pushed = n_kept > 0
-                if pushed:
-                    pushed = _push_child(
-                        left, cursor, frame, frames[depth + 1], top, n_kept, words, ints, table, pool, mode
+                    if lane == 0:
+                        found = np.int32(found + 1)
+                    pushed = n_kept > 0 and _push_child(
+                        left, cursor, frame, frames[_U(depth + 1)], n_kept, own, pool, mode
                     )
-            cursor += 1
+            cursor = np.int32(cursor + 1)
         cuda.syncwarp()
         if lane == 0:
             frame[at.CURSOR] = cursor
         cuda.syncwarp()
-        if status == at.PAUSED:
-            break
-        if pushed:
-            depth += 1
-        else:
-            depth -= 1
-    found = sum_all(found)
+        if status == at.DONE:
+            depth = np.int32(depth + (1 if pushed else -1))
+    found = sum_small(found)
     cuda.syncwarp()
     if lane == 0:
         state[at.DEPTH] = depth
         state[at.N_OPENED] += n_opened
-        state[at.N_FAMILIES] += n_families
+        state[at.N_FAMILIES] += n_visits - n_opened
         if mode == at.COUNTS:
             state[at.FOUND] += found
     cuda.syncwarp()
@@ -171,62 +111,134 @@ def walk_word_nodes(
 
 
 @cuda.jit(device=True, forceinline=True)
-def _candidates_of_child(left, cursor, words, top, first, n_rows, first_excluded, n_excluded, singles):
+def _family_below(left, width, cursor, frame, own):
+    """This lane's part of all left sides below a small child, and how they are packed."""
+    moves = moves_of(left)
+    candidates, excluded = collect_families(
+        left, moves, own.words, frame[at.WORDS], cursor, frame[at.N_ROWS], frame[at.N_EXCLUDED],
+        _U(frame[at.SINGLES]), own.families
+    )  # fmt: skip
+    return maximal_family(candidates, excluded, width), moves
+
+
+@cuda.jit(device=True, forceinline=True)
+def _emit_family_below(family, left, moves, frame, own, mode, pool, output, control, wide_control):
+    """Write the family of a small child; False where something is short."""
+    if ballot(family != 0) == 0:
+        return True
+    base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
+    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    if not ask_for_words(max(top, ints_top) + n_base, own.words, control, wide_control):
+        return False
+    # Rows that have nothing of the child's left set are many, and are not looked at once for each biclique.
+    n_near, _ = _restrict_base(left, base, n_base, base_ids, top, ints_top, own, pool)
+    before = np.int32(0)
+    if emit_family(family, left, moves, before, top, n_near, ints_top, own, mode, pool, output, wide_control):
+        return True
+    ask_to_stop(control, at.OUTPUT_FULL)
+    return False
+
+
+@cuda.jit(device=True, forceinline=True)
+def _has_room_for_child(frame, words, control, wide_control, mode):
+    needed = frame[at.WORDS_TOP] + frame[at.N_ROWS] + frame[at.N_EXCLUDED]
+    if mode > at.COUNTS:
+        needed = max(needed, frame[at.INTS_TOP]) + frame[at.N_BASE]
+    return ask_for_words(needed, words, control, wide_control)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _candidates_of_child(left, cursor, frame, words):
     """The later rows' restrictions to `left` at the arena's top: distinct, ascending, none dominated."""
-    lane = cuda.laneid
-    n_raw = 0
-    for tile in range(cursor + 1, n_rows, 32):
-        row = _U(0)
-        if tile + lane < n_rows:
-            row = words[first + tile + lane] & left
-        keep = row != _U(0) and row != left
+    lane = np.int32(cuda.laneid)
+    first, n_rows, top = frame[at.WORDS], frame[at.N_ROWS], frame[at.WORDS_TOP]
+    n_raw = np.int32(0)
+    tile = np.int32(cursor + 1)
+    while tile < n_rows:
+        row = _NONE
+        if np.int32(tile + lane) < n_rows:
+            row = _U(words[_U(first + tile + lane)] & left)
+        keep = row != 0 and row != left
         mask = ballot(keep)
         if keep:
-            words[top + n_raw + rank(mask)] = row
-        n_raw += cuda.popc(np.uint32(mask))
+            words[_U(top + n_raw + rank(mask))] = row
+        n_raw = np.int32(n_raw + count_bits(mask))
+        tile = next_tile(tile)
     cuda.syncwarp()
     if n_raw == 0:
-        return 0
-    n_kept = drop_dominated(words, top, n_raw, singles, first_excluded, n_excluded, first, cursor)
+        return n_raw
+    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+    gap = np.int32(n_rows - cursor)
+    n_kept = drop_dominated(words, top, n_raw, _U(frame[at.SINGLES]), first, cursor, gap, n_earlier)
     return sort_distinct(words, top, n_kept)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _push_child(left, cursor, frame, child, top, n_kept, words, ints, table, pool, mode):
+def _count_small(n_kept, cursor, frame, words):
+    """Bicliques below a child with at most two candidates: each of them, and what the two have in common."""
+    top = frame[at.WORDS_TOP]
+    if n_kept < 2:
+        return n_kept
+    both = _U(words[_U(top)] & words[_U(top + 1)])
+    is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[at.SINGLES])) != 0
+    if both == 0 or both == words[_U(top)] or is_single:
+        return n_kept
+    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+    gap = np.int32(frame[at.N_ROWS] - cursor)
+    alive = inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, both, _ONE)
+    return np.int32(n_kept + count_bits(alive))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _push_child(left, cursor, frame, child, n_kept, own, pool, mode):
     """Make the child's frame; False where no biclique below it can be large enough."""
-    lane = cuda.laneid
-    first, n_rows = frame[at.WORDS], frame[at.N_ROWS]
-    union = union_of(words, top, n_kept)
-    singles = _U(0)
-    clear_table(table)
-    n_excluded, singles = restrict(words, first + n_rows, frame[at.N_EXCLUDED], union, top + n_kept, 0, singles, table)
-    n_excluded, singles = restrict(words, first, cursor, union, top + n_kept, n_excluded, singles, table)
-    singles = or_all(singles) | (_U(frame[at.SINGLES]) & union)
-    words_top = top + n_kept + n_excluded
+    top = frame[at.WORDS_TOP]
+    union = union_of(own.words, top, n_kept)
+    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+    gap = np.int32(frame[at.N_ROWS] - cursor)
+    excluded_at = np.int32(top + n_kept)
+    n_excluded, singles = restrict(own.words, frame[at.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table)
+    singles = _U(singles | (_U(frame[at.SINGLES]) & union))
+    words_top = np.int32(excluded_at + n_excluded)
     ints_top = frame[at.INTS_TOP]
-    n_base = 0
+    n_base = np.int32(0)
     if mode > at.COUNTS:
-        base, base_ids = frame[at.BASE], frame[at.BASE_IDS]
-        weight = 0
-        for tile in range(0, frame[at.N_BASE], 32):
-            row = _U(0)
-            if tile + lane < frame[at.N_BASE]:
-                row = words[base + tile + lane] & left
-            mask = ballot(row != _U(0))
-            if row != _U(0):
-                row_id = ints[base_ids + tile + lane]
-                place = n_base + rank(mask)
-                words[words_top + place] = row
-                ints[ints_top + place] = row_id
-                weight += pool.row_weights[row_id]
-            n_base += cuda.popc(np.uint32(mask))
-        if pool.limits[at.ACTIVE] != 0 and sum_all(weight) < pool.limits[at.MIN_RIGHT]:
+        n_base, weight = _restrict_base(
+            left, frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS], words_top, ints_top, own, pool
+        )
+        if pool.limits[at.ACTIVE] != 0 and weight < pool.limits[at.MIN_RIGHT]:
             return False
     cuda.syncwarp()
-    if lane == 0:
+    if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, words_top, n_base, ints_top)
     cuda.syncwarp()
     return True
+
+
+@cuda.jit(device=True, forceinline=True)
+def _restrict_base(left, base, n_base, base_ids, top, ints_top, own, pool):
+    """The rows of a base that have something of `left`, at the tops of both arenas; how many, and their weight."""
+    lane = np.int32(cuda.laneid)
+    has_limits = pool.limits[at.ACTIVE] != 0
+    n_kept = np.int32(0)
+    weight = np.int32(0)
+    tile = np.int32(0)
+    while tile < n_base:
+        row = _NONE
+        if np.int32(tile + lane) < n_base:
+            row = _U(own.words[_U(base + tile + lane)] & left)
+        mask = ballot(row != 0)
+        if row != 0:
+            row_id = own.ints[_U(base_ids + tile + lane)]
+            place = np.int32(n_kept + rank(mask))
+            own.words[_U(top + place)] = row
+            own.ints[_U(ints_top + place)] = row_id
+            if has_limits:
+                weight = np.int32(weight + pool.row_weights[_U(row_id)])
+        n_kept = np.int32(n_kept + count_bits(mask))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_kept, sum_small(weight) if has_limits else weight
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -242,4 +254,4 @@ def set_frame(frame, n_kept, n_excluded, singles, first, base, n_base, base_ids)
     frame[at.N_BASE] = n_base
     frame[at.BASE_IDS] = base_ids
     frame[at.INTS_TOP] = base_ids + n_base
-    frame[at.SINGLES] = np.int64(singles)
+    frame[at.SINGLES] = np.int32(singles)

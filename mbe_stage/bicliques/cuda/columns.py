@@ -1,0 +1,270 @@
+"""The columns of a wide child: only those that a candidate holds, and those that candidates cannot tell apart as one.
+
+Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded row
+only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns are equal
+if their keys are, and nothing is left to prove. On dense data thousands of columns become a few dozen.
+
+Scratch in the arena of words, which is free while a child is visited: a hash table, the keys, how many columns stand
+behind each new one, and where the next of them goes. The sorted places of the kept columns replace the table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank, sum_small
+
+__all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "write_ids"]
+
+_U = np.uint32
+_ONE = _U(1)
+_NONE = _U(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def keep_columns(node, child, n_touched, own, numbers):
+    """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
+
+    `counts` says how many of the left set every touched row holds; `bits` is empty before and after.
+    """
+    n_candidates = _number_candidates(child, n_touched, own)
+    table_size = np.int32(2)
+    while table_size <= child.n_left:
+        table_size = np.int32(2 * table_size)
+    keys = table_size
+    sizes = np.int32(keys + 2 * child.n_left)
+    has_keys = (
+        n_candidates <= at.MOST_KEY_ROWS
+        and child.n_left <= at.MOST_MERGED
+        and sizes + 2 * child.n_left <= own.words.size
+    )
+    if has_keys:
+        _clear(own.words, table_size)
+    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, node, child, own, numbers)
+    is_merged = n_columns < n_kept
+    if is_merged:
+        _sort_by_column(n_columns, sizes, child, own)
+    k = np.int32(cuda.laneid)
+    while k < n_touched:
+        own.bits[_U(own.touched[_U(k)])] = _NONE
+        k = next_tile(k)
+    cuda.syncwarp()
+    return at.Columns(n_columns, n_kept, is_merged, sizes)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number_candidates(child, n_touched, own):
+    """Put the number of each candidate, plus one, into `bits`; returns how many there are."""
+    lane = np.int32(cuda.laneid)
+    n_candidates = np.int32(0)
+    tile = np.int32(0)
+    while tile < n_touched:
+        is_candidate = False
+        other = np.int32(0)
+        if np.int32(tile + lane) < n_touched:
+            other = own.touched[_U(tile + lane)]
+            is_candidate = other > child.row and own.counts[_U(other)] != child.n_left
+        mask = ballot(is_candidate)
+        if is_candidate:
+            own.bits[_U(other)] = _U(n_candidates + rank(mask) + 1)
+        n_candidates = np.int32(n_candidates + count_bits(mask))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_candidates
+
+
+@cuda.jit(device=True, forceinline=True)
+def _clear(words, n):
+    k = np.int32(cuda.laneid)
+    while k < n:
+        words[_U(k)] = _NONE
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _assign_columns(has_keys, table_size, keys, node, child, own, numbers):
+    """Give each column of the left set that a candidate holds its new column; returns how many of both there are."""
+    lane = np.int32(cuda.laneid)
+    n_columns = np.int32(0)
+    n_kept = np.int32(0)
+    group = np.int32(0)
+    while group < child.n_left:
+        low, high = _keys_of(group, has_keys, node, child, own, numbers)
+        k = np.int32(group + lane)
+        is_kept = _U(low | high) != 0
+        leader = k
+        if has_keys:
+            leader = _find_leader(k, is_kept, low, high, table_size, keys, own.words)
+        is_leader = is_kept and leader == k
+        leaders = ballot(is_leader)
+        if k < child.n_left:
+            own.columns[_U(k)] = np.int32(n_columns + rank(leaders)) if is_leader else np.int32(NO_COLUMN)
+        cuda.syncwarp()
+        column = np.int32(NO_COLUMN)
+        if is_kept and not is_leader:
+            column = own.columns[_U(leader)]
+        if column >= 0:
+            own.columns[_U(k)] = column
+        n_columns = np.int32(n_columns + count_bits(leaders))
+        n_kept = np.int32(n_kept + count_bits(ballot(is_kept)))
+        cuda.syncwarp()
+        group = next_tile(group)
+    return n_columns, n_kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def _keys_of(group, has_keys, node, child, own, numbers):
+    """The candidates that hold this lane's column, the `group + lane`-th of the left set, as two words."""
+    lane = np.int32(cuda.laneid)
+    own.families[_U(lane)] = _NONE
+    own.families[_U(lane + 32)] = _NONE
+    cuda.syncwarp()
+    length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
+    ends = inclusive_sum(length)
+    shift = np.int32(start - (ends - length))
+    total = cuda.shfl_sync(ALL, ends, 31)
+    tile = np.int32(0)
+    while tile < total:
+        k = np.int32(tile + lane)
+        holder = owner_of(k, ends)
+        begin = cuda.shfl_sync(ALL, shift, holder)
+        if k < total:
+            number = own.bits[_U(numbers[np.uint64(node.column_members + begin + k)])]
+            if number != 0:
+                # Without keys all that matters is whether there is one.
+                bit = _U(number - _ONE) if has_keys else _NONE
+                cuda.atomic.or_(own.families, _U(2 * holder + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]
+    cuda.syncwarp()
+    return low, high
+
+
+@cuda.jit(device=True, forceinline=True)
+def _find_leader(k, is_kept, low, high, table_size, keys, words):
+    """The first column found with the same key, `k` itself where there was none."""
+    if is_kept:
+        words[_U(keys + 2 * k)] = low
+        words[_U(keys + 2 * k + 1)] = high
+    cuda.syncwarp()
+    place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
+    leader = k
+    searching = is_kept
+    while cuda.any_sync(ALL, searching):
+        if searching:
+            place = _U(place & _U(table_size - 1))
+            known = cuda.atomic.cas(words, place, _NONE, _U(k + 1))
+            other = np.int32(known - _ONE) if known != 0 else k
+            if words[_U(keys + 2 * other)] == low and words[_U(keys + 2 * other + 1)] == high:
+                leader = other
+                searching = False
+            place = _U(place + _ONE)
+    return leader
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_column(n_columns, sizes, child, own):
+    """Count the columns behind each new one, and put the places of all of them, sorted by it, before the keys."""
+    words = own.words
+    cursors = np.int32(sizes + n_columns)
+    k = np.int32(cuda.laneid)
+    while k < 2 * n_columns:
+        words[_U(sizes + k)] = _NONE
+        k = next_tile(k)
+    cuda.syncwarp()
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        column = own.columns[_U(k)]
+        if column >= 0:
+            cuda.atomic.add(words, _U(sizes + column), _ONE)
+        k = next_tile(k)
+    cuda.syncwarp()
+    k = np.int32(cuda.laneid)
+    while k < n_columns:
+        words[_U(cursors + k)] = words[_U(sizes + k)]
+        k = next_tile(k)
+    cuda.syncwarp()
+    exclusive_sums(words, cursors, n_columns)
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        column = own.columns[_U(k)]
+        if column >= 0:
+            words[_U(cuda.atomic.add(words, _U(cursors + column), _ONE))] = _U(k)
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def exclusive_sums(numbers, first, n):
+    """Replace each of n numbers by the sum of those before it."""
+    lane = np.int32(cuda.laneid)
+    before = np.int32(0)
+    tile = np.int32(0)
+    while tile < n:
+        value = np.int32(0)
+        if np.int32(tile + lane) < n:
+            value = np.int32(numbers[np.uint64(first + tile + lane)])
+        ends = inclusive_sum(value)
+        if np.int32(tile + lane) < n:
+            numbers[np.uint64(first + tile + lane)] = np.int32(before + ends - value)
+        before = np.int32(before + cuda.shfl_sync(ALL, ends, 31))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_ids(node, child, own, numbers):
+    """How many vertices of the reduced graph are behind the kept columns."""
+    n_ids = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        if own.columns[_U(k)] >= 0:
+            first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+            n_ids = np.int32(n_ids + (end - first))
+        k = next_tile(k)
+    return sum_small(n_ids)
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
+    """Write, for the columns numbered in `columns`, which vertices of the reduced graph are behind each of them.
+
+    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices.
+    """
+    lane = np.int32(cuda.laneid)
+    k = lane
+    while k <= n_columns:
+        target[np.uint64(offsets + k)] = 0
+        k = next_tile(k)
+    cuda.syncwarp()
+    k = lane
+    while k < child.n_left:
+        column = own.columns[_U(k)]
+        if column >= 0:
+            first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+            cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
+        k = next_tile(k)
+    cuda.syncwarp()
+    # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    exclusive_sums(target, np.int64(offsets + 1), n_columns)
+    k = lane
+    while k < child.n_left:
+        column = own.columns[_U(k)]
+        if column >= 0:
+            first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+            place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
+            for j in range(end - first):
+                target[np.uint64(ids + place + j)] = numbers[np.uint64(node.ids + first + j)]
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def ids_of(node, column, numbers):
+    """Where the vertices of the reduced graph behind a node's column begin and end among the node's ids."""
+    return numbers[np.uint64(node.id_offsets + column)], numbers[np.uint64(node.id_offsets + column + 1)]

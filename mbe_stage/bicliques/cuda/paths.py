@@ -1,0 +1,185 @@
+"""The two-step paths of a sparse node's child: from its left set on to every other row that holds some of it.
+
+Paths are walked by lanes side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to
+end, and each lane finds the column its path belongs to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    inclusive_sum,
+    next_tile,
+    owner_of,
+    rank,
+)
+
+__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "count_paths", "list_of", "walk_kept"]
+
+_U = np.uint32
+_ONE = _U(1)
+_TAG_SHIFT = 16
+NO_COLUMN = -1
+MARK, COUNT, FILL = range(3)
+
+
+@cuda.jit(device=True, forceinline=True)
+def list_of(place, n_left, node, child, numbers):
+    """Length and beginning, among the node's column members, of the list of the left set's column at `place`."""
+    start = np.int32(0)
+    length = np.int32(0)
+    if 0 <= place < n_left:
+        column = numbers[np.uint64(child.left_at + place)]
+        start = numbers[np.uint64(node.column_offsets + column)]
+        length = np.int32(numbers[np.uint64(node.column_offsets + column + 1)] - start)
+    return length, start
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_paths(node, child, is_wide, own, numbers):
+    """Collect the rows that hold some of the left set, in `touched`; returns how many.
+
+    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`.
+    """
+    lane = np.int32(cuda.laneid)
+    n_touched = np.int32(0)
+    group = np.int32(0)
+    while group < child.n_left:
+        length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
+        ends = inclusive_sum(length)
+        shift = np.int32(start - (ends - length))
+        total = cuda.shfl_sync(ALL, ends, 31)
+        tile = np.int32(0)
+        while tile < total:
+            k = np.int32(tile + lane)
+            holder = owner_of(k, ends)
+            begin = cuda.shfl_sync(ALL, shift, holder)
+            is_new = False
+            other = np.int32(0)
+            if k < total:
+                other = numbers[np.uint64(node.column_members + begin + k)]
+                if is_wide:
+                    is_new = cuda.atomic.add(own.counts, _U(other), 1) == 0
+                else:
+                    is_new = cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(holder))) == 0
+            mask = ballot(is_new)
+            if is_new:
+                own.touched[_U(n_touched + rank(mask))] = other
+            n_touched = np.int32(n_touched + count_bits(mask))
+            tile = next_tile(tile)
+        group = next_tile(group)
+    cuda.syncwarp()
+    return n_touched
+
+
+@cuda.jit(device=True, forceinline=True)
+def _kept_list(i, columns, node, child, own, numbers):
+    """The list of the i-th kept column: length, start, its new column, for how many that stands, whether it leads them."""
+    place = i
+    size = np.int32(1)
+    leads = True
+    if columns.is_merged:
+        place = np.int32(NO_COLUMN)
+        if i < columns.n_kept:
+            place = np.int32(own.words[_U(i)])
+    elif i >= child.n_left:
+        place = np.int32(NO_COLUMN)
+    column = np.int32(NO_COLUMN)
+    if place >= 0:
+        column = own.columns[_U(place)]
+    if columns.is_merged and column >= 0:
+        size = np.int32(own.words[_U(columns.sizes + column)])
+        leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
+    length, start = list_of(place if column >= 0 else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
+    return length, start, column, size, leads
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_live(other, column, size, leads, first_tag, child, own):
+    """Whether this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
+
+    A candidate holds all of a new column's members or none: the leader speaks for it. An excluded row must hold all of
+    them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
+    """
+    # A lane without a path has `other` = -1: neither.
+    is_later = other > child.row
+    live = is_later and leads and own.counts[_U(max(other, 0))] != child.n_left
+    is_counted = 0 <= other < child.row
+    if is_counted and size == 1:
+        live = True
+        is_counted = False
+    pending = ballot(is_counted)
+    while pending != 0:
+        now = cuda.shfl_sync(ALL, column, first_bit(pending))
+        is_now = is_counted and column == now
+        tag = np.int32((first_tag + now) << _TAG_SHIFT)
+        if is_now:
+            cuda.atomic.max(own.counts, _U(other), tag)
+        cuda.syncwarp()
+        if is_now:
+            live = cuda.atomic.add(own.counts, _U(other), 1) + 1 == tag + size
+        cuda.syncwarp()
+        pending = _U(pending & ~ballot(is_now))
+    return live
+
+
+@cuda.jit(device=True, forceinline=True)
+def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
+    """Walk the paths through the kept columns that say that a row holds a new column; returns how many there are.
+
+    Parameters
+    ----------
+    action : int, known when it is compiled
+        `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there. `FILL`: write both
+        directions of the node `new`; then a row's number in it, plus one, is in `bits`, its list goes on at
+        ``new.row_offsets[1 + number]``, and ``new.column_offsets`` receives the lengths of the columns' lists.
+    first_tag : int
+        See `_is_live`: a second walk needs larger ones than the first.
+    """
+    lane = np.int32(cuda.laneid)
+    n = columns.n_kept if columns.is_merged else child.n_left
+    n_edges = np.int32(0)
+    group = np.int32(0)
+    while group < n:
+        length, start, column, size, leads = _kept_list(np.int32(group + lane), columns, node, child, own, numbers)
+        ends = inclusive_sum(length)
+        shift = np.int32(start - (ends - length))
+        total = cuda.shfl_sync(ALL, ends, 31)
+        # What a path needs to know of its column, in one word: which it is, and whether it leads.
+        column = np.int32(2 * column + leads)
+        tile = np.int32(0)
+        while tile < total:
+            k = np.int32(tile + lane)
+            holder = owner_of(k, ends)
+            begin = cuda.shfl_sync(ALL, shift, holder)
+            of = cuda.shfl_sync(ALL, column, holder)
+            of_size = cuda.shfl_sync(ALL, size, holder)
+            leader = of & 1 != 0
+            of = np.int32(of >> 1)
+            other = np.int32(-1)
+            if k < total:
+                other = numbers[np.uint64(node.column_members + begin + k)]
+            live = _is_live(other, of, of_size, leader, first_tag, child, own)
+            mask = ballot(live)
+            if live:
+                if action == MARK:
+                    cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(of)))
+                elif action == COUNT:
+                    cuda.atomic.add(own.bits, _U(other), _ONE)
+                else:
+                    local = np.int32(own.bits[_U(other)] - _ONE)
+                    numbers[np.uint64(new.column_members + n_edges + rank(mask))] = local
+                    place = cuda.atomic.add(numbers, np.uint64(new.row_offsets + 1 + local), 1)
+                    numbers[np.uint64(new.row_members + place)] = of
+                    cuda.atomic.add(numbers, np.uint64(new.column_offsets + of), 1)
+            n_edges = np.int32(n_edges + count_bits(mask))
+            tile = next_tile(tile)
+        group = next_tile(group)
+    cuda.syncwarp()
+    return n_edges
