@@ -1,8 +1,8 @@
 """The columns of a wide child: only those that a candidate holds, and those that candidates cannot tell apart as one.
 
-Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded row
-only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns are equal
-if their keys are, and nothing is left to prove. On dense data thousands of columns become a few dozen.
+Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded
+row only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns
+are equal if their keys are, and nothing is left to prove. On dense data thousands of columns become a few dozen.
 
 Scratch in the arena of words, which is free while a child is visited: a hash table, the keys, how many columns stand
 behind each new one, and where the next of them goes. The sorted places of the kept columns replace the table.

@@ -14,8 +14,8 @@ __all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Warps"]
 class Pool(NamedTuple):
     """Sparse nodes, the whole graph being node 0. A node is written once, before its `END` is, and never changes.
 
-    A node's piece of `ints` holds, one behind the other: offsets and ids of the vertices behind its columns, row ids, row
-    offsets, column offsets, row members, column members, path. Excluded rows come first; the cursor starts behind them.
+    A node's piece of `ints` holds, one behind the other: offsets and ids of the vertices behind its columns, row ids,
+    row offsets, column offsets, row members, column members, path. Excluded rows come first, the cursor starts behind.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ class Columns(NamedTuple):
     n_columns, n_kept : int32
         New columns, and how many of the left set they stand for.
     is_merged : bool
-        Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the left
-        set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
+        Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the
+        left set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
     sizes : int32
     """
 

@@ -80,7 +80,7 @@ def count_paths(node, child, is_wide, own, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, node, child, own, numbers):
-    """The list of the i-th kept column: length, start, its new column, for how many that stands, whether it leads them."""
+    """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
     place = i
     size = np.int32(1)
     leads = True

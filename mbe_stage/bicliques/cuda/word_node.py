@@ -1,8 +1,8 @@
 """Nodes with at most 32 left vertices, on a warp's own stack: lanes over rows, one word a row.
 
-In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the excluded
-rows, and where bicliques are written, its *base*: every row that can be in a right side below, with ids in the arena of
-ints. The columns of all frames of a stack are bits of the same 32 columns; what they stand for is in the header of ints.
+In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the
+excluded rows, and where bicliques are written, its *base*: every row that can be in a right side below, with ids in the
+arena of ints. The columns of all frames of a stack are bits of the same 32, the header of ints says what they are.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
     n_opened = np.int32(0)
     while depth >= 0 and status == at.DONE:
         frame = frames[_U(depth)]
-        first, n_rows, end = frame[at.WORDS], frame[at.N_ROWS], frame[at.END]
-        cursor = frame[at.CURSOR]
+        first, cursor, end = frame[at.WORDS], frame[at.CURSOR], frame[at.END]
         pushed = False
         while cursor < end and not pushed:
             n_visits = np.int32(n_visits + 1)
