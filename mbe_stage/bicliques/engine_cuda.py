@@ -17,6 +17,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.plan import EXPANSION_SHARE, GraphFacts, MemoryPlan, plan_memory
+from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueBlock, Detail
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 _OLDEST_CAPABILITY = (7, 0)
 _INSTALL = "pip install 'mbe-stage[cuda]'"
 _UNLIMITED = 2**62
+_EVERYTHING = Techniques()
 
 
 def unavailable_reason() -> str | None:
@@ -72,6 +74,7 @@ def run(
     *,
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, float] | None = None,
+    techniques: Techniques = _EVERYTHING,
 ) -> Iterator[BicliqueBlock]:
     """Every maximal biclique of `graph` that satisfies `query`, in blocks.
 
@@ -86,13 +89,15 @@ def run(
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
         Receives what the warps did.
+    techniques : Techniques
+        What to make use of. For the ablation benchmark; the results are the same.
 
     Raises
     ------
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
-    for found in _slices(graph, query, execution, detail, sizes or {}, statistics):
+    for found in _slices(graph, query, execution, detail, sizes or {}, statistics, techniques):
         if detail == Detail.COUNT:
             yield BicliqueBlock(found.session.take_count(), work_done=found.share)
         elif detail == Detail.SIZES:
@@ -166,6 +171,7 @@ def _slices(
     detail: Detail,
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
+    techniques: Techniques = _EVERYTHING,
 ) -> Iterator[_Slice]:
     from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
@@ -173,7 +179,7 @@ def _slices(
 
     n_blocks, budget = resident_blocks(), device_budget(execution)
     with device_work(budget):
-        prepared = prepare(graph, query, n_blocks, budget)
+        prepared = prepare(graph, query, n_blocks, budget, by_degree=techniques.ordering)
         if prepared is None:
             return
         limits = _limits(query.swapped() if prepared.rows_are_left else query)
@@ -181,7 +187,7 @@ def _slices(
         plan = _overridden(plan_memory(prepared.facts, n_blocks, mode, budget), prepared.facts, sizes)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("memory on the device:\n%s", plan.describe())
-        session = Session(prepared, limits, mode, plan, budget)
+        session = Session(prepared, limits, mode, plan, budget, techniques.kernel_mask)
         groups = prepared.groups() if detail == Detail.MEMBERS else None
     is_done = False
     while not is_done:

@@ -15,6 +15,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of
+from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank, sum_small
 
 __all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "write_ids"]
@@ -25,7 +26,7 @@ _NONE = _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_columns(node, child, n_touched, own, numbers):
+def keep_columns(node, child, n_touched, own, numbers, techniques):
     """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
 
     `counts` says how many of the left set every touched row holds; `bits` is empty before and after.
@@ -37,7 +38,8 @@ def keep_columns(node, child, n_touched, own, numbers):
     keys = table_size
     sizes = np.int32(keys + 2 * child.n_left)
     has_keys = (
-        n_candidates <= at.MOST_KEY_ROWS
+        techniques & MERGING != 0
+        and n_candidates <= at.MOST_KEY_ROWS
         and child.n_left <= at.MOST_MERGED
         and sizes + 2 * child.n_left <= own.words.size
     )

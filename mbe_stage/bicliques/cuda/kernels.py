@@ -5,6 +5,9 @@ Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numba import cuda, types
 
@@ -19,10 +22,11 @@ from mbe_stage.bicliques.cuda.share import (
     wait_for_work,
 )
 from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
+from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import global_nanoseconds
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
 
-__all__ = ["KERNELS", "bicliques_warp_per_task_counts"]
+__all__ = ["KERNELS", "bicliques_warp_per_task_counts", "kernel_for"]
 
 _THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
 BLOCKS_PER_MULTIPROCESSOR = 2
@@ -32,7 +36,7 @@ _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_child(own, pool, control):
+def _next_child(own, pool, control, techniques):
     """A child of a sparse node: of this warp's own newest one, else of the oldest that has some."""
     child = np.int32(-1)
     node = np.int32(NO_NODE)
@@ -41,7 +45,7 @@ def _next_child(own, pool, control):
         if n_own > 0:
             node = own.own_nodes[n_own - 1]
         else:
-            node = find_open_node(pool, control)
+            node = find_open_node(pool, control, techniques & SPLITTING != 0)
             if node < 0:
                 break
         child = take_child(node, pool, control)
@@ -81,7 +85,7 @@ def _own(warp, slot, warps):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(pool, warps, output, control, wide_control, mode):
+def _work(pool, warps, output, control, wide_control, mode, techniques):
     lane = cuda.laneid
     slot = np.int32(cuda.threadIdx.x // at.WARP_SIZE)
     warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + slot)
@@ -95,13 +99,16 @@ def _work(pool, warps, output, control, wide_control, mode):
         if read_shared(control, at.SIGNAL) >= at.STOP_BIT:
             break
         if state[at.DEPTH] >= 0:
-            if walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadline, mode) == at.PAUSED:
+            status = walk_word_nodes(
+                warp, own, pool, warps, output, control, wide_control, deadline, mode, techniques
+            )  # fmt: skip
+            if status == at.PAUSED:
                 break
             continue
         node = np.int32(state[at.PENDING_NODE])
         row = np.int32(state[at.PENDING_ROW])
         if node < 0:
-            node, row = _next_child(own, pool, control)
+            node, row = _next_child(own, pool, control, techniques)
             if row < 0:
                 before = global_nanoseconds()
                 answer = wait_for_work(warp, warps, control, deadline)
@@ -115,7 +122,8 @@ def _work(pool, warps, output, control, wide_control, mode):
                 state[at.PENDING_NODE] = node
                 state[at.PENDING_ROW] = row
             cuda.syncwarp()
-        if visit_sparse_child(node, row, own, pool, output, control, wide_control, mode) == at.PAUSED:
+        status = visit_sparse_child(node, row, own, pool, output, control, wide_control, mode, techniques)
+        if status == at.PAUSED:
             break
         if lane == 0:
             state[at.PENDING_NODE] = -1
@@ -129,19 +137,36 @@ def _work(pool, warps, output, control, wide_control, mode):
 @cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
 def bicliques_warp_per_task_counts(pool, warps, output, control, wide_control):
     """Count only."""
-    _work(pool, warps, output, control, wide_control, at.COUNTS)
+    _work(pool, warps, output, control, wide_control, at.COUNTS, ALL_TECHNIQUES)
 
 
 @cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
 def bicliques_warp_per_task_sizes(pool, warps, output, control, wide_control):
     """Check sizes and write them."""
-    _work(pool, warps, output, control, wide_control, at.SIZES)
+    _work(pool, warps, output, control, wide_control, at.SIZES, ALL_TECHNIQUES)
 
 
 @cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
 def bicliques_warp_per_task_members(pool, warps, output, control, wide_control):
     """Check sizes and write members."""
-    _work(pool, warps, output, control, wide_control, at.MEMBERS)
+    _work(pool, warps, output, control, wide_control, at.MEMBERS, ALL_TECHNIQUES)
 
 
 KERNELS = (bicliques_warp_per_task_counts, bicliques_warp_per_task_sizes, bicliques_warp_per_task_members)
+
+
+def kernel_for(mode: int, techniques: int) -> Any:
+    """The kernel that says so much (`layout.COUNTS` and so on) with the techniques of a mask; compiled when called.
+
+    The one with all of them is compiled once and cached on disk.
+    """
+    return KERNELS[mode] if techniques == ALL_TECHNIQUES else _variant(mode, techniques)
+
+
+@cache
+def _variant(mode: int, techniques: int) -> Any:
+    @cuda.jit(launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
+    def bicliques_warp_per_task(pool, warps, output, control, wide_control):
+        _work(pool, warps, output, control, wide_control, mode, techniques)
+
+    return bicliques_warp_per_task

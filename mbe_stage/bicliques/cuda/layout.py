@@ -170,7 +170,7 @@ MOST_MERGED = 1 << 13
 """Left vertices up to which columns are merged: twice as many groups and a count fit an int32."""
 
 # Fields of a node.
-NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE = range(8)
+NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
 NODE_FIELDS = 16
 
 # Fields of a word frame.

@@ -13,6 +13,7 @@ import numpy as np
 
 from mbe_stage.bicliques.cuda.collapse import (
     ALIVE,
+    DEGREE_MASK,
     EDGES,
     FACTS_PER_SIDE,
     SQUARES,
@@ -155,7 +156,9 @@ class DeviceGraph:
         return DeviceGroups(offsets, vertices[vertices.size - int(offsets[-1]) :])
 
 
-def prepare(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_bytes: int) -> DeviceGraph | None:
+def prepare(
+    graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_bytes: int, *, by_degree: bool = True
+) -> DeviceGraph | None:
     """The reduced graph on the device; None where nothing is left of it.
 
     Parameters
@@ -166,6 +169,8 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_byt
     n_blocks : int
         Blocks that are resident.
     budget_bytes : int
+    by_degree : bool
+        Whether rows are in ascending degree; else they are in the order of the user's ids.
 
     Raises
     ------
@@ -191,7 +196,8 @@ def prepare(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int, budget_byt
     collapse_twins_warp_per_tile[n_blocks, THREADS](
         *kernel_views(*lists, hashes, firsts, slots, twins, weights, keys, facts, arrived)
     )
-    order = cp.argsort(keys)
+    # A vertex that is left out has degree 0 and stands before the others of its side in any case.
+    order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1))
     by_side = cp.asnumpy(facts).reshape(2, FACTS_PER_SIDE)
     left = _Side(*lists[:2], 0, by_side[0])
     right = _Side(*lists[2:], graph.n_left, by_side[1])

@@ -12,9 +12,10 @@ from mbe_stage.bicliques.cuda.control import Control
 from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, zeroed_beside
 from mbe_stage.bicliques.cuda.grid import THREADS
 from mbe_stage.bicliques.cuda.growth import copy_nodes_block_per_node, copy_stacks_block_per_warp
-from mbe_stage.bicliques.cuda.kernels import KERNELS
+from mbe_stage.bicliques.cuda.kernels import kernel_for
 from mbe_stage.bicliques.cuda.plan import MemoryPlan, check_growth, whole_lines
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 
 __all__ = ["Found", "Session"]
 
@@ -50,11 +51,22 @@ class Session:
     plan : MemoryPlan
     budget_bytes : int
         What growing may not exceed.
+    techniques : int
+        What the kernel makes use of: `Techniques.kernel_mask`.
     """
 
-    def __init__(self, graph: DeviceGraph, limits: np.ndarray, mode: int, plan: MemoryPlan, budget_bytes: int) -> None:
+    def __init__(
+        self,
+        graph: DeviceGraph,
+        limits: np.ndarray,
+        mode: int,
+        plan: MemoryPlan,
+        budget_bytes: int,
+        techniques: int = ALL_TECHNIQUES,
+    ) -> None:
         self.plan = plan
         self.mode = mode
+        self._kernel = kernel_for(mode, techniques)
         self.status = 0
         self.n_slices = 0
         self._budget_bytes = budget_bytes
@@ -124,13 +136,12 @@ class Session:
         if self.mode > at.COUNTS:
             self._output.left_sizes.fill(0)
         self._control.begin(self.plan)
-        kernel = KERNELS[self.mode]
         if self._arguments is None:
             self._arguments = (
-                *kernel_bundles(kernel, self._pool, self._warps, self._output),
+                *kernel_bundles(self._kernel, self._pool, self._warps, self._output),
                 *kernel_views(self._control.fields, self._control.wide_fields),
             )
-        kernel[self.plan.n_blocks, THREADS](*self._arguments)
+        self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_slices += 1
         self.status = int(self._control.host[at.STATUS])
@@ -176,6 +187,7 @@ class Session:
         live[0] = True
         kept = np.flatnonzero(live)
         fields = nodes[kept]
+        fields[:, at.NODE_IS_OWNED] = 0
         sizes = fields[:, at.NODE_SIZE].copy()
         room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
         old_bases = fields[:, at.NODE_BASE].copy()

@@ -87,8 +87,8 @@ def take_child(node, pool, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def find_open_node(pool, control):
-    """The oldest node with children nobody has taken, or -1."""
+def find_open_node(pool, control, any_owner):
+    """The oldest node with children nobody has taken, or -1; without `any_owner` only nodes that no warp keeps."""
     lane = cuda.laneid
     if read_shared(control, at.N_OPEN) <= 0:
         return np.int32(NO_NODE)
@@ -102,8 +102,10 @@ def find_open_node(pool, control):
         if node < n_nodes:
             end = load_fresh(pool.nodes[node], at.NODE_END)
             is_open = load_fresh(pool.cursors, node) < end
+            if not any_owner and pool.nodes[node, at.NODE_IS_OWNED] != 0:
+                is_open = False
             # A node that is still being written has no end yet.
-            is_over = end > 0 and not is_open
+            is_over = end > 0 and not is_open and any_owner
         mask = ballot(is_open)
         if mask != 0:
             return np.int32(tile + first_bit(mask))

@@ -156,6 +156,7 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
     if cuda.laneid == 0:
         pool.cursors[number] = n_excluded
         n_own = own.state[at.N_OWN]
+        pool.nodes[number, at.NODE_IS_OWNED] = n_own < at.MAX_OWN_NODES
         if n_own < at.MAX_OWN_NODES:
             own.own_nodes[n_own] = number
             own.state[at.N_OWN] = n_own + 1

@@ -12,6 +12,7 @@ from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept
 from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import finish_small, open_word_frame
+from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
 from mbe_stage.bicliques.cuda.warp import ALL, next_tile, sum_small
 
 __all__ = ["visit_sparse_child"]
@@ -20,7 +21,7 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def visit_sparse_child(number, row, own, pool, output, control, wide_control, mode):
+def visit_sparse_child(number, row, own, pool, output, control, wide_control, mode, techniques):
     """Visit a child of a sparse node; it may leave a word frame on the (empty) stack, or a new sparse node.
 
     `PAUSED` says that something was short: the child is to be visited again in the next slice.
@@ -33,22 +34,27 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     child = at.Child(row, node.row_members + first, n_left)
     if pool.limits[at.ACTIVE] != 0 and _left_weight(node, child, pool) < pool.limits[at.MIN_LEFT]:
         return at.DONE
-    is_wide = n_left > at.WORD_BITS
+    word_width = at.WORD_BITS if techniques & WORDS != 0 else 0
+    family_width = at.FAMILY_WIDTH if techniques & FAMILIES != 0 else 0
+    is_wide = n_left > word_width
     n_touched = count_paths(node, child, is_wide, own, numbers)
     status = at.DONE
     columns = at.Columns(n_left, n_left, False, np.int32(0))
     if is_wide:
-        status, columns = _visit_wide(node, child, n_touched, own, pool, output, control, wide_control, mode)
+        status, columns = _visit_wide(
+            node, child, n_touched, own, pool, output, control, wide_control, mode, techniques
+        )
     else:
         if mode > at.COUNTS and lane < n_left:
             own.columns[_U(lane)] = lane
         cuda.syncwarp()
-    if status == at.DONE and columns.n_columns > at.WORD_BITS:
+    if status == at.DONE and columns.n_columns > word_width:
         status = build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_control, mode)
-    elif status == at.DONE and columns.n_columns > at.FAMILY_WIDTH:
+    elif status == at.DONE and columns.n_columns > family_width:
         status = open_word_frame(
-            is_wide, node, child, columns.n_columns, n_touched, own, pool, output, control, wide_control, mode
-        )
+            is_wide, node, child, columns.n_columns, n_touched, own, pool, output, control, wide_control, mode,
+            techniques
+        )  # fmt: skip
     elif status == at.DONE and columns.n_columns > 0:
         status = finish_small(
             is_wide, node, child, columns.n_columns, n_touched, own, pool, output, control, wide_control, mode
@@ -110,7 +116,7 @@ def _left_weight(node, child, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control, mode):
+def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control, mode, techniques):
     """Write a wide child unless an earlier row holds its whole left set, and find the columns below it.
 
     Where at most 32 are left, `bits` says which of them each row holds.
@@ -128,8 +134,8 @@ def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control
         cuda.syncwarp()
         if cuda.laneid == 0:
             own.state[at.EMITTED] = 1
-    columns = keep_columns(node, child, n_touched, own, pool.ints)
-    if columns.n_columns <= at.WORD_BITS:
+    columns = keep_columns(node, child, n_touched, own, pool.ints, techniques)
+    if techniques & WORDS != 0 and columns.n_columns <= at.WORD_BITS:
         walk_kept(MARK, 1, node, columns, node, child, own, pool.ints)
     return at.DONE, columns
 

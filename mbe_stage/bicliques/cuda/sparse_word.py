@@ -23,6 +23,7 @@ from mbe_stage.bicliques.cuda.family import (
 )
 from mbe_stage.bicliques.cuda.rows import drop_dominated, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop
+from mbe_stage.bicliques.cuda.techniques import DOMINATED
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 from mbe_stage.bicliques.cuda.word_node import set_frame
 
@@ -76,7 +77,9 @@ def finish_small(is_wide, node, child, n_columns, n_touched, own, pool, output, 
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, output, control, wide_control, mode):
+def open_word_frame(
+    is_wide, node, child, n_columns, n_touched, own, pool, output, control, wide_control, mode, techniques
+):  # fmt: skip
     """Make the child the first frame of the stack, unless nothing can come of it."""
     words, frames = own.words, own.frames
     base = np.int32(2 * n_touched)
@@ -106,7 +109,9 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, outpu
         return at.DONE
     union = union_of(words, np.int32(0), n_raw)
     n_excluded, singles = restrict(words, n_touched, n_excluded, np.int32(0), n_excluded, union, n_touched, own.table)
-    n_kept = drop_dominated(words, np.int32(0), n_raw, singles, n_touched, n_excluded, np.int32(0), n_excluded)
+    n_kept = n_raw
+    if techniques & DOMINATED != 0:
+        n_kept = drop_dominated(words, np.int32(0), n_raw, singles, n_touched, n_excluded, np.int32(0), n_excluded)
     n_kept = sort_distinct(words, np.int32(0), n_kept)
     if n_kept == 0:
         return at.DONE

@@ -15,6 +15,7 @@ from mbe_stage.bicliques.cuda.emit import emit_family, emit_word, weight_of_colu
 from mbe_stage.bicliques.cuda.family import collect_families, maximal_family, moves_of
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
+from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
 
 __all__ = ["set_frame", "walk_word_nodes"]
@@ -27,7 +28,7 @@ _LOOK_AT_CLOCK_EVERY = 64
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadline, mode):
+def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadline, mode, techniques):
     """Work on the warp's stack of word frames until it is empty or the slice is to end; `PAUSED` says the latter."""
     lane = np.int32(cuda.laneid)
     words, frames, state = own.words, own.frames, own.state
@@ -49,7 +50,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                 if signal >= at.STOP_BIT:
                     status = at.PAUSED
                     break
-                if signal > 0:
+                if signal > 0 and techniques & SPLITTING != 0:
                     if lane == 0:
                         frame[at.CURSOR] = cursor
                     cuda.syncwarp()
@@ -61,7 +62,10 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
             if checks and weight_of_columns(left, own) < pool.limits[at.MIN_LEFT]:
                 cursor = np.int32(cursor + 1)
                 continue
-            if width <= at.FAMILY_WIDTH:
+            if techniques & DOMINATED == 0 and _is_excluded(left, cursor, frame, words):
+                cursor = np.int32(cursor + 1)
+                continue
+            if width <= at.FAMILY_WIDTH and techniques & FAMILIES != 0:
                 family, moves = _family_below(left, width, cursor, frame, own)
                 if mode == at.COUNTS:
                     found = np.int32(found + count_bits(family))
@@ -79,8 +83,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     ask_to_stop(control, at.OUTPUT_FULL)
                     status = at.PAUSED
                     break
-                n_kept = _candidates_of_child(left, cursor, frame, words)
-                if mode == at.COUNTS and n_kept <= 2:
+                n_kept = _candidates_of_child(left, cursor, frame, words, techniques)
+                if mode == at.COUNTS and techniques & DOMINATED != 0 and n_kept <= 2:
                     n_below = _count_small(n_kept, cursor, frame, words)
                     if lane == 0:
                         found = np.int32(found + 1 + n_below)
@@ -147,7 +151,7 @@ def _has_room_for_child(frame, words, control, wide_control, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _candidates_of_child(left, cursor, frame, words):
+def _candidates_of_child(left, cursor, frame, words, techniques):
     """The later rows' restrictions to `left` at the arena's top: distinct, ascending, none dominated."""
     lane = np.int32(cuda.laneid)
     first, n_rows, top = frame[at.WORDS], frame[at.N_ROWS], frame[at.WORDS_TOP]
@@ -166,10 +170,21 @@ def _candidates_of_child(left, cursor, frame, words):
     cuda.syncwarp()
     if n_raw == 0:
         return n_raw
-    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
-    gap = np.int32(n_rows - cursor)
-    n_kept = drop_dominated(words, top, n_raw, _U(frame[at.SINGLES]), first, cursor, gap, n_earlier)
+    n_kept = n_raw
+    if techniques & DOMINATED != 0:
+        n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+        gap = np.int32(n_rows - cursor)
+        n_kept = drop_dominated(words, top, n_raw, _U(frame[at.SINGLES]), first, cursor, gap, n_earlier)
     return sort_distinct(words, top, n_kept)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_excluded(left, cursor, frame, words):
+    """Whether an earlier row holds a child's whole left set; only where dominated candidates are kept is this asked."""
+    is_single = _U(left & _U(left - _ONE)) == 0 and _U(left & _U(frame[at.SINGLES])) != 0
+    n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
+    gap = np.int32(frame[at.N_ROWS] - cursor)
+    return is_single or inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, left, _ONE) == 0
 
 
 @cuda.jit(device=True, forceinline=True)

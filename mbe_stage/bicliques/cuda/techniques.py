@@ -1,0 +1,61 @@
+"""The search's techniques, each of which can be left out to see what it is worth. The results are the same without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+__all__ = ["ALL_TECHNIQUES", "DOMINATED", "FAMILIES", "MERGING", "SPLITTING", "WORDS", "Techniques"]
+
+# Bits of the constant that a kernel is compiled for.
+MERGING, FAMILIES, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
+ALL_TECHNIQUES = MERGING | FAMILIES | DOMINATED | WORDS | SPLITTING
+
+
+@dataclass(frozen=True, slots=True)
+class Techniques:
+    """What the CUDA engine makes use of.
+
+    Attributes
+    ----------
+    merging : bool
+        Columns that candidates cannot tell apart stand as one.
+    families : bool
+        A subtree over at most ten columns is finished at once, as a set of subsets.
+    dominated : bool
+        Candidates inside an excluded row are dropped when a word frame is made; without it every child is looked at.
+    words : bool
+        A node over at most 32 columns keeps a word for each row. Without it all nodes are lists (and there are no
+        families).
+    splitting : bool
+        Children of a sparse node are taken by any warp, and word frames are shared with idle ones. Without it a warp
+        works alone on all that is below its root.
+    ordering : bool
+        Rows in ascending degree; without it in the order of the user's ids.
+    """
+
+    merging: bool = True
+    families: bool = True
+    dominated: bool = True
+    words: bool = True
+    splitting: bool = True
+    ordering: bool = True
+
+    @property
+    def kernel_mask(self) -> int:
+        """The bits of those that the kernel is compiled for."""
+        names = ("merging", "families", "dominated", "words", "splitting")
+        return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))
+
+    @classmethod
+    def without(cls, name: str) -> Techniques:
+        """All but one.
+
+        Raises
+        ------
+        ValueError
+            There is none of that name.
+        """
+        names = [field.name for field in fields(cls)]
+        if name not in names:
+            raise ValueError(f"technique is {name!r}: expected one of {', '.join(names)}")
+        return cls(**{name: False})
