@@ -29,7 +29,7 @@ from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.results import Detail
 
-__all__ = ["main"]
+__all__ = ["device_facts", "graph_on_device", "main", "read_graph"]
 
 # Bicliques, and the seconds the project set itself from CSR on the device to the count. Nothing is imported from the
 # pipeline: a GPU machine needs the stage only.
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if reason:
         print(f"error: no CUDA engine here: {reason}", file=sys.stderr)
         return 4
-    facts = _facts(options.commit)
+    facts = device_facts(options.commit)
     print(f"{facts['device']}, {facts['date']}, commit {facts['commit']}\n")
     names = options.graphs or list(TARGETS)
     if options.plan:
@@ -82,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(row["found"] != row["bicliques"] for row in rows) else 0
 
 
-def _facts(commit: str | None) -> dict[str, str]:
+def device_facts(commit: str | None) -> dict[str, str]:
+    """What a result file says about where and when it was made."""
     if commit is None:
         asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
         commit = asked.stdout.strip() or "unknown"
@@ -95,28 +96,34 @@ def _facts(commit: str | None) -> dict[str, str]:
 
 def _print_plans(names: Sequence[str]) -> int:
     for name in names:
-        plan = engine_cuda.memory_plan(_read(name), BicliqueQuery(), Execution(), Detail.MEMBERS)
+        plan = engine_cuda.memory_plan(read_graph(name), BicliqueQuery(), Execution(), Detail.MEMBERS)
         print(f"{name}\n{plan.describe() if plan else 'nothing to enumerate'}\n")
     return 0
 
 
-def _read(name: str) -> BipartiteCSR:
+def read_graph(name: str) -> BipartiteCSR:
+    """A graph of the shared data by its name, on the host."""
     directory = Path(os.environ.get("MBE_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
     with np.load(directory / f"{name}.npz") as arrays:
         return BipartiteCSR.from_edges(arrays["u"], arrays["v"])
 
 
-def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
+def graph_on_device(name: str) -> BipartiteCSR:
+    """The same, with CuPy arrays."""
     import cupy as cp
 
+    graph = read_graph(name)
+    parts = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+    return BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asarray, parts))
+
+
+def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
     print(
         f"{'graph':<20}{'bicliques':>12}{'seconds':>10}{'at most':>9}{'GMBE+':>8}{'times':>7}{'ParAdaMBE':>11}"
         f"{'times':>7}{'kernel s':>10}{'busy':>7}{'stored s':>10}{'4 GB s':>9}"
     )
     for name in names:
-        graph = _read(name)
-        parts = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
-        on_device = BipartiteCSR(graph.n_left, graph.n_right, *map(cp.asarray, parts))
+        on_device = graph_on_device(name)
         facts: dict[str, float] = {}
         seconds, found = _median(lambda g=on_device, f=facts: _count(g, Execution(), f), repeats)
         row = {
