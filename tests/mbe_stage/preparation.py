@@ -23,6 +23,7 @@ def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, Any] | None
     reduced = rows_by_degree(reduced)
     small = reduced.graph
     parts = (
+        np.arange(small.n_left + 1),
         np.arange(small.n_left),
         np.arange(small.n_right),
         small.right_offsets,
@@ -57,12 +58,13 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
     ints, nodes, paths, order = map(cp.asnumpy, (d_ints, d_nodes, roots.paths, roots.order))
     assert nodes[0, : at.NODE_END + 1].tolist() == [0, facts.n_columns, facts.n_rows, facts.n_edges, 0, facts.n_rows]
     assert facts.wedges == paths.sum()
-    assert facts.max_row_degree == np.diff(ints[facts.n_columns + facts.n_rows :][: facts.n_rows + 1]).max()
+    row_offsets = ints[2 * facts.n_columns + 1 + facts.n_rows :][: facts.n_rows + 1]
+    assert facts.max_row_degree == np.diff(row_offsets).max()
     # The most paths first, to within an eighth.
     assert sorted(order.tolist()) == list(range(facts.n_rows))
     in_order = paths[order]
     assert (np.minimum.accumulate(in_order) * 1.125 + 1 > in_order).all()
-    n_ints = 2 * facts.n_rows + 2 * facts.n_columns + 2 + 2 * facts.n_edges
+    n_ints = 2 * facts.n_rows + 3 * facts.n_columns + 3 + 2 * facts.n_edges
     assert (ints[n_ints:] == -7).all()
     return {
         "ints": ints[:n_ints].tolist(),
