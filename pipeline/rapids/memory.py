@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from typing import Any
 from pipeline.errors import DeviceMemoryExhausted
 
 __all__ = ["DevicePool", "device_pool", "out_of_device_memory"]
+
+log = logging.getLogger(__name__)
 
 _FREE_SHARE = 0.9
 """Of the free memory, what a run without a limit takes: the rest is for the driver, kernels and their stacks."""
@@ -94,10 +97,11 @@ def out_of_device_memory(pool: DevicePool) -> Iterator[DevicePool]:
         # cuGraph's C interface wraps RMM's text into a RuntimeError; any other error is not ours to explain.
         if "out_of_memory" not in str(error) and "cudaErrorMemoryAllocation" not in str(error):
             raise
-        reached_limit = "memory limit" in str(error)
+        reached_limit, place = "memory limit" in str(error), _place(error)
+        log.debug("out of device memory", exc_info=error)
         # The frames of the failed call hold its arrays, and the error would hold the frames: a next run needs both.
         traceback.clear_frames(error.__traceback__)
-        raise _exhausted(pool, reached_limit) from None
+        raise _exhausted(pool, reached_limit, place) from None
 
 
 def give_back_unused() -> None:
@@ -109,21 +113,30 @@ def give_back_unused() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def _exhausted(pool: DevicePool, reached_limit: bool) -> DeviceMemoryExhausted:
+def _place(error: BaseException) -> str:
+    """The innermost function of this project that was at work."""
+    place = "this process"
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in ("pipeline", "mbe_stage") and module != __name__:
+            place = f"{module}.{frame.f_code.co_name}"
+    return place
+
+
+def _exhausted(pool: DevicePool, reached_limit: bool, place: str) -> DeviceMemoryExhausted:
     import rmm.mr
 
     free, total = (round(n / 2**20) for n in rmm.mr.available_device_memory())
-    limit = round(pool.limit_bytes / 2**20)
+    limit = f"{round(pool.limit_bytes / 2**20):,} MiB (execution.device_memory)"
     if reached_limit:
         return DeviceMemoryExhausted(
-            f"device memory: the limit of {limit:,} MiB (execution.device_memory) is reached; more is needed for this "
-            f"graph and query; raise it (the GPU has {free:,} of {total:,} MiB free), or ask for larger groups "
-            "(query.min_left, query.min_right)",
+            f"device memory: the limit of {limit} is reached in {place}; more is needed for this graph and query; raise "
+            f"it (the GPU has {free:,} of {total:,} MiB free), or ask for larger groups (query.min_left, query.min_right)",
             may_pass=False,
         )
     return DeviceMemoryExhausted(
-        f"device memory: the GPU is full, with {free:,} of {total:,} MiB free, before the limit of {limit:,} MiB "
-        "(execution.device_memory) is reached; lower execution.device_memory to what is free, or end the programs that "
-        "hold the rest (nvidia-smi lists them)",
+        f"device memory: the GPU is full in {place}, with {free:,} of {total:,} MiB free, before the limit of {limit} is "
+        "reached; lower execution.device_memory to what is free, or end the programs that hold the rest (nvidia-smi "
+        "lists them)",
         may_pass=True,
     )

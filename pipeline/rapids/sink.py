@@ -19,46 +19,11 @@ from mbe_stage.results import Detail
 from pipeline.rapids.columns import pieces
 from pipeline.rapids.order import DeviceOrder
 from pipeline.rapids.parts import DataSet, WriterCrew
+from pipeline.rapids.plan import LONG_FORM, WritingPlan
 from pipeline.rapids.tables import biclique_frame, members_frame
 from pipeline.schemas import BICLIQUES, MEMBERS
 
-__all__ = ["DeviceParquetSink", "DeviceSummary", "WritingPlan"]
-
-_WRITERS = 4
-_LARGEST_PART = 512 << 20
-_SMALLEST_PART = 1 << 16
-_LONG_FORM = 6
-"""How much larger `members/` is than the lists, on the device: key, name of the side with its offset, vertex."""
-
-
-@dataclass(frozen=True, slots=True)
-class WritingPlan:
-    """How much device memory the way out may take, and how it is cut.
-
-    Attributes
-    ----------
-    piece_bytes : int
-        Rows that are named, summed up and made a frame at once, as bytes in memory; also a part's.
-    sort_bytes : int
-        Rows kept on the device where they are sorted.
-    n_writers : int
-        Files written at once.
-    """
-
-    piece_bytes: int
-    sort_bytes: int
-    n_writers: int
-
-    @classmethod
-    def of(cls, budget_bytes: int, members: bool) -> WritingPlan:
-        """A plan within a budget.
-
-        A part is in the works up to `2 * n_writers + 2` times: one being made, those that wait, those that are encoded,
-        which take about three times their size.
-        """
-        shares = (2 + _WRITERS + 4 * _WRITERS) * (_LONG_FORM if members else 1)
-        piece_bytes = min(_LARGEST_PART, budget_bytes // 2 // shares)
-        return cls(max(_SMALLEST_PART, piece_bytes), sort_bytes=budget_bytes // 2, n_writers=_WRITERS)
+__all__ = ["DeviceParquetSink", "DeviceSummary"]
 
 
 @dataclass(slots=True)
@@ -146,7 +111,7 @@ class DeviceParquetSink:
         self._bicliques = DataSet(run_path / "bicliques", BICLIQUES, compression, self._crew, plan.piece_bytes)
         self._members: DataSet | None = None
         if members:
-            part_bytes = _LONG_FORM * plan.piece_bytes
+            part_bytes = LONG_FORM * plan.piece_bytes
             self._members = DataSet(run_path / "members", MEMBERS, compression, self._crew, part_bytes)
 
     def accept(self, block: DeviceBlock) -> None:

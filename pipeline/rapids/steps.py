@@ -26,7 +26,8 @@ from pipeline.rapids.graph_facts import GraphFacts, graph_facts
 from pipeline.rapids.ingest import ingest
 from pipeline.rapids.memory import DevicePool
 from pipeline.rapids.parquet import write_frame
-from pipeline.rapids.sink import DeviceParquetSink, DeviceSummary, WritingPlan
+from pipeline.rapids.plan import WritingPlan
+from pipeline.rapids.sink import DeviceParquetSink, DeviceSummary
 from pipeline.rapids.tables import histogram_frame, vertex_frame
 from pipeline.schemas import SIZE_HISTOGRAM, vertices
 from pipeline.steps import Clock, EnumerationFacts

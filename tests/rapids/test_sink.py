@@ -66,7 +66,8 @@ def on_device(block: BicliqueBlock):
 def device_sink(edges, run_path: Path, plan: dict, **options):
     import cupy as cp
 
-    from pipeline.rapids.sink import DeviceParquetSink, WritingPlan
+    from pipeline.rapids.plan import WritingPlan
+    from pipeline.rapids.sink import DeviceParquetSink
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
