@@ -26,6 +26,7 @@ if __name__ == "__main__" and not __package__:
 
 from benchmarks.edge_table import edges_as_parquet
 from benchmarks.graphs import BY_NAME
+from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline import Config, run
 from pipeline.errors import StageError, exit_code
 
@@ -51,7 +52,7 @@ _DISK_BYTES = 2 << 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong."""
+    """Measure and print; 1 where a count is wrong or a graph is refused."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", help="of the table; all of them by default")
     parser.add_argument("--repeats", type=int, default=3)
@@ -85,7 +86,12 @@ def _rows(options: argparse.Namespace, output: dict[str, Any], directory: Path):
     for job in JOBS:
         if options.graphs and job.graph not in options.graphs:
             continue
-        row = measure(job, options.engine, output, directory, options.repeats)
+        try:
+            row = measure(job, options.engine, output, directory, options.repeats)
+        except MemoryBudgetExceeded as error:
+            print(f"{_asked(job)}: refused: {error}\n", flush=True)
+            yield {"graph": job.graph, "query": job.query, "wrong": True, "refused": str(error)}
+            continue
         _print(job, row)
         yield row
 
@@ -141,12 +147,11 @@ def disk_speed(directory: Path) -> dict[str, float]:
 
 
 def _print(job: Job, row: dict[str, Any]) -> None:
-    asked = "".join(f" {key}={value}" for key, value in job.query.items())
     at_most = "" if job.seconds is None else f" (at most {job.seconds:g})"
     wrong = "  WRONG COUNT" if row["wrong"] else ""
     device = row["peak_device_memory_bytes"]
     print(
-        f"{job.graph}{asked}: {row['bicliques']:,} bicliques, {row['members']:,} members, "
+        f"{_asked(job)}: {row['bicliques']:,} bicliques, {row['members']:,} members, "
         f"{row['bytes'] / 2**30:.2f} GiB published{wrong}\n"
         f"  median {statistics.median(row['seconds']):.2f} s, best {min(row['seconds']):.2f} s{at_most}; "
         f"peak memory {row['peak_memory_bytes'] / 2**30:.1f} GiB"
@@ -156,6 +161,10 @@ def _print(job: Job, row: dict[str, Any]) -> None:
     steps = {**row["steps"], "publish": wall - row["steps"]["total"]}
     shares = ", ".join(f"{step} {s:.2f} ({s / wall:.0%})" for step, s in steps.items() if step != "total")
     print(f"  {shares}\n", flush=True)
+
+
+def _asked(job: Job) -> str:
+    return job.graph + "".join(f" {key}={value}" for key, value in job.query.items())
 
 
 def _commit(given: str | None) -> str:

@@ -127,16 +127,16 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str) -> DeviceMemor
     import rmm.mr
 
     free, total = (round(n / 2**20) for n in rmm.mr.available_device_memory())
+    has = f"{free:,} of {total:,} MiB free"
     limit = f"{round(pool.limit_bytes / 2**20):,} MiB (execution.device_memory)"
     if reached_limit:
         return DeviceMemoryExhausted(
-            f"device memory: the limit of {limit} is reached in {place}; more is needed for this graph and query; raise "
-            f"it (the GPU has {free:,} of {total:,} MiB free), or ask for larger groups (query.min_left, query.min_right)",
+            f"device memory: the limit of {limit} is reached in {place}; more is needed for this graph and query; "
+            f"raise it (the GPU has {has}), or ask for larger groups (query.min_left, query.min_right)",
             may_pass=False,
         )
     return DeviceMemoryExhausted(
-        f"device memory: the GPU is full in {place}, with {free:,} of {total:,} MiB free, before the limit of {limit} is "
-        "reached; lower execution.device_memory to what is free, or end the programs that hold the rest (nvidia-smi "
-        "lists them)",
+        f"device memory: the GPU is full in {place}, with {has}, before the limit of {limit} is reached; "
+        "lower execution.device_memory to what is free, or end the programs that hold the rest (nvidia-smi lists them)",
         may_pass=True,
     )
