@@ -11,7 +11,7 @@ import pyarrow as pa
 import pylibcudf as plc
 from rmm.pylibrmm.stream import CudaStreamFlags, Stream
 
-from pipeline.parquet_parts import REPEATING_COLUMNS, ROW_GROUP_BYTES
+from pipeline.parquet_parts import REPEATING_COLUMNS
 
 if TYPE_CHECKING:
     import cudf
@@ -26,6 +26,8 @@ _COMPRESSIONS = {
     "none": plc.io.types.CompressionType.NONE,
 }
 _ARROW = {plc.TypeId.INT32: pa.int32(), plc.TypeId.INT64: pa.int64(), plc.TypeId.STRING: pa.string()}
+# Four times the host's: a row group is encoded at once, and the device wants work.
+_ROW_GROUP_BYTES = 64 << 20
 _PAGE_BYTES = 512 << 10
 _PAGE_ROWS = 1 << 17
 
@@ -64,7 +66,7 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
             .write_arrow_schema(False)
             .build()
         )
-        options.set_row_group_size_bytes(ROW_GROUP_BYTES)
+        options.set_row_group_size_bytes(_ROW_GROUP_BYTES)
         options.set_row_group_size_rows(2**31 - 1)
         options.set_max_page_size_bytes(_PAGE_BYTES)
         options.set_max_page_size_rows(_PAGE_ROWS)
