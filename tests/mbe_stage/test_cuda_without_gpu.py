@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from mbe_stage.bicliques.cuda.plan import (
     preparation_bytes,
     whole_lines,
 )
+from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.errors import MemoryBudgetExceeded
 
 _ROOT = Path(__file__).parents[2]
@@ -75,6 +76,20 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
         assert case["same"], case
 
 
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_the_same_bicliques_without_any_technique() -> None:
+    cases = [json.loads(line) for line in run_module("emulated_techniques").splitlines()]
+    assert {case["without"] for case in cases} == {field.name for field in fields(Techniques)}
+    for case in cases:
+        assert case["same"], case
+        assert case["counted"] == case["wanted"], case
+
+
+def test_a_technique_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match="technique is 'sorting': expected one of merging, families"):
+        Techniques.without("sorting")
+
+
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
     reason="numba-cuda is missing: the extra cuda-compile has it",
@@ -90,6 +105,8 @@ def test_kernels_compile_for_both_architectures_as_recorded() -> None:
         # The grid relies on that many blocks being resident: 65,536 registers and 228 KiB of shared memory.
         assert resources["registers"] <= 128
         assert resources["shared_bytes"] <= 48 << 10
+        if kernel.startswith("bicliques_") and kernel.endswith("sm_90"):
+            assert resources["spill_store_bytes"] == 0, kernel
 
 
 def test_importing_the_engine_needs_no_gpu_library() -> None:
