@@ -14,9 +14,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of, path_at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of
 from mbe_stage.bicliques.cuda.techniques import MERGING
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, rank, sum_small
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank, sum_small
 
 __all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "write_ids"]
 
@@ -129,20 +129,18 @@ def _keys_of(group, has_keys, node, child, own, numbers):
     ends = inclusive_sum(length)
     shift = np.int32(start - (ends - length))
     total = cuda.shfl_sync(ALL, ends, 31)
-    other, holder = path_at(lane, ends, shift, total, node, numbers)
     tile = np.int32(0)
     while tile < total:
-        tile = next_tile(tile)
-        following, following_holder = other, holder
-        if tile < total:
-            following, following_holder = path_at(np.int32(tile + lane), ends, shift, total, node, numbers)
-        if other >= 0:
-            number = own.bits[_U(other)]
+        k = np.int32(tile + lane)
+        holder = owner_of(k, ends)
+        begin = cuda.shfl_sync(ALL, shift, holder)
+        if k < total:
+            number = own.bits[_U(numbers[np.uint64(node.column_members + begin + k)])]
             if number != 0:
                 # Without keys all that matters is whether there is one.
                 bit = _U(number - _ONE) if has_keys else _NONE
                 cuda.atomic.or_(own.families, _U(2 * holder + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
-        other, holder = following, following_holder
+        tile = next_tile(tile)
     cuda.syncwarp()
     low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]
     cuda.syncwarp()

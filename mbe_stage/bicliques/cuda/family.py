@@ -207,13 +207,10 @@ def collect_families(left, moves, words, first, cursor, n_rows, n_excluded, sing
     clear_families(families)
     n = np.int32(n_rows + n_excluded)
     k = lane
-    row = words[_U(first + k)] if k < n else _U(0)
     while k < n:
-        following = next_tile(k)
-        next_row = words[_U(first + following)] if following < n else _U(0)
-        add_to_family(families, pack(_U(row & left), moves), k < cursor or k >= n_rows)
-        k = following
-        row = next_row
+        index = pack(_U(words[_U(first + k)] & left), moves)
+        add_to_family(families, index, k < cursor or k >= n_rows)
+        k = next_tile(k)
     single = _U(pack(_U(singles & left), moves) & _U(_ONE << _U(lane)))
     add_to_family(families, single, True)
     return families_of_lane(families)

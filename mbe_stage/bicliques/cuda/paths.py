@@ -20,7 +20,7 @@ from mbe_stage.bicliques.cuda.warp import (
     rank,
 )
 
-__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "count_paths", "list_of", "path_at", "walk_kept"]
+__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "count_paths", "list_of", "walk_kept"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -42,21 +42,6 @@ def list_of(place, n_left, node, child, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def path_at(k, ends, shift, total, node, numbers):
-    """The row that this lane's path, the k-th of 32 columns laid end to end, leads to, and the lane of its column.
-
-    The row is -1 behind the last path. Loops ask for the next path before they look at this one: waiting for memory is
-    most of what they do.
-    """
-    row = np.int32(-1)
-    holder = owner_of(k, ends)
-    begin = cuda.shfl_sync(ALL, shift, holder)
-    if k < total:
-        row = numbers[np.uint64(node.column_members + begin + k)]
-    return row, holder
-
-
-@cuda.jit(device=True, forceinline=True)
 def count_paths(node, child, is_wide, own, numbers):
     """Collect the rows that hold some of the left set, in `touched`; returns how many.
 
@@ -70,15 +55,15 @@ def count_paths(node, child, is_wide, own, numbers):
         ends = inclusive_sum(length)
         shift = np.int32(start - (ends - length))
         total = cuda.shfl_sync(ALL, ends, 31)
-        other, holder = path_at(lane, ends, shift, total, node, numbers)
         tile = np.int32(0)
         while tile < total:
-            tile = next_tile(tile)
-            following, following_holder = other, holder
-            if tile < total:
-                following, following_holder = path_at(np.int32(tile + lane), ends, shift, total, node, numbers)
+            k = np.int32(tile + lane)
+            holder = owner_of(k, ends)
+            begin = cuda.shfl_sync(ALL, shift, holder)
             is_new = False
-            if other >= 0:
+            other = np.int32(0)
+            if k < total:
+                other = numbers[np.uint64(node.column_members + begin + k)]
                 if is_wide:
                     is_new = cuda.atomic.add(own.counts, _U(other), 1) == 0
                 else:
@@ -87,7 +72,7 @@ def count_paths(node, child, is_wide, own, numbers):
             if is_new:
                 own.touched[_U(n_touched + rank(mask))] = other
             n_touched = np.int32(n_touched + count_bits(mask))
-            other, holder = following, following_holder
+            tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
     return n_touched
@@ -168,17 +153,18 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
         total = cuda.shfl_sync(ALL, ends, 31)
         # What a path needs to know of its column, in one word: which it is, and whether it leads.
         column = np.int32(2 * column + leads)
-        other, holder = path_at(lane, ends, shift, total, node, numbers)
         tile = np.int32(0)
         while tile < total:
-            tile = next_tile(tile)
-            following, following_holder = other, holder
-            if tile < total:
-                following, following_holder = path_at(np.int32(tile + lane), ends, shift, total, node, numbers)
+            k = np.int32(tile + lane)
+            holder = owner_of(k, ends)
+            begin = cuda.shfl_sync(ALL, shift, holder)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
             leader = of & 1 != 0
             of = np.int32(of >> 1)
+            other = np.int32(-1)
+            if k < total:
+                other = numbers[np.uint64(node.column_members + begin + k)]
             live = _is_live(other, of, of_size, leader, first_tag, child, own)
             mask = ballot(live)
             if live:
@@ -193,7 +179,7 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
                     numbers[np.uint64(new.row_members + place)] = of
                     cuda.atomic.add(numbers, np.uint64(new.column_offsets + of), 1)
             n_edges = np.int32(n_edges + count_bits(mask))
-            other, holder = following, following_holder
+            tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
     return n_edges

@@ -26,27 +26,19 @@ def inside_none(words, first, split, gap, n, mine, alive):
     """Lanes of `alive` whose row `mine` lies inside none of the list's rows."""
     lane = np.int32(cuda.laneid)
     tile = np.int32(0)
-    following = _entry(words, first, split, gap, n, lane)
     while tile < n and alive != 0:
-        tile = next_tile(tile)
-        excluded = following
-        following = _entry(words, first, split, gap, n, np.int32(tile + lane))
+        k = np.int32(tile + lane)
+        excluded = _NONE
+        if k < n:
+            excluded = words[_U(first + k + (gap if k >= split else 0))]
         rest = alive
         while rest != 0:
             j = first_bit(rest)
             rest = _U(rest & _U(rest - _ONE))
             if cuda.any_sync(ALL, _U(shuffle_word(mine, j) & ~excluded) == 0):
                 alive = _U(alive & ~_U(_ONE << _U(j)))
+        tile = next_tile(tile)
     return alive
-
-
-@cuda.jit(device=True, forceinline=True)
-def _entry(words, first, split, gap, n, k):
-    """The k-th row of a list in two pieces, none behind its end. Loops ask for the next one before they need it."""
-    row = _NONE
-    if k < n:
-        row = words[_U(first + k + (gap if k >= split else 0))]
-    return row
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -196,11 +188,11 @@ def restrict(words, first, split, gap, n, mask, top, table):
     kept = np.int32(0)
     singles = _NONE
     tile = np.int32(0)
-    following = _entry(words, first, split, gap, n, lane)
     while tile < n:
-        tile = next_tile(tile)
-        row = _U(following & mask)
-        following = _entry(words, first, split, gap, n, np.int32(tile + lane))
+        k = np.int32(tile + lane)
+        row = _NONE
+        if k < n:
+            row = _U(words[_U(first + k + (gap if k >= split else 0))] & mask)
         keep = _U(row & _U(row - _ONE)) != 0
         if keep:
             # Of lanes with the same row one finds the place free; another row there only means that this one is kept.
@@ -212,5 +204,6 @@ def restrict(words, first, split, gap, n, mask, top, table):
         if keep:
             words[_U(top + kept + rank(mask_kept))] = row
         kept = np.int32(kept + count_bits(mask_kept))
+        tile = next_tile(tile)
     cuda.syncwarp()
     return kept, or_all(singles)
