@@ -78,7 +78,16 @@ def calls() -> dict[Any, Call]:
     }
     beside_their_callers = {
         core.keep_alive_warp_per_tile: (*lists, _I32, _I32, *lists),
-        growth.copy_stacks_block_per_warp: (wide, _array(types.int32, 3), words, ints, words, ints, types.boolean),
+        growth.copy_stacks_block_per_warp: (
+            wide,
+            _array(types.int32, 3),
+            _I64,
+            words,
+            ints,
+            words,
+            ints,
+            types.boolean,
+        ),
         growth.copy_nodes_block_per_node: (_I32, _I64, _I64, _I32, _I64),
         expand.expanded_size_warp_per_list: (_I32, _I64, _I32, _I64, _I64),
         expand.expanded_members_warp_per_list: (_I32, _I64, _I32, _I64, _I32, _I64, _I32, _I32),

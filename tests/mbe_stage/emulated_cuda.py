@@ -109,6 +109,31 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     return result
 
 
+def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Arenas that have to grow where only half of the warps can have larger ones: the stacks of the others wait."""
+    from mbe_stage.bicliques.cuda import session
+
+    n_parked = 0
+    park = session.park
+
+    def counted_park(*arguments: Any) -> Any:
+        nonlocal n_parked
+        stacks = park(*arguments)
+        n_parked += len(stacks)
+        return stacks
+
+    session.park = counted_park
+    session.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
+    for seed, shape, density in ((0, (28, 60), 0.4), (2, (30, 40), 0.5)):
+        launcher.seed = seed
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        wanted = set(reference.maximal_bicliques(graph))
+        sizes = {"n_blocks": 2, "words": 64}
+        same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes) == wanted
+        counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes)
+        yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_parked}
+
+
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
@@ -123,6 +148,8 @@ def main() -> None:
             json.dumps({"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}),
             flush=True,
         )
+    for case in parked_cases(launcher):
+        print(json.dumps(case), flush=True)
 
 
 if __name__ == "__main__":

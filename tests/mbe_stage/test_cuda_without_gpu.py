@@ -16,6 +16,7 @@ from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.plan import (
     GraphFacts,
+    blocks_that_fit,
     check_growth,
     check_preparation,
     plan_memory,
@@ -59,6 +60,7 @@ def test_the_kernels_in_lockstep_lanes() -> None:
     for case in cases:
         assert case["same"], case
         assert case["counted"] == case["wanted"], case
+    assert sum(case.get("parked", 0) for case in cases) > 0
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
@@ -161,6 +163,15 @@ def test_growing_counts_what_is_held_while_it_is_copied() -> None:
     assert check_growth(plan, _GIB - plan.total_bytes, _GIB) is plan
     with pytest.raises(MemoryBudgetExceeded, match="to go on"):
         check_growth(plan, _GIB - plan.total_bytes + 1, _GIB)
+
+
+def test_fewer_blocks_fit_where_more_is_held() -> None:
+    plan = plan_memory(_FACTS, 264, at.COUNTS, 64 * _GIB)
+    assert blocks_that_fit(plan, 0, plan.total_bytes) == plan.n_blocks
+    block_bytes = plan.warp_bytes * at.WARPS_PER_BLOCK
+    assert blocks_that_fit(plan, 3 * block_bytes, plan.total_bytes) == plan.n_blocks - 3
+    assert blocks_that_fit(plan, 1, plan.total_bytes) == plan.n_blocks - 1
+    assert blocks_that_fit(plan, plan.total_bytes, plan.total_bytes) == 1
 
 
 def test_preparing_has_to_fit_too() -> None:

@@ -11,6 +11,7 @@ __all__ = [
     "EXPANSION_SHARE",
     "GraphFacts",
     "MemoryPlan",
+    "blocks_that_fit",
     "check_growth",
     "check_preparation",
     "plan_memory",
@@ -236,6 +237,12 @@ def check_growth(plan: MemoryPlan, replaced_bytes: int, budget_bytes: int) -> Me
             f"{_REMEDY}"
         )
     return plan
+
+
+def blocks_that_fit(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> int:
+    """How many blocks of a plan fit the budget beside what is held, at least one."""
+    spare = budget_bytes - held_bytes - (plan.total_bytes - plan.n_warps * plan.warp_bytes)
+    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * at.WARPS_PER_BLOCK)))
 
 
 def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> MemoryPlan:

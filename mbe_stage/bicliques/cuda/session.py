@@ -13,7 +13,8 @@ from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, zeroed
 from mbe_stage.bicliques.cuda.grid import THREADS
 from mbe_stage.bicliques.cuda.growth import copy_nodes_block_per_node, copy_stacks_block_per_warp
 from mbe_stage.bicliques.cuda.kernels import kernel_for
-from mbe_stage.bicliques.cuda.plan import MemoryPlan, check_growth, whole_lines
+from mbe_stage.bicliques.cuda.parking import COUNTERS, SCRATCH, ParkedStack, park, resume, warps_to_keep
+from mbe_stage.bicliques.cuda.plan import MemoryPlan, blocks_that_fit, check_growth, whole_lines
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 
@@ -79,6 +80,9 @@ class Session:
         self._output = self._new_output()
         self._arguments: tuple | None = None
         self._n_taken = 0
+        self._parked: list[ParkedStack] = []
+        # Where in the arenas each warp's stack stands.
+        self._sources = cp.arange(plan.n_warps)
 
     def _new_pool(self, graph: DeviceGraph) -> at.Pool:
         plan = self.plan
@@ -145,6 +149,9 @@ class Session:
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_slices += 1
         self.status = int(self._control.host[at.STATUS])
+        if self.status == 0 and self._parked:
+            resume(self._parked, self._warps)
+            return False
         if self.status & at.WORDS_SHORT:
             self._grow_words(int(self._control.wide_host[at.NEEDED_WORDS]))
         if self.status & (at.POOL_FULL | at.NODES_FULL):
@@ -163,15 +170,42 @@ class Session:
         return check_growth(plan, replaced_bytes, self._budget_bytes)
 
     def _grow_words(self, needed: int) -> None:
-        old, warps = self.plan.words, self._warps
+        """Larger arenas for all warps; where they do not fit, for fewer warps, and the stacks of the others wait."""
+        old = self.plan.words
         grown = replace(self.plan, words=whole_lines(max(needed, old + old // 2)))
-        self.plan = self._afford(grown, warps.words.nbytes + warps.ints.nbytes)
-        words = cp.empty((grown.n_warps, grown.words), cp.uint32)
-        ints = cp.empty((grown.n_warps, grown.words + at.WORD_BITS), cp.int32)
-        copied = (warps.state, warps.frames, warps.words, warps.ints, words, ints)
-        copy_stacks_block_per_warp[grown.n_warps, THREADS](*kernel_views(*copied), self.mode > at.COUNTS)
+        held = self._warps.words.nbytes + self._warps.ints.nbytes + sum(stack.nbytes for stack in self._parked)
+        state = cp.asnumpy(self._warps.state)
+        n_pending = int((state[:, at.PENDING_NODE] >= 0).sum())
+        n_blocks = max(blocks_that_fit(grown, held, self._budget_bytes), -(-n_pending // at.WARPS_PER_BLOCK))
+        self.plan = self._afford(replace(grown, n_blocks=n_blocks), held)
+        if n_blocks < grown.n_blocks:
+            self._keep_warps(state)
+        warps = self._warps
+        words = cp.empty((self.plan.n_warps, self.plan.words), warps.words.dtype)
+        ints = cp.empty((self.plan.n_warps, self.plan.words + at.WORD_BITS), cp.int32)
+        copied = (warps.state, warps.frames, self._sources, warps.words, warps.ints, words, ints)
+        copy_stacks_block_per_warp[self.plan.n_warps, THREADS](*kernel_views(*copied), self.mode > at.COUNTS)
         self._warps = warps._replace(words=words, ints=ints)
+        self._sources = cp.arange(self.plan.n_warps)
         self._arguments = None
+
+    def _keep_warps(self, state: np.ndarray) -> None:
+        """Leave as many warps as are planned. Their numbers are new; their arenas stand where they were."""
+        n, old = self.plan.n_warps, self._warps
+        kept = warps_to_keep(state, n)
+        left_out = np.setdiff1d(np.arange(len(state)), kept)
+        self._parked += park(old, state, left_out, self.mode > at.COUNTS)
+        self._sources = cp.asarray(kept)
+        new_state = old.state[kept]
+        for counter in COUNTERS:
+            new_state[0, counter] += int(state[left_out, counter].sum())
+        # Nodes of their own are found by all: by those who had them and by the others.
+        new_state[:, at.N_OWN] = 0
+        # Scratch is all zero between two slices. What there was is let go before the smaller one is taken.
+        shapes = {name: ((n, getattr(old, name).shape[1]), getattr(old, name).dtype) for name in SCRATCH}
+        self._warps = old._replace(state=new_state, frames=old.frames[kept], **dict.fromkeys(SCRATCH))
+        del old
+        self._warps = self._warps._replace(**{name: cp.zeros(*shape) for name, shape in shapes.items()})
 
     def _compact_pool(self, needed: int) -> None:
         """Keep the nodes that have children left or are being visited, in a pool that is large enough to leave half of
