@@ -1,39 +1,44 @@
-"""One run at a time on a GPU: a concurrency limit of Prefect's server for each device."""
+"""One run at a time on a GPU: a concurrency limit of Prefect's server for each device; without a server, a lock."""
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.settings import PREFECT_API_URL
 
 from pipeline.tiers import Tier
 
 __all__ = ["device_limit_name", "device_slot"]
 
+_Log = logging.Logger | logging.LoggerAdapter
+
 
 @contextmanager
-def device_slot(tier: Tier, log: logging.Logger | logging.LoggerAdapter) -> Iterator[None]:
+def device_slot(tier: Tier, log: _Log) -> Iterator[None]:
     """Hold the GPU while the context lasts, and wait for it first; nothing for a tier that uses none.
 
-    Two runs at once on a device would each find half the memory that they planned with. The limit is made when the
-    server has none of that name; one that somebody has raised stays as it is. A process that is killed lets go of its
-    slot after the five minutes of Prefect's lease.
+    Two runs at once on a device would each find half the memory that they planned with. Where a server schedules, the
+    slot is one of its concurrency limit for the device, which is made when it has none of that name; one that somebody
+    has raised stays as it is. A single run takes a lock of the operating system instead: the temporary server that
+    Prefect starts for it would remember a slot after Ctrl-C, but not that nobody holds it.
     """
     if not tier.uses_gpu:
         yield
         return
     name = device_limit_name()
-    _make_limit(name)
-    log.info("waiting for the concurrency limit %s", name)
-    with concurrency(name, occupy=1):
-        log.info("holding the concurrency limit %s", name)
+    with _server_slot(name, log) if PREFECT_API_URL.value() else _machine_lock(name, log):
+        log.info("holding %s", name)
         yield
 
 
@@ -46,6 +51,41 @@ def device_limit_name() -> str:
     """
     device = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
     return f"gpu-{device.replace('/', '-')}@{socket.gethostname()}"
+
+
+@contextmanager
+def _server_slot(name: str, log: _Log) -> Iterator[None]:
+    _make_limit(name)
+    log.info(
+        "waiting for the concurrency limit %s; where no run holds it (a server that was killed forgets whose a slot "
+        "was): prefect gcl update %s --active-slots 0",
+        name,
+        name,
+    )
+    with concurrency(name, occupy=1):
+        yield
+
+
+@contextmanager
+def _machine_lock(name: str, log: _Log) -> Iterator[None]:
+    descriptor = _open(Path(tempfile.gettempdir(), f"mbe-{name}.lock"))
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("waiting for %s: another run on this machine holds it", name)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    # Reading is enough for a lock; a file of another user in a shared directory may not even be opened with O_CREAT.
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _make_limit(name: str) -> None:
