@@ -4,9 +4,9 @@ import logging
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import gpu
 from flows.gpu import device_slot
@@ -29,8 +29,8 @@ with device_slot(Tier("rapids", "cuda", "for the test"), logging.getLogger()):
 def no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(gpu.tempfile, "tempdir", None)
-    with temporary_settings({PREFECT_API_URL: None}):
-        yield
+    # For every thread: settings of a context stay in the thread that set them.
+    monkeypatch.setattr(gpu, "PREFECT_API_URL", SimpleNamespace(value=lambda: None))
 
 
 def take(tier: Tier, taken: threading.Event) -> None:
