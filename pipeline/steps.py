@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -231,12 +232,15 @@ def _write_tables(
     compression: str,
 ) -> Counts:
     histogram = histogram_table(summary.sizes)
-    left = vertex_table(edges.left_keys, graph.left_degrees, two_hop[0], summary.left)
-    right = vertex_table(edges.right_keys, graph.right_degrees, two_hop[1], summary.right)
-    with as_publish_errors(run_path):
-        write_table(histogram, run_path / "size_histogram.parquet", compression)
-        write_table(left, run_path / "left_vertices.parquet", compression)
-        write_table(right, run_path / "right_vertices.parquet", compression)
+    tables = {
+        "left_vertices.parquet": vertex_table(edges.left_keys, graph.left_degrees, two_hop[0], summary.left),
+        "right_vertices.parquet": vertex_table(edges.right_keys, graph.right_degrees, two_hop[1], summary.right),
+        "size_histogram.parquet": histogram,
+    }
+    with as_publish_errors(run_path), ThreadPoolExecutor(len(tables)) as pool:
+        written = [pool.submit(write_table, table, run_path / name, compression) for name, table in tables.items()]
+        for table in written:
+            table.result()
     n_left, n_right, _ = summary.sizes.sorted_rows()
     return Counts(
         bicliques=summary.fingerprint.n_items,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import bench, machine, scaling
+from benchmarks import ablation, bench, bench_gpu, machine, scaling
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.measuring import Row
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
@@ -288,9 +288,12 @@ def test_the_picture_shows_every_point() -> None:
     assert "large & <odd>" in names
 
 
-def test_the_readme_names_real_options() -> None:
+def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    help_text = bench._parser().format_help()
+    for program in (bench, ablation, bench_gpu):
+        with pytest.raises(SystemExit):
+            program.main(["--help"])
+    help_text = capsys.readouterr().out
     assert named
-    assert all(option in help_text for option in named)
+    assert [option for option in named if option not in help_text] == []

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pylibcudf as plc
 from rmm.pylibrmm.stream import CudaStreamFlags, Stream
 
-from pipeline.parquet_parts import REPEATING_COLUMNS
-
 if TYPE_CHECKING:
     import cudf
 
@@ -28,6 +26,8 @@ _COMPRESSIONS = {
 _ARROW = {plc.TypeId.INT32: pa.int32(), plc.TypeId.INT64: pa.int64(), plc.TypeId.STRING: pa.string()}
 # Four times the host's: a row group is encoded at once, and the device wants work.
 _ROW_GROUP_BYTES = 64 << 20
+# Columns of few distinct values.
+_REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side")
 _PAGE_BYTES = 512 << 10
 _PAGE_ROWS = 1 << 17
 
@@ -127,7 +127,7 @@ def _metadata(table: plc.Table, schema: pa.Schema) -> plc.io.types.TableInputMet
             # Child 0 is the offsets.
             element = field.type.value_field
             column = column.child(1).set_name(element.name).set_nullability(element.nullable)
-        if field.name not in REPEATING_COLUMNS:
+        if field.name not in _REPEATING_COLUMNS:
             # A dictionary of anything else is built, found too large, and thrown away; zstd makes more of plain members
             # than of delta encoded ones (docs/rapids.md).
             column.set_encoding(plc.io.types.ColumnEncoding.PLAIN)
