@@ -28,6 +28,8 @@ __all__ = ["begin_two_hop_degrees", "two_hop_degrees", "two_hop_steps"]
 
 # Enough parts that threads end together, few enough that their marks cost nothing.
 _PARTS_PER_THREAD = 16
+# Of one part: a fraction of a second.
+_MOST_STEPS = 100_000_000
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
@@ -74,7 +76,8 @@ def begin_two_hop_degrees(graph: BipartiteCSR, pool: Executor, n_threads: int) -
     order, order_bases, asks, work, _ = _plan_of(graph)
     result = np.zeros(graph.n_left, np.int64)
     # Equal shares of the work, found in its running sum.
-    shares = np.linspace(0, work[-1], n_threads * _PARTS_PER_THREAD + 1)
+    n_parts = max(n_threads * _PARTS_PER_THREAD, int(work[-1]) // _MOST_STEPS + 1)
+    shares = np.linspace(0, work[-1], n_parts + 1)
     bounds = np.unique(np.concatenate([[0], np.searchsorted(work, shares[1:-1]), [order.size]]))
 
     def count(start: int, stop: int) -> None:

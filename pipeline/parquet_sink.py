@@ -48,9 +48,10 @@ class ParquetSink:
 
     Notes
     -----
-    `accept` only hands the block over, and waits while the encoders are behind. There is one at first, and another one
-    for each row group that has come while all are busy, up to the number of cores; each writes parts of its own. Sorted
-    rows have one encoder. Use the sink as a context manager: leaving it closes the files, and raises what went wrong.
+    `accept` only hands the block over, and waits while the encoders are behind. There is one at first; another is
+    started when all are busy and a row group has come for each, up to the number of cores; each writes parts of its
+    own. Sorted rows have one encoder. Use the sink as a context manager: leaving it closes the files, and raises what
+    went wrong.
     """
 
     detail = Detail.MEMBERS
@@ -80,7 +81,6 @@ class ParquetSink:
         self._most_encoders = 1 if sort else min(_MOST_ENCODERS, Execution().worker_count)
         self._encoders: list[threading.Thread] = []
         self._accepted_bytes = 0
-        self._start_encoder()
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in; its arrays are kept until they are written.
@@ -105,6 +105,8 @@ class ParquetSink:
             self._start_encoder()
 
     def __enter__(self) -> ParquetSink:
+        # Not before: only who has entered is sure to leave, which ends the threads.
+        self._start_encoder()
         return self
 
     def __exit__(
@@ -132,7 +134,9 @@ class ParquetSink:
     def _end_encoders(self) -> None:
         self._blocks.put(None)
         for encoder in self._encoders:
-            encoder.join()
+            # None: it could not be started, and that is the error to report.
+            if encoder.ident is not None:
+                encoder.join()
 
     def _encode(self) -> None:
         """One encoder: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""

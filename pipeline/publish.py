@@ -186,6 +186,8 @@ class Staging:
         directory = self.store.directory
         lock = directory / _STAGING / _LOCK
         run = self._published or self._seal_and_move(lock)
+        with as_publish_errors(directory, f"{run} is published, but might not survive a power failure now"):
+            _sync(directory)
         with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
             if keep_runs is not None:
                 with _locked(lock):
@@ -232,8 +234,6 @@ class Staging:
                 os.rename(run, self.path)
             raise
         self._published = run
-        with as_publish_errors(directory, f"{run} is published, but might not survive a power failure now"):
-            _sync(directory)
         return run
 
 

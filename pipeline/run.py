@@ -70,7 +70,7 @@ def run(
     ----------
     config : Config
     source : object, optional
-        Edges in memory (pyarrow, pandas, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
+        Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
     on_progress : callable, optional
         Called after every block with a `mbe_stage.Progress`.
 

@@ -122,6 +122,7 @@ def enumerate_to(
         block_bytes=execution.block_bytes,
     )
     with two_hop_beside(graph, output.two_hop_steps, execution) as two_hop:
+        clock.lap("two_hop")
         with sink:
             facts = enumerate_into(sink, graph, query, execution, engine or config.execution.engine, on_progress)
         clock.lap("enumerate")
@@ -129,8 +130,10 @@ def enumerate_to(
         waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds
         clock.seconds["enumerate"] -= waited
         clock.seconds["write"] = waited
+        planned = clock.seconds["two_hop"]
         two_hop_degrees = two_hop()
     clock.lap("two_hop")
+    clock.seconds["two_hop"] += planned
     counts = _write_tables(run_path, edges, graph, two_hop_degrees, sink.summary, output.compression)
     clock.lap("tables")
     return EnumerationFacts(

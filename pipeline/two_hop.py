@@ -35,11 +35,14 @@ def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -
     callable
         Waits for the degrees, and returns them.
     """
+    if most_steps == 0:
+        yield lambda: (None, None)
+        return
     n_threads = execution.worker_count
     pool = ThreadPoolExecutor(n_threads, "two-hop")
 
     def begin(side: BipartiteCSR, n_steps: int) -> Callable[[], np.ndarray | None]:
-        if n_steps > most_steps or most_steps == 0:
+        if n_steps > most_steps:
             return lambda: None
         return begin_two_hop_degrees(side, pool, n_threads)
 

@@ -138,13 +138,16 @@ def test_a_published_run_is_not_denied_when_an_old_one_cannot_be_removed(tmp_pat
 
 def test_a_published_run_is_not_denied_when_the_pointer_cannot_be_synced(tmp_path, monkeypatch):
     real_sync = publish_module._sync
+    synced = []
 
-    def fail(path):
+    def fail_once(path):
         if path == tmp_path:
-            raise OSError(errno.EIO, "Input/output error", str(path))
+            synced.append(path)
+            if len(synced) == 1:
+                raise OSError(errno.EIO, "Input/output error", str(path))
         real_sync(path)
 
-    monkeypatch.setattr(publish_module, "_sync", fail)
+    monkeypatch.setattr(publish_module, "_sync", fail_once)
     store = RunStore(tmp_path)
     with store.begin() as staging:
         fill(staging)
@@ -154,6 +157,7 @@ def test_a_published_run_is_not_denied_when_the_pointer_cannot_be_synced(tmp_pat
             staging.publish()
         assert "nothing was published" not in str(raised.value)
         assert staging.publish() == store.latest()
+    assert len(synced) == 2, "the second attempt syncs what the first could not"
     assert store.runs() == [store.latest()]
     assert_nothing_staged(tmp_path)
 

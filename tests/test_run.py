@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 
 import duckdb
 import pandas as pd
@@ -183,3 +184,14 @@ def test_containing_in_a_run(tmp_path):
 def test_everything_public_is_there():
     for name in pipeline.__all__:
         assert getattr(pipeline, name).__doc__, name
+
+
+def test_interrupted_before_the_engine_starts_no_thread_stays(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.steps.two_hop_beside", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(Config.from_mapping({"output": {"directory": str(tmp_path)}}), (["a", "b"], [1, 1]))
+    assert [thread.name for thread in threading.enumerate() if thread.name == "parquet-writer"] == []
+    assert RunStore(tmp_path).runs() == []
