@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["FILE_BYTES", "ROW_GROUP_BYTES", "PartNames", "PartWriter", "write_table"]
+__all__ = ["ROW_GROUP_BYTES", "PartNames", "PartWriter", "write_table"]
 
 ROW_GROUP_BYTES = 16 << 20
-FILE_BYTES = 512 << 20
+_FILE_BYTES = 512 << 20
 # Small numbers in no order: a few bits each take half the time of a dictionary, and no more room.
 _SIZES = ("n_left", "n_right", "n_edges")
 
@@ -66,7 +66,7 @@ class PartWriter:
         schema: pa.Schema,
         compression: str,
         row_group_bytes: int = ROW_GROUP_BYTES,
-        file_bytes: int = FILE_BYTES,
+        file_bytes: int = _FILE_BYTES,
     ) -> None:
         self._names = names
         self._schema = schema

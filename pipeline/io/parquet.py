@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -84,7 +84,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             columns = {role: table.column(name) for role, name in plan.names.items()}
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error) from None
-    return RawEdges(table=pa.table(columns), source=str(path), format="parquet", names=plan.names, locate=plan.place)
+    # Whoever can say where a row stood must not keep the decompressed file.
+    locate = replace(plan, content=None).place
+    return RawEdges(table=pa.table(columns), source=str(path), format="parquet", names=plan.names, locate=locate)
 
 
 def plan_reading(path: Path, config: InputConfig) -> ParquetPlan:

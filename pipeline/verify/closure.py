@@ -135,9 +135,9 @@ def closures(
     return sizes, sums, holds_all
 
 
-def in_parts(work, n: int, threads: int) -> None:
+def in_parts(work, n: int, threads: int, step: int = 1024) -> None:
     """Run compiled code that releases the lock on slices of ``range(n)``; small slices, because rows differ much."""
-    step = max(1, min(1024, -(-n // threads)))
+    step = max(1, min(step, -(-n // threads)))
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, [slice(start, min(start + step, n)) for start in range(0, n, step)]):
             pass

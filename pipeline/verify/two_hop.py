@@ -62,7 +62,9 @@ def check_two_hop(
         return f"left out: {steps:,} steps, output.two_hop_steps is {most_steps:,}", 0
     vertices = _affordable(adjacency, rng)
     found, counted = column.to_numpy()[vertices], np.empty(vertices.size, np.int64)
-    in_parts(lambda part: _count(vertices[part], *adjacency.arrays(), counted[part]), vertices.size, threads)
+    # Each slice marks whom it has seen among all vertices: not so many slices that making the marks takes longest.
+    step = max(1024, vertices.size // (16 * threads))
+    in_parts(lambda part: _count(vertices[part], *adjacency.arrays(), counted[part]), vertices.size, threads, step)
     if (wrong := np.flatnonzero(found != counted)).size:
         first = wrong[0]
         raise VerificationError(
