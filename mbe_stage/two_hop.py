@@ -31,6 +31,9 @@ _PARTS_PER_THREAD = 16
 # Of one part: a fraction of a second.
 _MOST_STEPS = 100_000_000
 
+# What `_plan` returns.
+_Plan = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
+
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
     """Most steps that `two_hop_degrees` takes for the left side, and for the right; linear in the edges."""
@@ -58,10 +61,12 @@ def two_hop_degrees(graph: BipartiteCSR, threads: int = 0) -> np.ndarray:
     """
     n_threads = Execution(threads=threads).worker_count
     with ThreadPoolExecutor(n_threads) as pool:
-        return begin_two_hop_degrees(graph, pool, n_threads)()
+        return _begin(_plan_of(graph), graph, pool, n_threads)()
 
 
-def begin_two_hop_degrees(graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
+def begin_two_hop_degrees(
+    graph: BipartiteCSR, pool: Executor, n_threads: int, most_steps: int
+) -> Callable[[], np.ndarray | None]:
     """Count two-hop degrees beside something else: what is returned waits for them, and gives them.
 
     Parameters
@@ -72,8 +77,15 @@ def begin_two_hop_degrees(graph: BipartiteCSR, pool: Executor, n_threads: int) -
         them soon.
     n_threads : int
         Of the pool.
+    most_steps : int
+        Where it would take more (`two_hop_steps`) nothing is counted, and None is given.
     """
-    order, order_bases, asks, work, _ = _plan_of(graph)
+    plan = _plan_of(graph)
+    return _begin(plan, graph, pool, n_threads) if plan[-1] <= most_steps else lambda: None
+
+
+def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
+    order, order_bases, asks, work, _ = plan
     result = np.zeros(graph.n_left, np.int64)
     # Equal shares of the work, found in its running sum.
     n_parts = max(n_threads * _PARTS_PER_THREAD, int(work[-1]) // _MOST_STEPS + 1)
@@ -102,7 +114,7 @@ def begin_two_hop_degrees(graph: BipartiteCSR, pool: Executor, n_threads: int) -
     return finished
 
 
-def _plan_of(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+def _plan_of(graph: BipartiteCSR) -> _Plan:
     order, order_bases, asks, work, n_steps = _plan(
         graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     )

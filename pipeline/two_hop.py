@@ -10,7 +10,7 @@ import numpy as np
 
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.two_hop import begin_two_hop_degrees, two_hop_steps
+from mbe_stage.two_hop import begin_two_hop_degrees
 
 __all__ = ["TwoHopDegrees", "two_hop_beside"]
 
@@ -40,15 +40,8 @@ def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -
         return
     n_threads = execution.worker_count
     pool = ThreadPoolExecutor(n_threads, "two-hop")
-
-    def begin(side: BipartiteCSR, n_steps: int) -> Callable[[], np.ndarray | None]:
-        if n_steps > most_steps:
-            return lambda: None
-        return begin_two_hop_degrees(side, pool, n_threads)
-
     try:
-        left_steps, right_steps = two_hop_steps(graph)
-        left, right = begin(graph, left_steps), begin(graph.swapped(), right_steps)
+        left, right = (begin_two_hop_degrees(side, pool, n_threads, most_steps) for side in (graph, graph.swapped()))
         yield lambda: (left(), right())
     finally:
         pool.shutdown(cancel_futures=True)

@@ -76,6 +76,18 @@ def _eight(ids, start):
     )
 
 
+@njit(inline="always")
+def _put_eight(ids, start, values):
+    ids[start] = values[0]
+    ids[start + _U(1)] = values[1]
+    ids[start + _U(2)] = values[2]
+    ids[start + _U(3)] = values[3]
+    ids[start + _U(4)] = values[4]
+    ids[start + _U(5)] = values[5]
+    ids[start + _U(6)] = values[6]
+    ids[start + _U(7)] = values[7]
+
+
 @njit(cache=True, nogil=True, _nrt=False)
 def _sort_8(ids, start):
     """The network of 19 comparisons for ``ids[start : start + 8]``, one paragraph a layer."""
@@ -106,14 +118,7 @@ def _sort_8(ids, start):
     a3, a4 = _ordered(a3, a4)
     a5, a6 = _ordered(a5, a6)
 
-    ids[start + _U(0)] = a0
-    ids[start + _U(1)] = a1
-    ids[start + _U(2)] = a2
-    ids[start + _U(3)] = a3
-    ids[start + _U(4)] = a4
-    ids[start + _U(5)] = a5
-    ids[start + _U(6)] = a6
-    ids[start + _U(7)] = a7
+    _put_eight(ids, start, (a0, a1, a2, a3, a4, a5, a6, a7))
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -151,22 +156,8 @@ def _merge_16(ids, start):
     a11, a12 = _ordered(a11, a12)
     a13, a14 = _ordered(a13, a14)
 
-    ids[start + _U(0)] = a0
-    ids[start + _U(1)] = a1
-    ids[start + _U(2)] = a2
-    ids[start + _U(3)] = a3
-    ids[start + _U(4)] = a4
-    ids[start + _U(5)] = a5
-    ids[start + _U(6)] = a6
-    ids[start + _U(7)] = a7
-    ids[start + _U(8)] = a8
-    ids[start + _U(9)] = a9
-    ids[start + _U(10)] = a10
-    ids[start + _U(11)] = a11
-    ids[start + _U(12)] = a12
-    ids[start + _U(13)] = a13
-    ids[start + _U(14)] = a14
-    ids[start + _U(15)] = a15
+    _put_eight(ids, start, (a0, a1, a2, a3, a4, a5, a6, a7))
+    _put_eight(ids, start + _U(8), (a8, a9, a10, a11, a12, a13, a14, a15))
 
 
 @njit(cache=True, nogil=True, _nrt=False)
