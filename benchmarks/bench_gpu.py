@@ -1,7 +1,8 @@
 """``make bench-gpu``: the CUDA engine on one GPU, beside GMBE+ on the same kind of device.
 
 Times run from the graph's two CSR directions on the device to the final count (reduction, ordering and two-step paths
-included, compilation excluded), median of five. ``python -m benchmarks.bench_gpu --help`` lists the options.
+included, compilation excluded), median of five. What is refused is named in its row, and does not end the table.
+``python -m benchmarks.bench_gpu --help`` lists the options.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from benchmarks import gpu_start
 from benchmarks.peers import PEERS
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.results import Detail
 
 __all__ = ["device_facts", "graph_on_device", "main", "read_graph"]
@@ -52,7 +54,7 @@ SMALL_BUDGET_BYTES = 4 << 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 where a count is wrong, 4 where there is no GPU."""
+    """Measure and print; 1 where a count is wrong or a run was refused, 4 where there is no GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", help="names; all of the table by default")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
@@ -79,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _print_means(rows)
     if options.json:
         options.json.write_text(json.dumps(facts | {"graphs": rows}, indent=2) + "\n", encoding="utf-8")
-    return 1 if any(row["found"] != row["bicliques"] for row in rows) else 0
+    return int(any(row["found"] != row["bicliques"] or row["refused"] for row in rows))
 
 
 def device_facts(commit: str | None) -> dict[str, str]:
@@ -120,31 +122,52 @@ def graph_on_device(name: str) -> BipartiteCSR:
 def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
     print(
         f"{'graph':<20}{'bicliques':>12}{'seconds':>10}{'at most':>9}{'GMBE+':>8}{'times':>7}{'ParAdaMBE':>11}"
-        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'stored s':>10}{'4 GB s':>9}"
+        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'stored s':>10}{'of it':>7}{'4 GB s':>9}{'of it':>7}"
     )
     for name in names:
-        on_device = graph_on_device(name)
-        facts: dict[str, float] = {}
-        seconds, found = _median(lambda g=on_device, f=facts: _count(g, Execution(), f), repeats)
-        row = {
-            "graph": name,
-            "bicliques": TARGETS[name][0],
-            "found": found,
-            "seconds": seconds,
-            "at_most": TARGETS[name][1],
-            "gmbe_plus": _peer("GMBE+", name),
-            "paradambe": _peer("ParAdaMBE", name),
-            "kernel_seconds": facts["kernel_ms"] / 1e3,
-            "busy_ratio": facts["busy_ratio"],
-            "visited": {key: facts[key] for key in ("opened", "families", "wide", "given", "slices")},
-        }
-        if name in MATERIALISED:
-            row["materialised_seconds"], stored = _median(lambda g=on_device: _materialise(g), repeats)
-            assert stored == found, f"{name}: {stored} bicliques materialised, {found} counted"
-        if name == "bookcrossing":
-            small = Execution(device_memory_bytes=SMALL_BUDGET_BYTES)
-            row["small_budget_seconds"], _ = _median(lambda g=on_device, e=small: _count(g, e, {}), repeats)
-        yield row
+        yield _measured_graph(name, graph_on_device(name), repeats)
+
+
+def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, Any]:
+    """A row of the table; figures of what was refused are None, the reasons stand in ``row["refused"]``."""
+    facts: dict[str, float] = {}
+    refused: list[str] = []
+    seconds, found = _median_or_refused("count", lambda: _count(graph, Execution(), facts), repeats, refused)
+    row = {
+        "graph": name,
+        "bicliques": TARGETS[name][0],
+        "found": found,
+        "seconds": seconds,
+        "at_most": TARGETS[name][1],
+        "gmbe_plus": _peer("GMBE+", name),
+        "paradambe": _peer("ParAdaMBE", name),
+        "kernel_seconds": facts["kernel_ms"] / 1e3 if facts else None,
+        "busy_ratio": facts.get("busy_ratio"),
+        "visited": {key: facts[key] for key in ("opened", "families", "wide", "given", "slices") if key in facts},
+        "refused": refused,
+    }
+    others: dict[str, Callable[[], int]] = {}
+    if name in MATERIALISED:
+        others["materialised_seconds"] = lambda: _materialise(graph)
+    if name == "bookcrossing":
+        others["small_budget_seconds"] = lambda: _count(graph, Execution(device_memory_bytes=SMALL_BUDGET_BYTES), {})
+    for column, work in others.items():
+        row[column], again = _median_or_refused(column, work, repeats, refused)
+        if again not in (None, found):
+            # Printed as wrong.
+            row["found"] = again
+    return row
+
+
+def _median_or_refused(
+    what: str, work: Callable[[], int], repeats: int, refused: list[str]
+) -> tuple[float | None, int | None]:
+    """As `_median`; two times None where the memory budget did not do, and the reason in `refused`."""
+    try:
+        return _median(work, repeats)
+    except MemoryBudgetExceeded as error:
+        refused.append(f"{what}: {error}")
+        return None, None
 
 
 def _count(graph: BipartiteCSR, execution: Execution, facts: dict[str, float]) -> int:
@@ -156,7 +179,7 @@ def _materialise(graph: BipartiteCSR) -> int:
     return sum(block.n_bicliques for block in engine_cuda.device_blocks(graph, BicliqueQuery(), Execution()))
 
 
-def _median(work: Any, repeats: int) -> tuple[float, int]:
+def _median(work: Callable[[], int], repeats: int) -> tuple[float, int]:
     """Median seconds, and what the work returned; the first run compiles and warms the memory pool."""
     import cupy as cp
 
@@ -179,28 +202,31 @@ def _line(row: dict[str, Any]) -> str:
     def number(value: float | None, digits: int) -> str:
         return "" if value is None else f"{value:.{digits}f}"
 
-    def times(peer: float | None) -> str:
-        return "" if peer is None else f"{peer / row['seconds']:.1f}"
+    def ratio(over: float | None, under: float | None) -> str:
+        return "" if over is None or under is None else f"{over / under:.1f}"
 
-    wrong = "" if row["found"] == row["bicliques"] else f"  WRONG: {row['bicliques']:,} expected"
-    return (
-        f"{row['graph']:<20}{row['found']:>12,}{row['seconds']:>10.4f}{number(row['at_most'], 3):>9}"
-        f"{number(row['gmbe_plus'], 3):>8}{times(row['gmbe_plus']):>7}{number(row['paradambe'], 3):>11}"
-        f"{times(row['paradambe']):>7}{row['kernel_seconds']:>10.4f}{row['busy_ratio']:>7.2f}"
-        f"{number(row.get('materialised_seconds'), 4):>10}{number(row.get('small_budget_seconds'), 4):>9}{wrong}"
+    seconds, stored, small = (row.get(key) for key in ("seconds", "materialised_seconds", "small_budget_seconds"))
+    found = "" if row["found"] is None else f"{row['found']:,}"
+    wrong = f"  WRONG: {row['bicliques']:,} expected" if row["found"] not in (None, row["bicliques"]) else ""
+    line = (
+        f"{row['graph']:<20}{found:>12}{number(seconds, 4):>10}{number(row['at_most'], 3):>9}"
+        f"{number(row['gmbe_plus'], 3):>8}{ratio(row['gmbe_plus'], seconds):>7}{number(row['paradambe'], 3):>11}"
+        f"{ratio(row['paradambe'], seconds):>7}{number(row['kernel_seconds'], 4):>10}{number(row['busy_ratio'], 2):>7}"
+        f"{number(stored, 4):>10}{ratio(stored, seconds):>7}{number(small, 4):>9}{ratio(small, seconds):>7}{wrong}"
     )
+    return "\n".join([line, *(f"  REFUSED {reason}" for reason in row["refused"])])
 
 
 def _print_means(rows: list[dict[str, Any]]) -> None:
     for key, program in (("gmbe_plus", "GMBE+"), ("paradambe", "ParAdaMBE, 16 threads")):
-        ratios = [row[key] / row["seconds"] for row in rows if row[key]]
+        ratios = [row[key] / row["seconds"] for row in rows if row[key] and row["seconds"]]
         if ratios:
             print(
                 f"\n{statistics.geometric_mean(ratios):.1f} times {program} in the geometric mean of {len(ratios)}",
                 end="",
             )
-    met = [row for row in rows if row["at_most"] and row["seconds"] <= row["at_most"]]
-    print(f"\n{len(met)} of {sum(row['at_most'] is not None for row in rows)} within the time set")
+    met = [row for row in rows if row["seconds"] and row["seconds"] <= row["at_most"]]
+    print(f"\n{len(met)} of {len(rows)} within the time set")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_threa
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table, results_table
 from benchmarks.targets import geometric_mean, ratio_to_best, targets
+from mbe_stage import Execution
+from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.bench import CountTimes, WriteTimes
 from pipeline.errors import InputError
 
@@ -297,3 +299,35 @@ def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> No
     help_text = capsys.readouterr().out
     assert named
     assert [option for option in named if option not in help_text] == []
+
+
+def test_a_refused_budget_does_not_end_the_gpu_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(_graph: object, execution: Execution, facts: dict[str, float]) -> int:
+        if execution.device_memory_bytes is not None:
+            raise MemoryBudgetExceeded("too small")
+        facts |= dict.fromkeys(("kernel_ms", "busy_ratio", "opened", "families", "wide", "given", "slices"), 1.0)
+        return bench_gpu.TARGETS["bookcrossing"][0]
+
+    monkeypatch.setattr(bench_gpu, "_median", lambda work, _repeats: (0.5, work()))
+    monkeypatch.setattr(bench_gpu, "_count", count)
+    monkeypatch.setattr(bench_gpu, "_materialise", lambda _graph: bench_gpu.TARGETS["bookcrossing"][0])
+    row = bench_gpu._measured_graph("bookcrossing", None, 5)
+    assert row["small_budget_seconds"] is None
+    assert row["refused"] == ["small_budget_seconds: too small"]
+    table_row, reason = bench_gpu._line(row).splitlines()
+    assert "54,458,949    0.5000" in table_row
+    assert "WRONG" not in table_row
+    assert reason == "  REFUSED small_budget_seconds: too small"
+    monkeypatch.setattr(bench_gpu, "_materialise", lambda _graph: 1)
+    assert "WRONG" in bench_gpu._line(bench_gpu._measured_graph("bookcrossing", None, 5))
+
+
+def test_the_gpu_table_fails_where_a_run_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {"found": None, "bicliques": 3, "seconds": None, "at_most": 1.0, "gmbe_plus": 2.0, "paradambe": None}
+    refused |= {"graph": "marvel", "kernel_seconds": None, "busy_ratio": None, "refused": ["count: too small"]}
+    monkeypatch.setattr(bench_gpu.engine_cuda, "unavailable_reason", lambda: None)
+    monkeypatch.setattr(bench_gpu, "device_facts", lambda _commit: {"device": "", "date": "", "commit": ""})
+    monkeypatch.setattr(bench_gpu, "_measured", lambda _names, _repeats: iter([refused]))
+    assert bench_gpu.main(["marvel"]) == 1
+    monkeypatch.setattr(bench_gpu, "_measured", lambda _names, _repeats: iter([refused | {"found": 3, "refused": []}]))
+    assert bench_gpu.main(["marvel"]) == 0
