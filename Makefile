@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench ablation bench-gpu bench-rapids compare-tiers clean
+.PHONY: help run test test-all check bench ablation bench-gpu bench-rapids compare-tiers flow-gpu clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
 	@echo "make bench-rapids   from Parquet to published Parquet on a GPU; needs the extra rapids-cu13 or rapids-cu12"
 	@echo "make compare-tiers  every table of a dozen graphs, published by the CPU and by RAPIDS; needs the same"
+	@echo "make flow-gpu       one graph through the Prefect flow on a GPU, tasks and artifacts printed; and the extra flows"
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,6 +55,9 @@ bench-rapids:
 
 compare-tiers:
 	$(PYTHON) benchmarks/compare_tiers.py
+
+flow-gpu:
+	$(PYTHON) benchmarks/flow_run.py
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info

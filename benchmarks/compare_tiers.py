@@ -1,33 +1,45 @@
 """``make compare-tiers``: graphs through two tiers, and every published table compared.
 
 ``python -m benchmarks.compare_tiers [GRAPHS...] [--tiers cpu rapids]`` publishes each graph on both tiers from the same
-Parquet file, sorted and with the long form. It says whether the tables are equal, row by row and in their schemas,
-whether the content fingerprints agree, and what `mbe verify` says of the second tier's run. The exit code is 1 where
-anything differs.
+Parquet file, sorted and with the long form. It says whether the content fingerprints agree, whether the tables are
+equal, row by row and in their schemas, and what `mbe verify` finds in the second tier's run. The exit code is 1 where
+anything differs or a tier refuses.
+
+A GPU does its runs one after another in a process of its own. The tiers of the host work meanwhile on several graphs at
+once, four cores for each, so that their seconds are no measurement. Everything is compiled before, with a made graph.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 if __name__ == "__main__" and not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from benchmarks import machine
 from benchmarks.edge_table import edges_as_parquet
-from pipeline import Config, RunResult, run
-from pipeline.errors import StageError, exit_code
+from benchmarks.tier_tables import TABLES, differences, publish_with
+from mbe_stage.errors import EngineUnavailable, StageError
+from pipeline import RunResult
+from pipeline.errors import VerificationError, exit_code
 from pipeline.ingest import ingest
+from pipeline.tiers import Tier, tier_named
 from pipeline.verify import verify_run
 
-__all__ = ["GRAPHS", "TABLES", "differences", "main", "publish_with"]
+__all__ = ["GRAPHS", "Comparison", "compare", "main"]
 
 GRAPHS = (
     "southern_women",
@@ -43,77 +55,152 @@ GRAPHS = (
     "github_half",
     "youtube",
 )
-TABLES = ("bicliques", "members", "size_histogram", "left_vertices", "right_vertices")
+_THREADS_PER_RUN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came out of one graph on two tiers.
+
+    Attributes
+    ----------
+    graph : str
+    n_bicliques : int
+    seconds : tuple of float
+        Of each tier's run, everything published.
+    different : tuple of str
+        What differs; see `differences`.
+    n_checks : int
+        Checks of `mbe verify` that the second tier's run passed against the input; the first failure is in `different`.
+    """
+
+    graph: str
+    n_bicliques: int
+    seconds: tuple[float, float]
+    different: tuple[str, ...]
+    n_checks: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare and print; 1 where two tiers differ."""
+    """Compare and print; 1 where two tiers differ or one refuses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", default=GRAPHS, help="names or files; the smaller ones by default")
     parser.add_argument("--tiers", nargs=2, default=("cpu", "rapids"))
+    parser.add_argument("--commit", help="what to call the commit where there is no repository")
     options = parser.parse_args(arguments)
-    n_different = 0
-    print(f"{'graph':<22}{'bicliques':>12}" + "".join(f"{tier + ' s':>10}" for tier in options.tiers) + "  result")
-    for graph in options.graphs or GRAPHS:
-        with tempfile.TemporaryDirectory(prefix="mbe-tiers-") as directory:
-            edges = edges_as_parquet(graph, Path(directory))
-            try:
-                one, other = (publish_with(tier, edges, Path(directory, tier)) for tier in options.tiers)
-            except StageError as error:
-                print(f"error: {error}", file=sys.stderr)
-                return exit_code(error)
-            found = differences(one, other)
-            checks = verify_run(other.run_dir, ingest(other.manifest.config.input)).checks
-        n_different += bool(found)
-        seconds = "".join(f"{result.manifest.seconds['total']:>10.2f}" for result in (one, other))
-        verdict = "; ".join(found) or f"{len(TABLES)} tables and the fingerprint equal, {len(checks)} checks of verify"
-        print(f"{graph:<22}{one.manifest.counts.bicliques:>12,}{seconds}  {verdict}", flush=True)
+    graphs = tuple(options.graphs or GRAPHS)
+    start = time.perf_counter()
+    try:
+        tiers = tuple(tier_named(name) for name in options.tiers)
+        with tempfile.TemporaryDirectory(prefix="mbe-tiers-") as name, _workers(len(graphs)) as workers:
+            directory = Path(name)
+            inputs = {graph: edges_as_parquet(graph, directory) for graph in graphs}
+            device = _warm_up(workers, tiers, directory)
+            about = machine.describe()
+            print(f"{device} and {about['processor']}, {about['date']}, commit {options.commit or about['commit']}")
+            print(f"tables: {', '.join(TABLES)}; everything compiled after {time.perf_counter() - start:.0f} s\n")
+            n_different = _print_all(_compared(workers, tiers, inputs, directory), options.tiers)
+    except StageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return exit_code(error)
+    verdict = f"{n_different} not equal" if n_different else "all equal"
+    print(f"\n{len(graphs)} graphs in {time.perf_counter() - start:.0f} s: {verdict}")
     return 1 if n_different else 0
 
 
-def publish_with(tier: str, edges: Path, out: Path, **output: object) -> RunResult:
-    """Publish a file of edges on one tier, sorted and with the long form."""
-    sections = {
-        "input": {"path": str(edges)},
-        "execution": {"engine": tier},
-        "output": {"directory": str(out), "sort": True, "members": True, "report": False, **output},
-    }
-    return run(Config.from_mapping(sections))
+def _print_all(comparisons: Iterable[Comparison], tiers: Sequence[str]) -> int:
+    """A line for each graph as it is done; how many are not equal."""
+    print(f"{'graph':<22}{'bicliques':>12}" + "".join(f"{tier + ' s':>12}" for tier in tiers) + "  result")
+    n_different = 0
+    for comparison in comparisons:
+        n_different += bool(comparison.different)
+        equal = f"fingerprint and {len(TABLES)} tables equal, {comparison.n_checks} checks of verify passed"
+        seconds = "".join(f"{seconds:>12.2f}" for seconds in comparison.seconds)
+        verdict = "; ".join(comparison.different) or equal
+        print(f"{comparison.graph:<22}{comparison.n_bicliques:>12,}{seconds}  {verdict}", flush=True)
+    return n_different
 
 
-def differences(one: RunResult, other: RunResult) -> list[str]:
-    """What two runs do not have in common, of what they should; nothing where they are the same."""
-    found = []
-    if one.manifest.content_fingerprint != other.manifest.content_fingerprint:
-        found.append("content fingerprints differ")
-    if one.manifest.input.fingerprint != other.manifest.input.fingerprint:
-        found.append("input fingerprints differ")
-    if one.manifest.counts != other.manifest.counts:
-        found.append("counts differ")
-    for table in TABLES:
-        paths = [_path(result.run_dir, table) for result in (one, other)]
-        schemas = [pq.read_schema(_first(path)) for path in paths]
-        if schemas[0] != schemas[1]:
-            found.append(f"{table}: schemas differ")
-        elif not _read(paths[0]).equals(_read(paths[1])):
-            found.append(f"{table}: rows differ")
-    return found
+@dataclass(frozen=True, slots=True)
+class _Workers:
+    """Processes that publish and compare: one for the GPU, whose memory a run plans with, and several for the host."""
+
+    gpu: Executor
+    host: Executor
+    threads: int
+
+    def publish(self, tier: Tier, edges: Path, out: Path) -> Future[RunResult | str]:
+        return (self.gpu if tier.uses_gpu else self.host).submit(_publish, tier.name, edges, out, self.threads)
 
 
-def _read(path: Path) -> pa.Table:
-    table = ds.dataset(path).to_table()
-    # The order of a dictionary's values is the writer's own affair.
-    plain = [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in table.schema]
-    return table.cast(pa.schema(plain))
+@contextmanager
+def _workers(n_graphs: int) -> Iterator[_Workers]:
+    # Spawned: a device that the parent has looked at cannot be used after a fork.
+    context = multiprocessing.get_context("spawn")
+    n_cores = len(os.sched_getaffinity(0))
+    n_processes = max(1, min(n_graphs, n_cores // _THREADS_PER_RUN))
+    gpu, host = (ProcessPoolExecutor(n, mp_context=context) for n in (1, n_processes))
+    try:
+        yield _Workers(gpu, host, max(1, n_cores // n_processes))
+    finally:
+        for pool in (gpu, host):
+            pool.shutdown(cancel_futures=True)
 
 
-def _path(run_dir: Path, table: str) -> Path:
-    directory = run_dir / table
-    return directory if directory.is_dir() else run_dir / f"{table}.parquet"
+def _warm_up(workers: _Workers, tiers: Sequence[Tier], directory: Path) -> str:
+    """Let each tier compile once, for all its processes; returns what the second tier runs on.
+
+    Raises
+    ------
+    EngineUnavailable
+        A tier cannot publish even three bicliques.
+    """
+    edges = directory / "warm-up.parquet"
+    pq.write_table(pa.table({"left": [1, 1, 2, 3], "right": [1, 2, 2, 3]}), edges)
+    runs = [workers.publish(tier, edges, directory / f"warm-up-{tier.name}") for tier in tiers]
+    results = [future.result() for future in runs]
+    for tier, result in zip(tiers, results, strict=True):
+        if isinstance(result, str):
+            raise EngineUnavailable(f"tier {tier.name}: {result}")
+    return results[1].manifest.device
 
 
-def _first(path: Path) -> Path:
-    return min(path.glob("*.parquet")) if path.is_dir() else path
+def _compared(
+    workers: _Workers, tiers: Sequence[Tier], inputs: Mapping[str, Path], directory: Path
+) -> Iterator[Comparison]:
+    """Publish every graph on both tiers and compare, in the order of the graphs; each is removed when it is done."""
+
+    def follow(graph: str) -> Comparison:
+        with tempfile.TemporaryDirectory(dir=directory) as out:
+            runs = [workers.publish(tier, inputs[graph], Path(out, tier.name)) for tier in tiers]
+            results = [future.result() for future in runs]
+            return workers.host.submit(compare, graph, *results).result()
+
+    # Threads that only wait, so that each graph goes on when its own runs are done.
+    with ThreadPoolExecutor(len(inputs)) as waiting:
+        yield from waiting.map(follow, inputs)
+
+
+def compare(graph: str, one: RunResult | str, other: RunResult | str) -> Comparison:
+    """Hold two runs against each other, and the second against its input; text stands for a run that was refused."""
+    refusals = tuple(f"refused: {run}" for run in (one, other) if isinstance(run, str))
+    if isinstance(one, str) or isinstance(other, str):
+        return Comparison(graph, 0, (0.0, 0.0), refusals, 0)
+    different, n_checks = differences(one, other), 0
+    try:
+        n_checks = len(verify_run(other.run_dir, ingest(other.manifest.config.input)).checks)
+    except VerificationError as error:
+        different.append(f"verify: {error}")
+    seconds = (one.manifest.seconds["total"], other.manifest.seconds["total"])
+    return Comparison(graph, one.manifest.counts.bicliques, seconds, tuple(different), n_checks)
+
+
+def _publish(tier: str, edges: Path, out: Path, threads: int) -> RunResult | str:
+    # As text: not every error can be sent to another process.
+    try:
+        return publish_with(tier, edges, out, threads=threads)
+    except StageError as error:
+        return str(error)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import signal
 import zoneinfo
 from pathlib import Path
 from typing import Annotated, Any, cast
+from uuid import UUID
 
 import typer
 from prefect.client.schemas.schedules import CronSchedule
@@ -15,8 +16,13 @@ from pydantic import ValidationError
 from flows.enumerate import configure, enumerate_bicliques_flow
 from flows.server import DEFAULT_PORT, scheduling_api, without_analytics
 from flows.serving import serve
+from flows.transcript import transcript
 from mbe_stage.errors import StageError
+from pipeline import show
 from pipeline.errors import ConfigError, exit_code
+from pipeline.ingest import ingest
+from pipeline.manifest import read_manifest
+from pipeline.verify import verify_run
 
 __all__ = ["app", "cron_schedule", "main"]
 
@@ -37,6 +43,9 @@ def enumerate_command(
         list[str] | None, typer.Option("--set", metavar="section.key=value", help="Override one key; may be repeated.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run even if nothing changed since the latest run.")] = False,
+    show_it: Annotated[
+        bool, typer.Option("--show", help="Print the run's tasks and artifacts, and verify what was published.")
+    ] = False,
     serve_it: Annotated[bool, typer.Option("--serve", help="Stay, and run on the schedule of --cron.")] = False,
     cron: Annotated[str | None, typer.Option("--cron", help='With --serve: when to run, e.g. "0 6 * * *".')] = None,
     timezone: Annotated[str, typer.Option("--timezone", help="With --serve: the zone of --cron.")] = "UTC",
@@ -59,7 +68,7 @@ def enumerate_command(
         if serve_it:
             _serve(name, cron_schedule(cron, timezone), port, parameters)
         else:
-            _run_once(parameters)
+            _run_once(parameters, show_it)
     except StageError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(exit_code(error)) from None
@@ -86,11 +95,17 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
     return Cron(cron, timezone=timezone)
 
 
-def _run_once(parameters: dict[str, Any]) -> None:
+def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
     with without_analytics():
         state = enumerate_bicliques_flow(**parameters, return_state=True)
+        if show_it:
+            typer.echo(transcript(cast(UUID, state.state_details.flow_run_id)))
     result = cast(dict[str, Any], state.result())
     typer.echo(f"{state.message}\n{result['run']}")
+    if show_it:
+        # Against the edges as they are in the file, by code that shares none with engines and writers.
+        run_dir = Path(result["run"])
+        show.verification(verify_run(run_dir, ingest(read_manifest(run_dir).config.input)), as_json=False)
 
 
 def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:

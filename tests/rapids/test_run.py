@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.compare_tiers import differences, publish_with
 from benchmarks.edge_table import edges_as_parquet
+from benchmarks.tier_tables import differences, publish_with
 from mbe_stage.errors import InvalidArgument
 from pipeline import Config, count, run
 from pipeline.errors import DeviceMemoryExhausted, InputError, PublishError

@@ -1,0 +1,83 @@
+"""`--show` and `make flow-gpu`: what a run left with Prefect, as text."""
+
+import re
+import subprocess
+import sys
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from flow_toys import CHECKOUT, N_BICLIQUES
+from prefect.client.schemas.objects import Artifact
+from prefect.states import Completed, Failed
+from processes import environment
+
+from flows.transcript import artifact_text, tasks_text
+
+
+def flow_run(*arguments, home):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.flow_run", *arguments],
+        env=environment(home),
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_a_run_with_all_it_left(edges_file, tmp_path):
+    """The one command, on the reference tier: a server of its own, tasks, artifacts, verification."""
+    done = flow_run(str(edges_file), "--engine", "reference", "--commit", "abc", home=tmp_path)
+    printed = done.stdout
+    assert (done.returncode, done.stderr) == (0, ""), printed
+    assert "commit abc" in printed.splitlines()[0]
+    assert re.search(rf"^flow run [\w-]+: Completed: {N_BICLIQUES} maximal bicliques published$", printed, re.M)
+    states = re.findall(r"^(\w+)-\w+ +(\w+) +1 +\d+\.\d\d$", printed, re.M)
+    assert states == [(task, "Completed") for task in ("ingest", "enumerate", "publish", "artifacts")]
+    for artifact in ("enumeration-progress (progress)", "bicliques-summary (markdown)", "largest-bicliques (table)"):
+        assert f"artifact {artifact}" in printed
+    assert f"  | maximal bicliques | **{N_BICLIQUES}**, largest 6 edges |" in printed
+    assert re.search(r"^  -?\d+ +2 +3 +6 +a, b +1, 2, 3$", printed, re.M)
+    assert "tier reference: asked for by name" in printed
+    assert re.search(r"^verified ", printed, re.M)
+
+
+def test_a_run_that_fails(edges_file, tmp_path):
+    done = flow_run(str(edges_file), "--engine", "reference", "--set", "input.left=user", home=tmp_path)
+    assert done.returncode == 2
+    assert re.search(r"^flow run [\w-]+: Failed: .*no column 'user'", done.stdout, re.M)
+    assert re.search(r"^ingest-\w+ +Failed", done.stdout, re.M)
+    assert "verified" not in done.stdout
+
+
+def test_tasks_are_aligned():
+    def task(name, state, runs, seconds):
+        return SimpleNamespace(name=name, state=state, run_count=runs, total_run_time=timedelta(seconds=seconds))
+
+    text = tasks_text([task("ingest-1", Completed(), 1, 0.25), task("enumerate-1", Failed(message="full"), 3, 61)])
+    assert text.splitlines() == [
+        "task         state         runs  seconds",
+        "ingest-1     Completed     1     0.25",
+        "enumerate-1  Failed: full  3     61.00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("artifact", "lines"),
+    [
+        ({"type": "progress", "data": 62.5, "description": "share"}, ["artifact a-key (progress): share", "  62.5 %"]),
+        ({"type": "markdown", "data": "# One\n\ntwo"}, ["artifact a-key (markdown)", "  # One", "", "  two"]),
+        ({"type": "table", "data": '[{"n": 1, "left": "ü"}]'}, ["artifact a-key (table)", "  n  left", "  1  ü"]),
+        ({"type": "table", "data": "[]"}, ["artifact a-key (table)", "  none"]),
+    ],
+    ids=str,
+)
+def test_artifacts_as_text(artifact, lines):
+    assert artifact_text(Artifact(key="a-key", **artifact)).splitlines() == lines
+
+
+def test_long_cells_are_cut():
+    text = artifact_text(Artifact(key="a-key", type="table", data='[{"left": "' + "x" * 61 + '"}]'))
+    assert text.splitlines()[-1] == "  " + "x" * 57 + "..."
