@@ -131,7 +131,7 @@ class _Slice:
     groups: tuple[DeviceGroups, DeviceGroups] | None
     rows_are_left: bool
     share: float
-    piece_members: int
+    budget_bytes: int
 
     def blocks(self) -> Iterator[DeviceBlock]:
         """The user's vertices, in pieces; one at least, so that limits and progress are looked after."""
@@ -139,12 +139,14 @@ class _Slice:
         from mbe_stage.device.blocks import DeviceBlock
 
         assert self.groups is not None
-        found = self.session.take_found()
         rows, columns = self.groups
-        sizes = (found.left_sizes, found.right_sizes)
-        for block in expanded(found.members, found.starts, sizes, (columns, rows), self.piece_members):
+        # Four bytes for a member, as much again for the offsets and sizes of bicliques.
+        piece_members = max(1, self.budget_bytes // EXPANSION_SHARE // 8)
+        is_empty = True
+        for block in expanded(self.session.take_found(), (columns, rows), piece_members, self.budget_bytes):
+            is_empty = False
             yield replace(block.swapped() if self.rows_are_left else block, work_done=self.share)
-        if found.starts.size == 0:
+        if is_empty:
             yield DeviceBlock.empty(self.share)
 
 
@@ -194,7 +196,7 @@ def _slices(
         with device_work(budget):
             is_done = session.run_slice()
         share = 0.999 if is_done else min(0.999, session.work_done())
-        yield _Slice(session, groups, prepared.rows_are_left, share, max(1, budget // EXPANSION_SHARE // 8))
+        yield _Slice(session, groups, prepared.rows_are_left, share, budget)
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()
     if statistics is not None:
@@ -217,8 +219,7 @@ def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> M
 def _sizes(found: _Slice) -> Iterator[BicliqueBlock]:
     import cupy as cp
 
-    written = found.session.take_found()
-    left_sizes, right_sizes = cp.asnumpy(written.left_sizes), cp.asnumpy(written.right_sizes)
+    left_sizes, right_sizes = map(cp.asnumpy, found.session.take_sizes())
     if found.rows_are_left:
         left_sizes, right_sizes = right_sizes, left_sizes
     yield BicliqueBlock(left_sizes.size, left_sizes, right_sizes, work_done=found.share)

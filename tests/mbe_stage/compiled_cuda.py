@@ -61,12 +61,14 @@ Call = tuple[tuple[Any, ...], Any]
 def calls() -> dict[Any, Call]:
     """Every kernel, and what it is called with."""
     cupy_stand_in.install()
-    from mbe_stage.bicliques.cuda import collapse, core, expand, growth, whole_graph
+    from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, groups, growth, whole_graph
     from mbe_stage.device import keys, participation, two_hop
 
     bounds = (_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
     lists = (_I64, _I32)
     wide, words, ints = _array(types.int64, 2), _array(types.uint32, 2), _array(types.int32, 2)
+    device_groups = types.NamedTuple((_I64, _I32, _I32), groups.DeviceGroups)
+    lists_of_side = types.NamedTuple((_I64, _I32), expand_kernels.Lists)
     resident = {
         **dict.fromkeys(kernels.KERNELS, SIGNATURE),
         collapse.collapse_twins_warp_per_tile: (*lists, *lists, _U64, _I32, _I32, _I32, _I32, _U32, _I64, _I32),
@@ -89,8 +91,14 @@ def calls() -> dict[Any, Call]:
             types.boolean,
         ),
         growth.copy_nodes_block_per_node: (_I32, _I64, _I64, _I32, _I64),
-        expand.expanded_size_warp_per_list: (_I32, _I64, _I32, _I64, _I64),
-        expand.expanded_members_warp_per_list: (_I32, _I64, _I32, _I64, _I32, _I64, _I32, _I32),
+        groups.weights_thread_per_vertex: (_I32, _I32, *(types.int64,) * 3, _I32),
+        groups.groups_thread_per_vertex: (_I32, _I32, *(types.int64,) * 4, _I64, _I32, _I32, _I32),
+        expand_kernels.full_sizes_warp_per_tile: (OUTPUT, device_groups, device_groups, ints, _I64),
+        expand_kernels.expanded_lists_warp_per_tile: (
+            *(OUTPUT, ints, _I64, device_groups, device_groups, lists_of_side, lists_of_side, _I64),
+            *(types.int64, types.int64, types.UniTuple(types.int64, expand_kernels.SECTIONS)),
+        ),
+        expand_kernels.sort_long_lists_block_per_list: (lists_of_side, lists_of_side, _I64),
         keys.text_hash_thread_per_string: (_I64, _U8, _U64),
         keys.integer_hash_thread_per_value: (_I64, _U64),
         keys.hash_sum_warp_per_list: (_I64, _I32, _I64, _I64),

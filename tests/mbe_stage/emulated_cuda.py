@@ -59,7 +59,8 @@ def put_in_place() -> Any:
     for module, names in (
         (core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
         (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),
-        (expand, ("expanded_size_warp_per_list", "expanded_members_warp_per_list")),
+        (prepare, ("weights_thread_per_vertex", "groups_thread_per_vertex")),
+        (expand, ("full_sizes_warp_per_tile", "expanded_lists_warp_per_tile", "sort_long_lists_block_per_list")),
         (session, ("copy_nodes_block_per_node", "copy_stacks_block_per_warp")),
     ):
         for name in names:

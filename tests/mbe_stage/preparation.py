@@ -70,7 +70,17 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
         "ints": ints[:n_ints].tolist(),
         "paths": paths.tolist(),
         "groups": [
-            (groups.offsets.tolist(), groups.members.tolist(), weights.tolist())
+            _groups(*map(cp.asnumpy, (*groups, weights)))
             for groups, weights in zip(made.groups(), made.weights(), strict=True)
         ],
     }
+
+
+def _groups(offsets: np.ndarray, members: np.ndarray, alone: np.ndarray, weights: np.ndarray) -> tuple[list, ...]:
+    """Offsets from 0 on, and members in order; that `alone` says the same is checked on the way."""
+    members = members[offsets[0] : offsets[-1]]
+    offsets = offsets - offsets[0]
+    of = np.repeat(np.arange(weights.size), weights)
+    members = members[np.lexsort((members, of))]
+    assert alone.tolist() == np.where(weights == 1, members[offsets[:-1]], -1).tolist()
+    return offsets.tolist(), members.tolist(), weights.tolist()

@@ -166,6 +166,14 @@ def test_preparation_is_the_hosts(data_dir: Path, name: str, query: BicliqueQuer
     assert prepared(on_device(graph), query, resident_blocks()) == expected(graph, query)
 
 
+def test_bicliques_are_expanded_as_they_should_be() -> None:
+    from tests.mbe_stage.expansion_checks import CASES, check_expansion
+
+    for seed in range(10):
+        for case in CASES:
+            check_expansion(case, seed)
+
+
 def test_a_graph_on_the_device_is_taken_as_it_is() -> None:
     for query in (BicliqueQuery(), BicliqueQuery(containing_left=(3,), min_right=2)):
         for seed in range(10):
@@ -176,12 +184,16 @@ def test_a_graph_on_the_device_is_taken_as_it_is() -> None:
 def test_whatever_stream_is_current() -> None:
     import cupy as cp
 
+    from tests.mbe_stage.device_checks import to_host
+
     with cp.cuda.Stream(non_blocking=True):
         for seed in range(10):
             graph = random_graph(seed)
             assert counted(on_device(graph)) == len(wanted(graph))
-            blocks = engine_cuda.device_blocks(on_device(graph), BicliqueQuery(), PLENTY)
-            assert sum(block.n_bicliques for block in blocks) == len(wanted(graph))
+            sink = TableSink()
+            for block in engine_cuda.device_blocks(on_device(graph), BicliqueQuery(), PLENTY):
+                sink.accept(to_host(block))
+            assert sink.table().as_set() == wanted(graph)
 
 
 def test_the_plan_can_be_asked_for_and_the_budget_it_needs() -> None:

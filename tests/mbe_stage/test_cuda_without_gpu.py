@@ -79,6 +79,15 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_bicliques_are_expanded_as_they_should_be() -> None:
+    cases = [json.loads(line) for line in run_module("emulated_expansion").splitlines()]
+    assert len(cases) > 40
+    assert {case["staged"] for case in cases} == {1, 40, 512}
+    assert max(case["pieces"] for case in cases) > 30
+    assert sum(case["bicliques"] == 0 for case in cases) == 6
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
 def test_the_same_bicliques_without_any_technique() -> None:
     cases = [json.loads(line) for line in run_module("emulated_techniques").splitlines()]
     assert {case["without"] for case in cases} == {field.name for field in fields(Techniques)}

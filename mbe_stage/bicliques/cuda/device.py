@@ -53,6 +53,8 @@ def device_budget(execution: Execution) -> int:
 def device_work(budget_bytes: int) -> Iterator[None]:
     """Work on the default stream, where Numba launches, whatever stream is current; say what to do when memory ends.
 
+    What is enqueued on the current stream behind it waits for the work.
+
     Raises
     ------
     MemoryBudgetExceeded
@@ -65,6 +67,8 @@ def device_work(budget_bytes: int) -> Iterator[None]:
     try:
         with cp.cuda.Stream.null:
             yield
+        if current != cp.cuda.Stream.null:
+            current.wait_event(cp.cuda.Stream.null.record())
     except cp.cuda.memory.OutOfMemoryError as error:
         free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
         raise MemoryBudgetExceeded(

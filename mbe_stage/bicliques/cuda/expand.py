@@ -1,4 +1,8 @@
-"""From bicliques of the reduced graph to the user's vertices, on the device: twins put back, members sorted."""
+"""From bicliques of the reduced graph to the user's vertices, on the device: twins put back, members sorted.
+
+Two launches and one look at the sums: how long every list becomes, then all lists in place, in pieces where they are
+more than a piece may hold; where there are long lists, a third launch sorts them.
+"""
 
 from __future__ import annotations
 
@@ -6,176 +10,176 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import cupy as cp
-from numba import cuda
+import numpy as np
 
-from mbe_stage.bicliques.cuda.warp import ALL, inclusive_sum
+from mbe_stage.bicliques.cuda.device import device_work, kernel_bundles, kernel_views
+from mbe_stage.bicliques.cuda.expand_kernels import (
+    LEFT,
+    LONG,
+    LONGEST_STAGED,
+    RIGHT,
+    SECTIONS,
+    TILE,
+    USED,
+    Lists,
+    expanded_lists_warp_per_tile,
+    full_sizes_warp_per_tile,
+    sort_long_lists_block_per_list,
+)
+from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.bicliques.cuda.groups import DeviceGroups
+from mbe_stage.bicliques.cuda.layout import WARPS_PER_BLOCK, Output
 from mbe_stage.device.blocks import DeviceBlock
 
-__all__ = ["DeviceGroups", "expanded"]
-
-_WARPS_PER_BLOCK = 8
-_LONGEST_RANKED = 192
-"""Counting smaller ones takes the square of a list's length."""
+__all__ = ["Piece", "SizedLists", "expanded", "piece_block", "pieces", "sized"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceGroups:
-    """The user's vertices behind each vertex of the reduced graph.
+class SizedLists:
+    """Found bicliques, and how long their lists become.
 
     Attributes
     ----------
-    offsets : (n + 1,) int64
-    members : int32
+    found : Output
+        In ids of the reduced graph. Slots of left size 0 are unused.
+    groups : pair of DeviceGroups
+        Of the left and of the right side.
+    full : (2, n_slots) int32
+        The user's vertices in each list.
+    sums : (1 + SECTIONS * n_tiles,) int64
+        Bicliques, left and right vertices, and long lists before each tile, section after section.
+    totals : (SECTIONS,) int64
+        Of all of them, on the host.
     """
 
-    offsets: cp.ndarray
-    members: cp.ndarray
+    found: Output
+    groups: tuple[DeviceGroups, DeviceGroups]
+    full: cp.ndarray
+    sums: cp.ndarray
+    totals: np.ndarray
+
+    @property
+    def n_slots(self) -> int:
+        """Used ones and unused ones."""
+        return self.found.left_sizes.size
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles that the slots are worked on in."""
+        return -(-self.n_slots // TILE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """The slots from `begin` to `stop`, and the sums of each section, (SECTIONS,) int64, at both."""
+
+    begin: int
+    stop: int
+    before: np.ndarray
+    behind: np.ndarray
 
 
 def expanded(
-    members: cp.ndarray,
-    starts: cp.ndarray,
-    sizes: tuple[cp.ndarray, cp.ndarray],
-    groups: tuple[DeviceGroups, DeviceGroups],
-    piece_members: int,
+    found: Output, groups: tuple[DeviceGroups, DeviceGroups], piece_members: int, budget_bytes: int
 ) -> Iterator[DeviceBlock]:
-    """Blocks of at most so many members, a larger biclique alone in its own.
+    """Blocks of at most so many members, a larger biclique alone in its own; none where nothing was found.
 
     Parameters
     ----------
-    members : int32
-        In ids of the reduced graph.
-    starts : (n,) int64
-        Where each biclique's members begin, the left ones first.
-    sizes : pair of (n,) int32
-        Left and right members.
+    found : Output
+        As a slice left it; `Session.take_found`.
     groups : pair of DeviceGroups
         Of the left and of the right side.
     piece_members : int
+    budget_bytes : int
+        What an error names where the device has less memory than was promised.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The device has less.
     """
-    all_starts = (starts, starts + sizes[0])
-    full_sizes = [
-        _sums(members, first, size, side) for first, size, side in zip(all_starts, sizes, groups, strict=True)
-    ]
-    ends = cp.cumsum(full_sizes[0] + full_sizes[1])
-    n = starts.size
-    begin = 0
-    done = 0
-    while begin < n:
-        stop = max(begin + 1, int(cp.searchsorted(ends, cp.asarray(done + piece_members), side="right")))
-        piece = slice(begin, stop)
-        sides = []
-        for side in (0, 1):
-            offsets = cp.zeros(stop - begin + 1, cp.int64)
-            cp.cumsum(full_sizes[side][piece], out=offsets[1:])
-            sides.append((offsets, _lists(members, all_starts[side][piece], sizes[side][piece], groups[side], offsets)))
-        yield DeviceBlock(*sides[0], *sides[1])
-        begin = stop
-        done = int(ends[stop - 1])
+    if found.left_sizes.size == 0:
+        return
+    with device_work(budget_bytes):
+        lists = sized(found, groups)
+    for piece in pieces(lists, piece_members):
+        with device_work(budget_bytes):
+            block = piece_block(lists, piece)
+        yield block
 
 
-def _launch(kernel, n: int, *arrays: cp.ndarray) -> None:
-    kernel[-(-n // _WARPS_PER_BLOCK), _WARPS_PER_BLOCK * 32](*map(cuda.as_cuda_array, arrays))
-
-
-def _sums(members: cp.ndarray, starts: cp.ndarray, sizes: cp.ndarray, groups: DeviceGroups) -> cp.ndarray:
-    full = cp.empty(sizes.size, cp.int64)
-    if sizes.size:
-        _launch(expanded_size_warp_per_list, sizes.size, members, starts, sizes, groups.offsets, full)
-    return full
-
-
-def _lists(
-    members: cp.ndarray, starts: cp.ndarray, sizes: cp.ndarray, groups: DeviceGroups, offsets: cp.ndarray
-) -> cp.ndarray:
-    unsorted = cp.empty(int(offsets[-1]), cp.int32)
-    result = cp.empty(unsorted.size, cp.int32)
-    _launch(
-        expanded_members_warp_per_list,
-        sizes.size,
-        members,
-        starts,
-        sizes,
-        groups.offsets,
-        groups.members,
-        offsets,
-        unsorted,
-        result,
+def sized(found: Output, groups: tuple[DeviceGroups, DeviceGroups]) -> SizedLists:
+    """Work out how long every list becomes, and wait for the sums."""
+    n_slots = found.left_sizes.size
+    n_tiles = -(-n_slots // TILE)
+    full, parts = cp.empty((2, n_slots), cp.int32), cp.empty(1 + SECTIONS * n_tiles, cp.int64)
+    full_sizes_warp_per_tile[_blocks(n_tiles), THREADS](
+        *kernel_bundles(full_sizes_warp_per_tile, found, *groups), *kernel_views(full, parts)
     )
-    _sort_long_lists(offsets, unsorted, result)
-    return result
+    sums = cp.cumsum(parts)
+    return SizedLists(found, groups, full, sums, np.diff(cp.asnumpy(sums[::n_tiles])))
 
 
-def _sort_long_lists(offsets: cp.ndarray, unsorted: cp.ndarray, result: cp.ndarray) -> None:
-    """What the kernel leaves: the few lists too long for counting, sorted all at once."""
-    lengths = cp.diff(offsets)
-    long = cp.flatnonzero(lengths > _LONGEST_RANKED)
-    if not long.size:
+def pieces(lists: SizedLists, piece_members: int) -> Iterator[Piece]:
+    """Cut between bicliques, so that each piece has at most so many members or is a single biclique."""
+    if lists.totals[LEFT] + lists.totals[RIGHT] <= piece_members:
+        if lists.totals[USED]:
+            first = np.concatenate([[0], np.cumsum(lists.totals)[:-1]])
+            yield Piece(0, lists.n_slots, first, first + lists.totals)
         return
-    ends = cp.cumsum(lengths[long])
-    position = cp.arange(int(ends[-1]))
-    of = cp.searchsorted(ends, position, side="right")
-    place = offsets[long][of] + position - (ends - lengths[long])[of]
-    keys = cp.sort((of << 32) | unsorted[place])
-    result[place] = keys.astype(cp.int32)
+    n_tiles = lists.n_tiles
+    sums = cp.asnumpy(lists.sums)
+    section = n_tiles * np.arange(SECTIONS)
+    members = sums[LEFT * n_tiles :][: n_tiles + 1] + sums[RIGHT * n_tiles :][: n_tiles + 1]
+    last = sums[section + n_tiles]
+    stop, behind = 0, sums[section]
+    while behind[USED] < last[USED]:
+        begin, before = stop, behind
+        most = before[LEFT] + before[RIGHT] + piece_members
+        tile = int(np.searchsorted(members, most, side="right")) - 1
+        stop, behind = min(tile * TILE, lists.n_slots), sums[section + tile]
+        if tile < n_tiles:
+            sizes = cp.asnumpy(lists.full[:, stop : stop + TILE]).astype(np.int64)
+            n_more = int(np.searchsorted(members[tile] + np.cumsum(sizes.sum(axis=0)), most, side="right"))
+            counts = _counts(sizes[:, :n_more])
+            if behind[USED] + counts[USED] == before[USED]:
+                # The next one alone is more than a piece should hold.
+                n_more += 1
+                counts = _counts(sizes[:, :n_more])
+            stop, behind = stop + n_more, behind + counts
+        yield Piece(begin, stop, before, behind)
 
 
-@cuda.jit(cache=True)
-def expanded_size_warp_per_list(members, starts, sizes, group_offsets, full):
-    """How many of the user's vertices a list stands for."""
-    index = cuda.blockIdx.x * _WARPS_PER_BLOCK + cuda.threadIdx.x // 32
-    if index >= sizes.size:
-        return
-    total = 0
-    for tile in range(0, sizes[index], 32):
-        weight = 0
-        if tile + cuda.laneid < sizes[index]:
-            group = members[starts[index] + tile + cuda.laneid]
-            weight = group_offsets[group + 1] - group_offsets[group]
-        total += cuda.shfl_sync(ALL, inclusive_sum(weight), 31)
-    if cuda.laneid == 0:
-        full[index] = total
+def _counts(sizes: np.ndarray) -> np.ndarray:
+    """What a tile's sums would be, for some of its slots."""
+    left, right = sizes
+    return np.array([(left > 0).sum(), left.sum(), right.sum(), (sizes > LONGEST_STAGED).sum()])
 
 
-@cuda.jit(cache=True)
-def expanded_members_warp_per_list(members, starts, sizes, group_offsets, group_members, offsets, unsorted, result):
-    """The user's vertices of a list, ascending unless it is long: each finds its place by counting the smaller ones."""
-    index = cuda.blockIdx.x * _WARPS_PER_BLOCK + cuda.threadIdx.x // 32
-    if index >= sizes.size:
-        return
-    lane = cuda.laneid
-    written = offsets[index]
-    for tile in range(0, sizes[index], 32):
-        weight = 0
-        first = 0
-        if tile + lane < sizes[index]:
-            group = members[starts[index] + tile + lane]
-            first = group_offsets[group]
-            weight = group_offsets[group + 1] - first
-        ends = inclusive_sum(weight)
-        place = written + ends - weight
-        for k in range(weight):
-            unsorted[place + k] = group_members[first + k]
-        written += cuda.shfl_sync(ALL, ends, 31)
-    cuda.syncwarp()
-    begin, size = offsets[index], offsets[index + 1] - offsets[index]
-    if size <= 32:
-        mine = 0
-        if lane < size:
-            mine = unsorted[begin + lane]
-        below = 0
-        for k in range(size):
-            if cuda.shfl_sync(ALL, mine, k) < mine:
-                below += 1
-        if lane < size:
-            result[begin + below] = mine
-        return
-    if size > _LONGEST_RANKED:
-        return
-    for k in range(lane, size, 32):
-        mine = unsorted[begin + k]
-        below = 0
-        for j in range(size):
-            if unsorted[begin + j] < mine:
-                below += 1
-        result[begin + below] = mine
+def piece_block(lists: SizedLists, piece: Piece) -> DeviceBlock:
+    """The bicliques of a piece, with the user's vertices."""
+    n = piece.behind - piece.before
+    left, right = (
+        Lists(cp.empty(int(n[USED]) + 1, cp.int64), cp.empty(int(n[side]), cp.int32)) for side in (LEFT, RIGHT)
+    )
+    n_long = int(n[LONG])
+    long_lists = cp.empty(max(1, n_long), cp.int64)
+    kernel = expanded_lists_warp_per_tile
+    kernel[_blocks(-(-piece.stop // TILE) - piece.begin // TILE), THREADS](
+        *kernel_bundles(kernel, lists.found),
+        *kernel_views(lists.full, lists.sums),
+        *kernel_bundles(kernel, *lists.groups, left, right),
+        *kernel_views(long_lists),
+        piece.begin,
+        piece.stop,
+        tuple(piece.before.tolist()),
+    )
+    if n_long:
+        kernel = sort_long_lists_block_per_list
+        kernel[n_long, THREADS](*kernel_bundles(kernel, left, right), *kernel_views(long_lists))
+    return DeviceBlock(*left, *right)
+
+
+def _blocks(n_warps: int) -> int:
+    return -(-n_warps // WARPS_PER_BLOCK)

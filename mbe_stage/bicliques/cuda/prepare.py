@@ -7,6 +7,7 @@ puts the vertices in ascending degree, and once the memory is planned, one launc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import cupy as cp
 import numpy as np
@@ -22,8 +23,8 @@ from mbe_stage.bicliques.cuda.collapse import (
 )
 from mbe_stage.bicliques.cuda.core import shrinks, shrunk
 from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.expand import DeviceGroups
 from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.bicliques.cuda.groups import DeviceGroups, groups_thread_per_vertex, weights_thread_per_vertex
 from mbe_stage.bicliques.cuda.layout import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.plan import GraphFacts, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import N_BINS, PARTS_PER_WARP, write_whole_graph_warp_per_tile
@@ -67,15 +68,11 @@ class _Side:
         return self.offsets.size - 1
 
     @property
-    def vertices(self) -> slice:
-        return slice(self.first_vertex, self.first_vertex + self.n_vertices)
-
-    @property
     def n_alive(self) -> int:
         return int(self.facts[ALIVE])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DeviceGraph:
     """A reduced graph on the device. Rows are the enumerated side, in ascending degree.
 
@@ -131,29 +128,47 @@ class DeviceGraph:
 
     def weights(self) -> tuple[cp.ndarray, cp.ndarray]:
         """How many of the user's vertices each row and each column stands for, int32; once the graph is written."""
-        rows, columns = (self._by_number(self._weights, side) for side in (self._rows, self._columns))
-        return rows, columns
+        n_rows = self.facts.n_rows
+        return self._weights_by_number[:n_rows], self._weights_by_number[n_rows:]
 
     def groups(self) -> tuple[DeviceGroups, DeviceGroups]:
         """The user's vertices behind the rows and behind the columns; once the graph is written."""
-        rows, columns = (self._groups_of(side) for side in (self._rows, self._columns))
-        return rows, columns
+        rows, columns, weights = self._rows, self._columns, self._weights_by_number
+        offsets = cp.zeros(weights.size + 1, cp.int64)
+        cp.cumsum(weights, out=offsets[1:])
+        n_others = cp.zeros(weights.size, cp.int32)
+        members, alone = cp.empty(self._numbers.size, cp.int32), cp.empty(weights.size, cp.int32)
+        groups_thread_per_vertex[self._blocks_of_threads(), THREADS](
+            *kernel_views(self._numbers, self._twins),
+            rows.first_vertex,
+            rows.n_vertices,
+            columns.first_vertex,
+            rows.n_alive,
+            *kernel_views(offsets, n_others, members, alone),
+        )
+        split = rows.n_alive
+        return (
+            DeviceGroups(offsets[: split + 1], members, alone[:split]),
+            DeviceGroups(offsets[split:], members, alone[split:]),
+        )
 
-    def _by_number(self, values: cp.ndarray, side: _Side) -> cp.ndarray:
-        """One value for each row or column, from those of all vertices."""
-        numbers = self._numbers[side.vertices]
-        result = cp.empty(side.n_alive, values.dtype)
-        alive = numbers >= 0
-        result[numbers[alive]] = values[side.vertices][alive]
+    @cached_property
+    def _weights_by_number(self) -> cp.ndarray:
+        """Those of the rows and, behind them, those of the columns."""
+        rows = self._rows
+        result = cp.empty(rows.n_alive + self._columns.n_alive, cp.int32)
+        weights_thread_per_vertex[self._blocks_of_threads(), THREADS](
+            *kernel_views(self._numbers, self._weights),
+            rows.first_vertex,
+            rows.n_vertices,
+            rows.n_alive,
+            *kernel_views(result),
+        )
         return result
 
-    def _groups_of(self, side: _Side) -> DeviceGroups:
-        group = self._numbers[self._twins[side.vertices]]
-        vertices = cp.argsort(group).astype(cp.int32)
-        offsets = cp.zeros(side.n_alive + 1, cp.int64)
-        cp.cumsum(self._by_number(self._weights, side), out=offsets[1:])
-        # Vertices without edges have no group, -1, and come first.
-        return DeviceGroups(offsets, vertices[vertices.size - int(offsets[-1]) :])
+    def _blocks_of_threads(self) -> int:
+        """How many blocks have a thread for each vertex."""
+        return -(-self._numbers.size // THREADS)
 
 
 def prepare(

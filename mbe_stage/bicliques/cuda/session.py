@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import cupy as cp
 import numpy as np
@@ -18,26 +18,7 @@ from mbe_stage.bicliques.cuda.plan import MemoryPlan, blocks_that_fit, check_gro
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 
-__all__ = ["Found", "Session"]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a slice wrote, on the device, in ids of the reduced graph; columns are the left side.
-
-    Attributes
-    ----------
-    starts : (n,) int64
-        Where each biclique's members begin in `members`, left ones first.
-    left_sizes, right_sizes : (n,) int32
-        Members in `MEMBERS` mode, vertices of the user's graph in `SIZES` mode.
-    members : int32 or None
-    """
-
-    starts: cp.ndarray
-    left_sizes: cp.ndarray
-    right_sizes: cp.ndarray
-    members: cp.ndarray
+__all__ = ["Session"]
 
 
 class Session:
@@ -259,16 +240,22 @@ class Session:
         self._n_taken = self._control.n_found
         return new
 
-    def take_found(self) -> Found:
-        """What the last slice wrote."""
-        top = min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
-        written = cp.flatnonzero(self._output.left_sizes[:top])
-        return Found(
-            starts=self._output.starts[written],
-            left_sizes=self._output.left_sizes[written],
-            right_sizes=self._output.right_sizes[written],
-            members=self._output.members,
+    def take_found(self) -> at.Output:
+        """What the last slice wrote, in ids of the reduced graph; columns are the left side.
+
+        These are the buffers themselves, as far as warps have taken them: unused slots have left size 0.
+        """
+        n_slots = min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
+        starts, left_sizes, right_sizes = (
+            each[:n_slots] for each in (self._output.starts, self._output.left_sizes, self._output.right_sizes)
         )
+        return at.Output(self._output.members, starts, left_sizes, right_sizes)
+
+    def take_sizes(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """Left and right sizes that the last slice wrote, in `SIZES` mode: the user's vertices, (n,) int32 each."""
+        found = self.take_found()
+        written = cp.flatnonzero(found.left_sizes)
+        return found.left_sizes[written], found.right_sizes[written]
 
     def work_done(self) -> float:
         """Share of the expected work that lies below the roots that have been started."""

@@ -1,0 +1,70 @@
+"""The user's vertices behind those of the reduced graph, on the device: how many, and which.
+
+Rows and columns are numbered together here, the rows first, so that one launch and one scan do for both sides.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cupy as cp
+from numba import cuda
+
+__all__ = ["DeviceGroups", "groups_thread_per_vertex", "weights_thread_per_vertex"]
+
+
+class DeviceGroups(NamedTuple):
+    """The vertices behind each row, or behind each column.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+        Where each group begins in `members`. Groups are not empty.
+    members : int32
+        Of both sides' groups. Their order within a group is open.
+    alone : (n,) int32
+        The vertex that is alone in its group, -1 for a group of several: most are found without their offsets.
+    """
+
+    offsets: cp.ndarray
+    members: cp.ndarray
+    alone: cp.ndarray
+
+
+@cuda.jit(cache=True)
+def weights_thread_per_vertex(numbers, weights, rows_at, n_row_vertices, n_rows, result):
+    """Weights by row and column from those by vertex; `numbers` are -1 where a vertex is neither."""
+    vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if vertex >= numbers.size:
+        return
+    number = numbers[vertex]
+    if number >= 0:
+        is_row = rows_at <= vertex < rows_at + n_row_vertices
+        result[number if is_row else n_rows + number] = weights[vertex]
+
+
+@cuda.jit(cache=True)
+def groups_thread_per_vertex(
+    numbers, twins, rows_at, n_row_vertices, columns_at, n_rows, offsets, n_others, members, alone
+):
+    """Each vertex into the group of its twin. `n_others` begins as zeros.
+
+    A twin is the first of its group and stands there first; the others come in any order.
+    """
+    vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if vertex >= numbers.size:
+        return
+    twin = twins[vertex]
+    group = numbers[twin]
+    if group < 0:
+        return
+    first_vertex = rows_at
+    if not rows_at <= vertex < rows_at + n_row_vertices:
+        first_vertex = columns_at
+        group += n_rows
+    begin = offsets[group]
+    if twin == vertex:
+        members[begin] = vertex - first_vertex
+        alone[group] = vertex - first_vertex if offsets[group + 1] - begin == 1 else -1
+    else:
+        members[begin + 1 + cuda.atomic.add(n_others, group, 1)] = vertex - first_vertex

@@ -1,0 +1,80 @@
+"""Lists sorted in place by a bitonic network, in shared or in device memory, whatever their length.
+
+Every comparison puts the smaller one first, so that what would lie behind the end need not be there: it would stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.bicliques.cuda.layout import WARP_SIZE
+
+__all__ = ["sort_by_block", "sort_by_warp"]
+
+_W = np.uint64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _order_pair(values, place, partner, end):
+    """The smaller one first."""
+    if partner < end:
+        one, other = values[_W(place)], values[_W(partner)]
+        if one > other:
+            values[_W(place)] = other
+            values[_W(partner)] = one
+
+
+@cuda.jit(device=True, forceinline=True)
+def _merge_runs(values, begin, end, half, worker, n_workers):
+    """The first step of merging sorted runs of `half` entries by twos: each entry beside its mirror image."""
+    k = worker
+    place = begin + 2 * k - (k & (half - 1))
+    while place < end:
+        _order_pair(values, place, place + 2 * (half - (k & (half - 1))) - 1, end)
+        k += n_workers
+        place = begin + 2 * k - (k & (half - 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _settle(values, begin, end, step, worker, n_workers):
+    """The steps behind it: each entry beside the one `step` further on."""
+    k = worker
+    place = begin + 2 * k - (k & (step - 1))
+    while place < end:
+        _order_pair(values, place, place + step, end)
+        k += n_workers
+        place = begin + 2 * k - (k & (step - 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def sort_by_warp(values, begin, end):
+    """Sort ``values[begin:end]`` in place; by one warp, which sees them all."""
+    lane = cuda.laneid
+    half = 1
+    while half < end - begin:
+        _merge_runs(values, begin, end, half, lane, WARP_SIZE)
+        cuda.syncwarp()
+        step = half // 2
+        while step > 0:
+            _settle(values, begin, end, step, lane, WARP_SIZE)
+            cuda.syncwarp()
+            step //= 2
+        half *= 2
+
+
+@cuda.jit(device=True, forceinline=True)
+def sort_by_block(values, begin, end):
+    """The same by all threads of a block."""
+    thread = cuda.threadIdx.x
+    half = np.int64(1)
+    while half < end - begin:
+        _merge_runs(values, begin, end, half, thread, THREADS)
+        cuda.syncthreads()
+        step = half // 2
+        while step > 0:
+            _settle(values, begin, end, step, thread, THREADS)
+            cuda.syncthreads()
+            step //= 2
+        half *= 2

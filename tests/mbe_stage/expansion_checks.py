@@ -1,0 +1,101 @@
+"""Bicliques expanded on the device, held against the definition: on a GPU, or on the emulator with NumPy as CuPy.
+
+Import it where `cupy` is whichever of the two is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.bicliques.cuda.expand import expanded
+from mbe_stage.bicliques.cuda.groups import DeviceGroups
+from mbe_stage.bicliques.cuda.layout import Output
+
+__all__ = ["CASES", "check_expansion"]
+
+_N_GROUPS = 40
+
+# Entries of the lists, left and right, 0 for an unused slot; the sizes of the groups, one after the other; and the most
+# members of a piece.
+CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
+    "nothing": ([], [1], 100),
+    "only unused slots": ([(0, 0)] * 40, [1], 100),
+    "one biclique": ([(1, 1)], [1], 100),
+    "one tile and one more": ([(1, 2)] * 33, [1], 1 << 20),
+    "every length": ([(n % 40 + 1, (7 * n) % 40 + 1) for n in range(40)], [1], 1 << 20),
+    "twins": ([(n % 9 + 1, n % 11 + 1) for n in range(70)], [1, 1, 3, 1, 2], 1 << 20),
+    "unused between": ([(3, 2), (0, 0), (0, 0), (8, 9), (0, 0)] * 20, [1, 2], 1 << 20),
+    "full to the last place": ([(31, 1), (32, 1), (33, 1), (16, 2)], [4], 1 << 20),
+    "long": ([(40, 2), (1, 40), (40, 40), (2, 3), (0, 0), (40, 1)], [5, 60, 1, 2], 1 << 20),
+    "thousands": ([(40, 1), (1, 1), (2, 39)], [100], 1 << 20),
+    "one wide group": ([(1, 1), (2, 1), (1, 2)], [700, 1], 1 << 20),
+    "pieces": ([(n % 5 + 1, n % 7 + 1) if n % 6 else (0, 0) for n in range(120)], [1, 1, 2], 60),
+    "pieces of whole tiles": ([(1, 1)] * 96, [1], 64),
+    "each alone": ([(n % 3 + 1, 2) if n % 4 else (0, 0) for n in range(50)], [1, 9], 1),
+    "long ones in pieces": ([(n % 4 + 1, n % 8 + 1) if n % 5 else (40, 30) for n in range(45)], [1, 30], 700),
+}
+
+
+def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
+    """Expand a case and compare; returns how many bicliques, members and pieces there were."""
+    lengths, group_sizes, piece_members = CASES[case]
+    chance = np.random.default_rng(seed)
+    groups = [_groups(chance, group_sizes) for _ in range(2)]
+    lists = [[chance.choice(_N_GROUPS, n, replace=False) for n in pair] for pair in lengths]
+    found = _written(chance, lists)
+    d_groups = [
+        DeviceGroups(*map(cp.asarray, (offsets, members, _alone(offsets, members)))) for offsets, members in groups
+    ]
+    blocks = list(expanded(found, (d_groups[0], d_groups[1]), piece_members, 1 << 30))
+    wanted = [[_vertices(*each) for each in zip(groups, pair, strict=True)] for pair in lists if pair[0].size]
+    n_members = 0
+    taken = 0
+    for block in blocks:
+        mine = wanted[taken : taken + block.n_bicliques]
+        assert mine, "a piece without bicliques"
+        for side, (offsets, members) in enumerate(
+            ((block.left_offsets, block.left_members), (block.right_offsets, block.right_members))
+        ):
+            assert offsets.dtype == np.int64
+            assert members.dtype == np.int32
+            assert cp.asnumpy(offsets).tolist() == np.cumsum([0, *(pair[side].size for pair in mine)]).tolist()
+            assert cp.asnumpy(members).tolist() == np.concatenate([pair[side] for pair in mine]).tolist()
+        in_block = block.left_members.size + block.right_members.size
+        assert in_block <= piece_members or block.n_bicliques == 1
+        n_members += in_block
+        taken += block.n_bicliques
+    assert taken == len(wanted)
+    return {"bicliques": taken, "members": n_members, "pieces": len(blocks)}
+
+
+def _groups(chance: np.random.Generator, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and members of one side, behind what is another side's; members in any order within a group."""
+    offsets = 7 + np.concatenate([[0], np.cumsum(np.resize(sizes, _N_GROUPS))])
+    return offsets, np.concatenate([np.full(7, -5), chance.permutation(offsets[-1] - 7)]).astype(np.int32)
+
+
+def _alone(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
+    return np.where(np.diff(offsets) == 1, members[offsets[:-1]], -1).astype(np.int32)
+
+
+def _vertices(groups: tuple[np.ndarray, np.ndarray], entries: np.ndarray) -> np.ndarray:
+    offsets, members = groups
+    return np.sort(np.concatenate([members[offsets[g] : offsets[g + 1]] for g in entries]))
+
+
+def _written(chance: np.random.Generator, lists: list[list[np.ndarray]]) -> Any:
+    """As the walk leaves it: members of bicliques anywhere, rubbish in what is unused."""
+    starts = chance.integers(0, 1 << 40, len(lists))
+    sizes = np.array([[each.size for each in pair] for pair in lists], np.int32).reshape(-1, 2)
+    sizes[sizes[:, 0] == 0, 1] = 99
+    members = [np.full(5, -9)]
+    for k in chance.permutation(np.flatnonzero(sizes[:, 0])):
+        starts[k] = sum(each.size for each in members)
+        members += [*lists[k], np.full(chance.integers(3), -9)]
+    return Output(
+        *map(cp.asarray, (np.concatenate(members).astype(np.int32), starts, sizes[:, 0].copy(), sizes[:, 1].copy()))
+    )
