@@ -28,7 +28,6 @@ __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LOGGERS = "pipeline,mbe_stage"
-_SERVER_SECONDS = "120"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,8 +66,6 @@ def _environment(home: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # The first start makes the database.
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": _SERVER_SECONDS,
         # What the pipeline says itself: tier, cuGraph or device code, sizes.
         "PREFECT_LOGGING_EXTRA_LOGGERS": _LOGGERS,
     }

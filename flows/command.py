@@ -14,14 +14,15 @@ from prefect.schedules import Cron, Schedule
 from pydantic import ValidationError
 
 from flows.enumerate import configure, enumerate_bicliques_flow
-from flows.server import DEFAULT_PORT, scheduling_api, without_analytics
+from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
 from mbe_stage.errors import StageError
 from pipeline import show
-from pipeline.errors import ConfigError, exit_code
+from pipeline.errors import INTERRUPTED, ConfigError, exit_code
 from pipeline.ingest import ingest
 from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore
 from pipeline.verify import verify_run
 
 __all__ = ["app", "cron_schedule", "main"]
@@ -63,7 +64,7 @@ def enumerate_command(
     }
     try:
         # A mistake must show now, not when the schedule first fires.
-        configure(**parameters)
+        checked = configure(**parameters)
         parameters["force"] = force
         if serve_it:
             _serve(name, cron_schedule(cron, timezone), port, parameters)
@@ -72,6 +73,11 @@ def enumerate_command(
     except StageError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(exit_code(error)) from None
+    except KeyboardInterrupt:
+        # Prefect may have been at work for a run that is published already.
+        latest = RunStore(checked.output.directory).latest()
+        typer.echo(f"interrupted; the latest published run: {latest or 'none'}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def cron_schedule(cron: str | None, timezone: str) -> Schedule:
@@ -96,7 +102,9 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
 
 
 def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
-    with without_analytics():
+    # As Ctrl-C: ended by SIGTERM alone, this process would leave its server and its staging behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with api_of_one_run():
         state = enumerate_bicliques_flow(**parameters, return_state=True)
         if show_it:
             typer.echo(transcript(cast(UUID, state.state_details.flow_run_id)))

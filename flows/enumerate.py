@@ -16,6 +16,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def enumerate_staged(
 def ingest_task(config: dict[str, Any], scratch: str, tier_name: str) -> dict[str, Any]:
     """Read the input; trouble of a disk or a network is tried again, input that cannot be used is not."""
     tier = tier_named(tier_name)
-    with device_slot(tier, get_run_logger()):
+    with device_slot(tier, get_run_logger()) if tier.reads_on_gpu else nullcontext():
         return read_edges(config, scratch, tier)
 
 

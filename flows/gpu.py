@@ -15,8 +15,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
-from prefect.settings import PREFECT_API_URL
 
+from flows.server import has_lasting_server
 from pipeline.tiers import Tier
 
 __all__ = ["device_limit_name", "device_slot"]
@@ -30,14 +30,14 @@ def device_slot(tier: Tier, log: _Log) -> Iterator[None]:
 
     Two runs at once on a device would each find half the memory that they planned with. Where a server schedules, the
     slot is one of its concurrency limit for the device, which is made when it has none of that name; one that somebody
-    has raised stays as it is. A single run takes a lock of the operating system instead: the temporary server that
-    Prefect starts for it would remember a slot after Ctrl-C, but not that nobody holds it.
+    has raised stays as it is. A single run with a server of its own takes a lock of the operating system instead: its
+    server would remember a slot after a kill, but not that nobody holds it.
     """
     if not tier.uses_gpu:
         yield
         return
     name = device_limit_name()
-    with _server_slot(name, log) if PREFECT_API_URL.value() else _machine_lock(name, log):
+    with _server_slot(name, log) if has_lasting_server() else _machine_lock(name, log):
         log.info("holding %s", name)
         yield
 

@@ -1,8 +1,9 @@
-"""The Prefect server that `--serve` brings along, so that a schedule needs nothing else started.
+"""The Prefect server that a command brings along, so that nothing else has to be started.
 
-`Flow.serve` alone is not enough: without a server address Prefect starts a temporary API that has no scheduler, and no
-run would ever begin. So a real server on loopback lives as long as the serving process; its database is the SQLite file
-in ``PREFECT_HOME``.
+Without a server address Prefect starts a temporary one by itself. That would not do: it has no scheduler, so that under
+`Flow.serve` no run would ever begin; and it is in this process's group, so that Ctrl-C ends it first, and a run then
+asks in vain, for a minute and a half, to be told that it has ended. So a real server on loopback lives as long as the
+command; its database is the SQLite file in ``PREFECT_HOME``.
 """
 
 from __future__ import annotations
@@ -15,24 +16,48 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import httpx
-from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ANALYTICS_ENABLED, temporary_settings
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from pipeline.errors import ConfigError
 
-__all__ = ["DEFAULT_PORT", "embedded_server", "scheduling_api", "without_analytics"]
+__all__ = ["DEFAULT_PORT", "api_of_one_run", "embedded_server", "has_lasting_server", "scheduling_api"]
 
 DEFAULT_PORT = 4200
 _HOST = "127.0.0.1"
 _STOP_SECONDS = 15.0
+_DRAIN_SECONDS = 10.0
+
+
+_is_of_one_run: ContextVar[bool] = ContextVar("is_of_one_run", default=False)
 
 
 @contextmanager
-def without_analytics() -> Iterator[None]:
-    """The temporary server that Prefect starts for a single run reports nothing to its makers, unless asked to."""
-    with temporary_settings(set_defaults={PREFECT_SERVER_ANALYTICS_ENABLED: False}):
+def api_of_one_run() -> Iterator[None]:
+    """Have a server while the context lasts: the one that ``PREFECT_API_URL`` names, or else an embedded one."""
+    if PREFECT_API_URL.value():
         yield
+        return
+    marked = _is_of_one_run.set(True)
+    try:
+        with embedded_server(_free_port(), schedules=False) as url, temporary_settings({PREFECT_API_URL: url}):
+            try:
+                yield
+            finally:
+                # What the run has logged and reported is on its way in threads of Prefect's.
+                for worker in (APILogWorker, EventsWorker):
+                    worker.drain_all(timeout=_DRAIN_SECONDS)
+    finally:
+        _is_of_one_run.reset(marked)
+
+
+def has_lasting_server() -> bool:
+    """Whether this process talks to a server that other runs talk to as well."""
+    return bool(PREFECT_API_URL.value()) and not _is_of_one_run.get()
 
 
 @contextmanager
@@ -47,8 +72,8 @@ def scheduling_api(port: int = DEFAULT_PORT) -> Iterator[str]:
 
 
 @contextmanager
-def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0) -> Iterator[str]:
-    """Run a Prefect server with its scheduler on loopback while the context lasts.
+def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0, schedules: bool = True) -> Iterator[str]:
+    """Run a Prefect server on loopback while the context lasts.
 
     Parameters
     ----------
@@ -56,6 +81,8 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0) -> 
         Also where its web interface is.
     startup_seconds : float
         How long it may take to answer; the first start on a machine creates the database.
+    schedules : bool
+        With scheduler and web interface.
 
     Yields
     ------
@@ -70,9 +97,10 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0) -> 
         The server ended, or did not answer in time; its own messages are on standard error.
     """
     _refuse_taken(port)
-    # A session of its own: Ctrl-C must reach the serving process first, which still talks to the server while it stops.
+    # A session of its own: Ctrl-C must reach this process first, which still talks to the server while it stops.
+    less = [] if schedules else ["--no-scheduler", "--no-late-runs", "--no-ui"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)],
+        [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port), *less],
         env={"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"} | os.environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -83,6 +111,12 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0) -> 
         yield f"http://{_HOST}:{port}/api"
     finally:
         _stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return probe.getsockname()[1]
 
 
 def _refuse_taken(port: int) -> None:

@@ -37,10 +37,10 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            from pipeline.errors import INTERRUPTED
+        except KeyboardInterrupt as interrupt:
+            from pipeline.errors import INTERRUPTED, interruption
 
-            _say("interrupted: nothing was published" if ctx.invoked_subcommand in _PUBLISHING else "interrupted")
+            _say(interruption(interrupt) if ctx.invoked_subcommand in _PUBLISHING else "interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except MemoryError:
             _say("error: out of memory: ask for larger groups (--min-left, --min-right), or lower --memory-budget")

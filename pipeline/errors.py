@@ -27,6 +27,7 @@ __all__ = [
     "PublishError",
     "VerificationError",
     "exit_code",
+    "interruption",
 ]
 
 INTERRUPTED = 130
@@ -107,3 +108,8 @@ EXIT_CODES: dict[type[StageError], int] = {
 def exit_code(error: StageError) -> int:
     """The exit code that reports this error."""
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def interruption(interrupt: KeyboardInterrupt) -> str:
+    """One line about Ctrl-C in a command that publishes; whoever had published before has left a note."""
+    return f"interrupted: {'; '.join(getattr(interrupt, '__notes__', ())) or 'nothing was published'}"

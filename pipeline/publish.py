@@ -162,6 +162,12 @@ class Staging:
     ) -> None:
         self.discard()
 
+    def note_on(self, interrupt: KeyboardInterrupt) -> None:
+        """Let Ctrl-C that came when this run had been published say so."""
+        run = self.store.directory / _RUNS / self.run_id
+        if run.is_dir():
+            interrupt.add_note(f"{run} is published")
+
     def publish(self, keep_runs: int | None = None) -> Path:
         """Make the run durable, move it among the published ones and point `latest` at it.
 

@@ -90,14 +90,20 @@ def run(
     store = RunStore(config.output.directory)
     store.check_writable()
     tier = choose_tier(config.execution)
-    with tier.open(config.execution) as steps:
-        start = time.perf_counter()
-        edges = steps.ingest(config.input, source)
-        seconds = {"read": time.perf_counter() - start}
-        with store.begin() as staging:
-            facts = steps.enumerate_to(edges, config, staging.path, on_progress)
-            manifest = finish(staging.path, edges.facts, config, facts, seconds)
-            run_dir = staging.publish(config.output.keep_runs)
+    staging = None
+    try:
+        with tier.open(config.execution) as steps:
+            start = time.perf_counter()
+            edges = steps.ingest(config.input, source)
+            seconds = {"read": time.perf_counter() - start}
+            with store.begin() as staging:
+                facts = steps.enumerate_to(edges, config, staging.path, on_progress)
+                manifest = finish(staging.path, edges.facts, config, facts, seconds)
+                run_dir = staging.publish(config.output.keep_runs)
+    except KeyboardInterrupt as interrupt:
+        if staging is not None:
+            staging.note_on(interrupt)
+        raise
     return RunResult(run_dir, manifest)
 
 

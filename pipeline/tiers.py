@@ -87,6 +87,11 @@ class Tier:
         """Whether the run takes memory and time of a GPU."""
         return self.engine == "cuda"
 
+    @property
+    def reads_on_gpu(self) -> bool:
+        """Whether reading and cleaning take them too."""
+        return self.name == RAPIDS
+
     @contextmanager
     def open(self, execution: ExecutionConfig) -> Iterator[TierSteps]:
         """The tier's steps; what they take of a device is given back when the context ends.

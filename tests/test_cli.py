@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 import pipeline
 from pipeline import cli
 from pipeline.manifest import read_manifest
+from tests.output_support import assert_nothing_staged
 
 MBE = [sys.executable, "-c", "from pipeline.cli import main; main()"]
 ROOT = Path(__file__).parent.parent
@@ -217,6 +218,25 @@ def test_interruption(edges: Path, monkeypatch: pytest.MonkeyPatch, error: BaseE
     result = mbe_that_raises(edges, monkeypatch, error)
     assert result.exit_code == code
     assert part in result.stderr
+
+
+def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after `latest` has moved, while the move is made durable."""
+    out = tmp_path / "out"
+    real_sync = pipeline.publish._sync
+
+    def interrupt(path: Path) -> None:
+        real_sync(path)
+        if path == out:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline.publish, "_sync", interrupt)
+    result = mbe("enumerate", edges, "--out", out, "--quiet", "--engine", "reference")
+    latest = pipeline.RunStore(out).latest()
+    assert latest is not None
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == f"interrupted: {latest} is published"
+    assert_nothing_staged(out)
 
 
 @pytest.mark.parametrize("command", ["verify", "inspect"])

@@ -8,9 +8,7 @@ import yaml
 from flow_toys import CHECKOUT, EDGES, N_BICLIQUES
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.context import SettingsContext, get_settings_context
 from prefect.flows import load_flow_from_entrypoint
-from prefect.settings import PREFECT_SERVER_ANALYTICS_ENABLED, Settings, temporary_settings
 from typer.testing import CliRunner
 
 from flows import enumerate as flow_module
@@ -19,7 +17,6 @@ from flows.command import app
 from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
 from flows.progress import describe
 from flows.retries import may_pass
-from flows.server import without_analytics
 from mbe_stage.enumerate import Progress
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.manifest import read_manifest
@@ -166,13 +163,3 @@ def test_command_refuses_a_taken_port():
         result = CliRunner().invoke(app, ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
     assert result.exit_code == 2
     assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr
-
-
-def test_the_temporary_server_reports_nothing_unless_asked_to(monkeypatch):
-    monkeypatch.delenv("PREFECT_SERVER_ANALYTICS_ENABLED")
-    with SettingsContext(profile=get_settings_context().profile, settings=Settings()):
-        assert PREFECT_SERVER_ANALYTICS_ENABLED.value()
-        with without_analytics():
-            assert not PREFECT_SERVER_ANALYTICS_ENABLED.value()
-    with temporary_settings({PREFECT_SERVER_ANALYTICS_ENABLED: True}), without_analytics():
-        assert PREFECT_SERVER_ANALYTICS_ENABLED.value()

@@ -3,12 +3,14 @@
 import errno
 import logging
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from flow_toys import N_BICLIQUES
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.context import TaskRunContext
 from prefect.exceptions import ParameterTypeError
 
 from flows import enumerate as flow_module
@@ -202,6 +204,26 @@ def test_a_gpu_is_held_by_one_run_at_a_time():
         assert (limit.limit, limit.active_slots) == (1, 1)
     with device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)):
         pass
+
+
+@pytest.mark.parametrize(("name", "held"), [("rapids", ["ingest"]), ("cuda", []), ("reference", [])])
+def test_reading_holds_a_gpu_only_where_it_reads_there(edges_file, out, monkeypatch, name, held):
+    tier, slots = Tier(name, "cuda", "for the test"), []
+
+    @contextmanager
+    def slot(_tier, _log):
+        slots.append(TaskRunContext.get().task.name)
+        yield
+
+    def refuse(*_):
+        raise InputError("read no further")
+
+    monkeypatch.setattr(flow_module, "choose_tier", lambda _: tier)
+    monkeypatch.setattr(flow_module, "tier_named", lambda _: tier)
+    monkeypatch.setattr(flow_module, "device_slot", slot)
+    monkeypatch.setattr(flow_module, "read_edges", refuse)
+    assert run(edges_file, out).message == "read no further"
+    assert slots == held
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """The two scheduled ways of docs/schedule.md, with real processes on loopback: server and work pool, and `--serve`."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
-from processes import Api, end, environment, eventually, free_port, started
+from processes import Api, descendants, end, environment, eventually, free_port, started
 
 from pipeline.publish import RunStore
 
@@ -81,16 +83,41 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
         assert not api.healthy()
 
 
-@pytest.mark.slow
-def test_cancelled_run_leaves_nothing(tmp_path):
-    """A run that is cancelled in Prefect stops, publishes nothing and clears its staging."""
-    # The crown graph of 30: 2^30 - 2 maximal bicliques keep the reference engine busy for hours.
+@pytest.fixture
+def endless(tmp_path):
+    """The crown graph of 30: 2^30 - 2 maximal bicliques keep the reference engine busy for hours."""
     crown = tmp_path / "crown.csv"
     crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(30) for b in range(30) if a != b))
+    return crown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, number):
+    """A terminal's Ctrl-C goes to the whole group; the run's own server must still be there to be told."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)]
+    command += ["--set", "execution.engine=reference"]
+    with started(command, tmp_path / "run.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
+        eventually(lambda: list((out / ".staging").glob("*/scratch/facts.json")), process=process)
+        servers = descendants(process.pid)
+        assert servers
+        os.killpg(process.pid, number)
+        # Prefect's client would go on asking a server that is gone for some ninety seconds.
+        assert process.wait(25) == 130
+        log = (tmp_path / "run.log").read_text()
+        assert log.splitlines()[-1] == "interrupted; the latest published run: none"
+        assert "Traceback" not in log
+        assert [path.name for path in (out / ".staging").iterdir()] == [".lock"]
+        assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
+
+
+@pytest.mark.slow
+def test_cancelled_run_leaves_nothing(endless, tmp_path):
+    """A run that is cancelled in Prefect stops, publishes nothing and clears its staging."""
     port, out = free_port(), tmp_path / "out"
     api = Api(port)
     command = [
-        *[sys.executable, "-m", "flows.enumerate", "--input", str(crown), "--out", str(out)],
+        *[sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)],
         *["--set", "execution.engine=reference", "--serve", "--cron", "0 6 * * *", "--port", str(port)],
     ]
     with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:

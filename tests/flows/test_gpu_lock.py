@@ -4,7 +4,6 @@ import logging
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +29,7 @@ def no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(gpu.tempfile, "tempdir", None)
     # For every thread: settings of a context stay in the thread that set them.
-    monkeypatch.setattr(gpu, "PREFECT_API_URL", SimpleNamespace(value=lambda: None))
+    monkeypatch.setattr(gpu, "has_lasting_server", lambda: False)
 
 
 def take(tier: Tier, taken: threading.Event) -> None:
