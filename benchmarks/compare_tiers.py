@@ -153,10 +153,12 @@ def _warm_up(workers: _Workers, tiers: Sequence[Tier], directory: Path) -> str:
     Raises
     ------
     EngineUnavailable
-        A tier cannot publish even three bicliques.
+        A tier cannot publish even a crown graph of nine.
     """
     edges = directory / "warm-up.parquet"
-    pq.write_table(pa.table({"left": [1, 1, 2, 3], "right": [1, 2, 2, 3]}), edges)
+    # Whom each vertex lacks is another's only: nothing that a reduction could take away before the engine begins.
+    left, right = zip(*((u, v) for u in range(9) for v in range(9) if u != v), strict=True)
+    pq.write_table(pa.table({"left": left, "right": right}), edges)
     runs = [workers.publish(tier, edges, directory / f"warm-up-{tier.name}") for tier in tiers]
     results = [future.result() for future in runs]
     for tier, result in zip(tiers, results, strict=True):

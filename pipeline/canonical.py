@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from pipeline.schemas import BICLIQUES
 
-__all__ = ["N_RANGES", "RANGE_BITS", "CanonicalOrder", "range_groups"]
+__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "CanonicalOrder", "range_groups"]
 
 RANGE_BITS = 10
 N_RANGES = 1 << RANGE_BITS
 _MEMORY_BYTES = 128 << 20
-_GROUP_BYTES = 64 << 20
+GROUP_BYTES = 64 << 20
+"""Rows sorted and handed on at once, where nothing else is asked for."""
 # Temporary and read once: LZ4 costs less than the disk traffic it saves.
 _SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -43,7 +44,7 @@ class CanonicalOrder:
         Rows sorted and handed on at once; about three times as much is in use.
     """
 
-    def __init__(self, scratch: Path, memory_bytes: int = _MEMORY_BYTES, group_bytes: int = _GROUP_BYTES) -> None:
+    def __init__(self, scratch: Path, memory_bytes: int = _MEMORY_BYTES, group_bytes: int = GROUP_BYTES) -> None:
         self._scratch = scratch
         self._memory_bytes = memory_bytes
         self._group_bytes = group_bytes

@@ -17,7 +17,7 @@ import cudf
 import cupy as cp
 import pyarrow as pa
 
-from pipeline.canonical import N_RANGES, RANGE_BITS, CanonicalOrder, range_groups
+from pipeline.canonical import GROUP_BYTES, N_RANGES, RANGE_BITS, CanonicalOrder, range_groups
 from pipeline.rapids.parts import frame_bytes
 from pipeline.schemas import BICLIQUES
 
@@ -76,7 +76,8 @@ class DeviceOrder:
             "of what execution.device_memory leaves beside the graph",
             self._most_bytes >> 20,
         )
-        self._host = CanonicalOrder(self._scratch)
+        # What comes back goes into device memory, which the groups are to fit.
+        self._host = CanonicalOrder(self._scratch, group_bytes=min(GROUP_BYTES, self._group_bytes))
         while self._runs:
             _hand_over(self._runs.pop(), self._host)
 

@@ -154,6 +154,8 @@ def test_the_codec_is_the_one_asked_for(tmp_path, compression):
 def test_sorted_rows_are_the_hosts(edges, blocks, tmp_path, piece_bytes, sort_bytes):
     plan = ROOMY | {"piece_bytes": piece_bytes, "sort_bytes": sort_bytes}
     both(edges, blocks, tmp_path, plan, members=True, sort=True)
+    # What comes back from the host is cut for the device too.
+    assert (len(list((tmp_path / "device" / "bicliques").iterdir())) > 1) == (piece_bytes == 1 << 10)
     for name in ("bicliques", "members"):
         assert read(tmp_path / "device" / name).equals(read(tmp_path / "host" / name))
     assert not (tmp_path / "device" / ".sort").exists()
