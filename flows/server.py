@@ -82,7 +82,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0, sch
     startup_seconds : float
         How long it may take to answer; the first start on a machine creates the database.
     schedules : bool
-        With scheduler and web interface.
+        With a scheduler.
 
     Yields
     ------
@@ -98,7 +98,7 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0, sch
     """
     _refuse_taken(port)
     # A session of its own: Ctrl-C must reach this process first, which still talks to the server while it stops.
-    less = [] if schedules else ["--no-scheduler", "--no-late-runs", "--no-ui"]
+    less = [] if schedules else ["--no-scheduler", "--no-late-runs"]
     process = subprocess.Popen(
         [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port), *less],
         env={"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"} | os.environ,
