@@ -66,7 +66,7 @@ def calls() -> dict[Any, Call]:
 
     bounds = (_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
     lists = (_I64, _I32)
-    wide, words, ints = _array(types.int64, 2), _array(types.uint32, 2), _array(types.int32, 2)
+    wide, ints = _array(types.int64, 2), _array(types.int32, 2)
     device_groups = types.NamedTuple((_I64, _I32, _I32), groups.DeviceGroups)
     lists_of_side = types.NamedTuple((_I64, _I32), expand_kernels.Lists)
     resident = {
@@ -80,17 +80,7 @@ def calls() -> dict[Any, Call]:
     }
     beside_their_callers = {
         core.keep_alive_warp_per_tile: (*lists, _I32, _I32, *lists),
-        growth.copy_stacks_block_per_warp: (
-            wide,
-            _array(types.int32, 3),
-            _I64,
-            words,
-            ints,
-            words,
-            ints,
-            types.boolean,
-        ),
-        growth.copy_nodes_block_per_node: (_I32, _I64, _I64, _I32, _I64),
+        growth.copy_pieces_block_per_piece: (wide, _I32, _I32),
         groups.weights_thread_per_vertex: (_I32, _I32, *(types.int64,) * 3, _I32),
         groups.groups_thread_per_vertex: (_I32, _I32, *(types.int64,) * 4, _I64, _I32, _I32, _I32),
         expand_kernels.full_sizes_warp_per_tile: (OUTPUT, device_groups, device_groups, ints, _I64),

@@ -41,7 +41,7 @@ def put_in_place() -> Any:
     device.device_work = lambda _budget: contextlib.nullcontext()
     device.zeroed_beside = _zeroed
     sys.modules["mbe_stage.bicliques.cuda.device"] = device
-    from mbe_stage.bicliques.cuda import core, expand, kernels, prepare, session
+    from mbe_stage.bicliques.cuda import core, expand, growth, kernels, prepare, session
 
     class Launcher:
         seed = 0
@@ -61,7 +61,7 @@ def put_in_place() -> Any:
         (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),
         (prepare, ("weights_thread_per_vertex", "groups_thread_per_vertex")),
         (expand, ("full_sizes_warp_per_tile", "expanded_lists_warp_per_tile", "sort_long_lists_block_per_list")),
-        (session, ("copy_nodes_block_per_node", "copy_stacks_block_per_warp")),
+        (growth, ("copy_pieces_block_per_piece",)),
     ):
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))
@@ -112,19 +112,19 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
 
 def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Arenas that have to grow where only half of the warps can have larger ones: the stacks of the others wait."""
-    from mbe_stage.bicliques.cuda import session
+    from mbe_stage.bicliques.cuda import room, session
 
-    n_parked = 0
-    park = session.park
+    n_waiting = 0
+    resume = session.resume
 
-    def counted_park(*arguments: Any) -> Any:
-        nonlocal n_parked
-        stacks = park(*arguments)
-        n_parked += len(stacks)
-        return stacks
+    def counted_resume(*arguments: Any) -> Any:
+        nonlocal n_waiting
+        waiting = resume(*arguments)
+        n_waiting += sum(map(len, waiting))
+        return waiting
 
-    session.park = counted_park
-    session.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
+    session.resume = counted_resume
+    room.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
     for seed, shape, density in ((0, (28, 60), 0.4), (2, (30, 40), 0.5)):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
@@ -132,7 +132,7 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         sizes = {"n_blocks": 2, "words": 64}
         same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes) == wanted
         counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes)
-        yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_parked}
+        yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_waiting}
 
 
 def main() -> None:

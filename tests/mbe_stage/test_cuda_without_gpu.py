@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -16,13 +17,12 @@ from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.plan import (
     GraphFacts,
-    blocks_that_fit,
-    check_growth,
     check_preparation,
     plan_memory,
     preparation_bytes,
     whole_lines,
 )
+from mbe_stage.bicliques.cuda.room import blocks_that_fit, check_growth, with_larger_arenas, with_room_in_pool
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.errors import MemoryBudgetExceeded
 
@@ -61,6 +61,18 @@ def test_the_kernels_in_lockstep_lanes() -> None:
         assert case["same"], case
         assert case["counted"] == case["wanted"], case
     assert sum(case.get("parked", 0) for case in cases) > 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_a_run_lives_within_what_it_may_take() -> None:
+    cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]
+    happened = {event for case in cases for event in case["happened"]}
+    assert happened == {"in place", "grown", "grown partly", "fewer warps"}
+    refused = [case for case in cases if "refused" in case]
+    assert len(refused) == 1
+    assert re.search(r"needs [\d,]+ bytes of device memory to go on, its budget is", refused[0]["refused"])
+    for case in cases:
+        assert case.get("same", "refused" in case), case
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
@@ -181,6 +193,74 @@ def test_fewer_blocks_fit_where_more_is_held() -> None:
     assert blocks_that_fit(plan, 3 * block_bytes, plan.total_bytes) == plan.n_blocks - 3
     assert blocks_that_fit(plan, 1, plan.total_bytes) == plan.n_blocks - 1
     assert blocks_that_fit(plan, plan.total_bytes, plan.total_bytes) == 1
+
+
+def test_arenas_grow_for_as_many_warps_as_fit() -> None:
+    plan = plan_memory(_FACTS, 264, at.MEMBERS, 4 * _GIB)
+    grown = with_larger_arenas(plan, plan.words + 1, 0, 4 * _GIB)
+    assert grown.words == whole_lines(plan.words * 3 // 2)
+    assert grown.n_blocks == plan.n_blocks
+    fewer = with_larger_arenas(plan, 40 * plan.words, 1 << 20, 4 * _GIB)
+    assert 0 < fewer.n_blocks < plan.n_blocks
+    assert fewer.total_bytes + (1 << 20) <= 4 * _GIB
+    with pytest.raises(MemoryBudgetExceeded, match="to go on"):
+        with_larger_arenas(plan, 1 << 30, 0, 4 * _GIB)
+
+
+# bookcrossing: 4 GiB were refused when the pool had to be doubled twice, for half of it to be free.
+_BOOKCROSSING = GraphFacts(
+    n_vertices=445_818,
+    n_rows=77_799,
+    n_columns=177_000,
+    n_edges=880_000,
+    max_row_degree=11_000,
+    max_column_degree=2_300,
+    wedges=220_000_000,
+)
+
+
+def test_a_pool_takes_what_fits_while_its_live_part_is_held_twice() -> None:
+    budget = 4 * _GIB
+    plan = plan_memory(_BOOKCROSSING, 264, at.COUNTS, budget)
+    assert plan.n_blocks > 200
+    is_refused = False
+    needed, held = 500_000, 20 << 20
+    # The live part grows and grows.
+    for used in range(10_000_000, 1_000_000_000, 10_000_000):
+        before = plan
+        try:
+            plan = with_room_in_pool(before, used, needed, 1000, held, budget)
+        except MemoryBudgetExceeded:
+            is_refused = True
+            break
+        replaced = held + 4 * used if plan.pool > before.pool else 0
+        assert plan.total_bytes + replaced <= budget
+        assert plan.pool >= max(before.pool, used + needed)
+        assert plan.n_blocks >= before.n_blocks // 2
+        if used + needed <= before.pool // 2:
+            assert plan == before
+        if plan.n_blocks == before.n_blocks:
+            assert plan.n_blocks == 1 or plan.pool - used - needed >= plan.pool // 4 - 1
+    assert is_refused
+    # One block, and nearly everything else the live nodes, twice.
+    assert 2 * 4 * used > 0.8 * budget
+    assert before.n_blocks == 1
+
+
+def test_a_pool_that_is_half_free_stays_as_it_is() -> None:
+    plan = plan_memory(_BOOKCROSSING, 264, at.COUNTS, 4 * _GIB)
+    assert with_room_in_pool(plan, plan.pool // 4, plan.pool // 4, plan.nodes // 2, 0, 4 * _GIB) == plan
+    more_nodes = with_room_in_pool(plan, plan.pool // 4, 0, plan.nodes // 2 + 1, 0, 4 * _GIB)
+    assert more_nodes == replace(plan, nodes=2 * plan.nodes)
+    with pytest.raises(MemoryBudgetExceeded, match="to go on"):
+        with_room_in_pool(replace(plan, n_blocks=1), 1 << 29, 1 << 29, 10, 0, 4 * _GIB)
+
+
+def test_only_what_is_written_takes_an_arena_of_ids() -> None:
+    counting, writing = (plan_memory(_FACTS, 264, mode, 64 * _GIB) for mode in (at.COUNTS, at.MEMBERS))
+    assert counting.ints == at.WORD_BITS
+    assert writing.ints == writing.words + at.WORD_BITS
+    assert writing.warp_bytes - counting.warp_bytes == 4 * writing.words
 
 
 def test_preparing_has_to_fit_too() -> None:

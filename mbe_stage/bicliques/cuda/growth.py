@@ -1,38 +1,37 @@
-"""Moving what is in use to larger memory: a warp's stack, the nodes of the pool that are still needed."""
+"""Moving what is in use to other memory: stacks of warps, nodes of the pool that are still needed."""
 
 from __future__ import annotations
 
+import cupy as cp
+import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.device import kernel_views
+from mbe_stage.bicliques.cuda.grid import THREADS
 
-__all__ = ["copy_nodes_block_per_node", "copy_stacks_block_per_warp"]
+__all__ = ["copy_pieces", "copy_pieces_block_per_piece"]
 
 
-@cuda.jit(cache=True)
-def copy_stacks_block_per_warp(state, frames, sources, old_words, old_ints, words, ints, with_ints):
-    """Copy the words, and where something is written the ids, that the frames of each warp's stack hold.
+def copy_pieces(
+    source: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, target: cp.ndarray, places: np.ndarray
+) -> None:
+    """Copy ``source[start : start + size]`` to ``target[place:]`` for each piece.
 
-    `state` and `frames` are those of the warps as they are to be, `sources` which warps they were.
+    Parameters
+    ----------
+    source, target : int32, one dimension
+        Not the same memory.
+    starts, sizes, places : (n,) int64, on the host
     """
-    warp = cuda.blockIdx.x
-    source = sources[warp]
-    depth = state[warp, at.DEPTH]
-    n_words = 0
-    n_ints = 0
-    if depth >= 0:
-        n_words = frames[warp, depth, at.WORDS_TOP]
-        n_ints = frames[warp, depth, at.INTS_TOP]
-    for k in range(cuda.threadIdx.x, n_words, cuda.blockDim.x):
-        words[warp, k] = old_words[source, k]
-    if with_ints:
-        for k in range(cuda.threadIdx.x, n_ints, cuda.blockDim.x):
-            ints[warp, k] = old_ints[source, k]
+    if starts.size:
+        moves = cp.asarray(np.stack([starts, sizes, places]).astype(np.int64, copy=False))
+        copy_pieces_block_per_piece[starts.size, THREADS](*kernel_views(moves, source, target))
 
 
 @cuda.jit(cache=True)
-def copy_nodes_block_per_node(old_ints, old_bases, sizes, ints, bases):
-    """Copy each node's piece of the pool to where it is to stand."""
-    node = cuda.blockIdx.x
-    for k in range(cuda.threadIdx.x, sizes[node], cuda.blockDim.x):
-        ints[bases[node] + k] = old_ints[old_bases[node] + k]
+def copy_pieces_block_per_piece(moves, source, target):
+    """`moves` is (3, n): where each piece begins, how long it is, where it is to stand."""
+    piece = cuda.blockIdx.x
+    start, size, place = moves[0, piece], moves[1, piece], moves[2, piece]
+    for k in range(cuda.threadIdx.x, size, cuda.blockDim.x):
+        target[place + k] = source[start + k]

@@ -9,10 +9,10 @@ from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = [
     "EXPANSION_SHARE",
+    "PASSING_INTS",
+    "REMEDY",
     "GraphFacts",
     "MemoryPlan",
-    "blocks_that_fit",
-    "check_growth",
     "check_preparation",
     "plan_memory",
     "preparation_bytes",
@@ -25,11 +25,14 @@ _MIN_CHUNK = 256
 _MAX_CHUNK = 1 << 13
 _MIN_NODES = 1 << 10
 _MAX_NODES = 1 << 18
+_LARGE_POOL = 1 << 28
 EXPANSION_SHARE = 8
 """Of the budget, what a block of expanded bicliques and its unsorted copy take."""
 _GROWTH_SHARE = 4
-"""Of the budget, what is not given to warps, so that arenas can grow."""
-_REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
+"""Of the budget, what is not given to warps, so that arenas and pool can grow."""
+PASSING_INTS = 1 << 14
+"""Entries of the pool that are moved at a time where there is room for no more."""
+REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +110,26 @@ class MemoryPlan:
         return self.n_blocks * at.WARPS_PER_BLOCK
 
     @property
+    def ints(self) -> int:
+        """Arena of ids of one warp: of no use where bicliques are only counted."""
+        return at.WORD_BITS + (self.words if self.descriptors else 0)
+
+    @property
     def warp_bytes(self) -> int:
         """Bytes of one warp's arenas and scratch."""
-        arenas = 4 * self.words + 4 * (self.words + at.WORD_BITS)
+        arenas = 4 * self.words + 4 * self.ints
         fixed = 4 * at.MAX_DEPTH * at.FRAME_FIELDS + 8 * at.STATE_FIELDS + 4 * at.MAX_OWN_NODES
         return arenas + fixed + 12 * whole_lines(self.n_rows) + 4 * whole_lines(self.max_row_degree)
 
     @property
     def pool_bytes(self) -> int:
-        """Bytes of the pool of sparse nodes."""
-        return 4 * self.pool + (8 * at.NODE_FIELDS + 4) * self.nodes
+        """Bytes of the pool of sparse nodes, and of what they pass through when they are moved."""
+        return 4 * (self.pool + PASSING_INTS) + self.node_bytes
+
+    @property
+    def node_bytes(self) -> int:
+        """Bytes of the table of sparse nodes."""
+        return (8 * at.NODE_FIELDS + 4) * self.nodes
 
     @property
     def output_bytes(self) -> int:
@@ -203,7 +216,7 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     if smallest.total_bytes > budget_bytes:
         raise MemoryBudgetExceeded(
             f"the CUDA engine needs {_smallest_budget(graph, mode, budget_bytes):,} bytes of device memory for this "
-            f"graph, its budget is {budget_bytes:,}: {_REMEDY}"
+            f"graph, its budget is {budget_bytes:,}: {REMEDY}"
         )
     block_bytes = smallest.warp_bytes * at.WARPS_PER_BLOCK
     spare = max(0, budget_bytes - smallest.total_bytes - budget_bytes // _GROWTH_SHARE)
@@ -214,52 +227,21 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     return plan
 
 
-def check_growth(plan: MemoryPlan, replaced_bytes: int, budget_bytes: int) -> MemoryPlan:
-    """The plan, or a refusal where a run would have to grow past its budget.
-
-    Parameters
-    ----------
-    plan : MemoryPlan
-        After growing.
-    replaced_bytes : int
-        What is kept until its contents are copied.
-    budget_bytes : int
-
-    Raises
-    ------
-    MemoryBudgetExceeded
-        Says what was asked for.
-    """
-    needed = plan.total_bytes + replaced_bytes
-    if needed > budget_bytes:
-        raise MemoryBudgetExceeded(
-            f"the CUDA engine needs {needed:,} bytes of device memory to go on, its budget is {budget_bytes:,}: "
-            f"{_REMEDY}"
-        )
-    return plan
-
-
-def blocks_that_fit(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> int:
-    """How many blocks of a plan fit the budget beside what is held, at least one."""
-    spare = budget_bytes - held_bytes - (plan.total_bytes - plan.n_warps * plan.warp_bytes)
-    return max(1, min(plan.n_blocks, spare // (plan.warp_bytes * at.WARPS_PER_BLOCK)))
-
-
 def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> MemoryPlan:
     """Everything but warps takes its share of the budget."""
     # The widest child merges its columns in the arena, as far as columns are merged.
     merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
     members = descriptors = 0
     if mode > at.COUNTS:
-        descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 64, 1 << 25) // 64 * 64)
+        descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
     if mode == at.MEMBERS:
-        members = max(_MIN_CHUNK, min(budget_bytes // 16, 1 << 28))
+        members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))
     return MemoryPlan(
         n_blocks=1,
         n_rows=graph.n_rows,
         max_row_degree=graph.max_row_degree,
         words=whole_lines(max(min(4 * (graph.most_word_rows + at.WORD_BITS), _FIRST_WORDS), merging)),
-        pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), budget_bytes // 64)),
+        pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), _pool_share(budget_bytes) // 4)),
         nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * at.NODE_FIELDS + 4))),
         members=members,
         descriptors=descriptors,
@@ -267,6 +249,14 @@ def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> Memo
         preparation_bytes=preparation_bytes(graph.n_vertices),
         expansion_bytes=budget_bytes // EXPANSION_SHARE if members else 0,
     )
+
+
+def _pool_share(budget_bytes: int) -> int:
+    """Bytes of a budget that go to sparse nodes beside the whole graph: an eighth, of a large budget a sixteenth.
+
+    A pool that is short costs a pause each time it is full; below a few gigabytes warps are cheaper to do without.
+    """
+    return max(min(budget_bytes // 8, 4 * _LARGE_POOL), budget_bytes // 16)
 
 
 def _smallest_budget(graph: GraphFacts, mode: int, budget_bytes: int) -> int:

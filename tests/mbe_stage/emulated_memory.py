@@ -1,0 +1,85 @@
+"""The CUDA engine on the emulator where its budget is all but used up. Run as a script: prints a JSON line per case.
+
+Pool, node table and arenas are too small for the graph, and what a run may take beyond its plan is so many bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+
+from mbe_stage import BicliqueQuery
+from mbe_stage.bicliques import reference
+from mbe_stage.bicliques.cuda.plan import MemoryPlan
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.results import Detail
+from tests.mbe_stage import emulated_cuda, graphs
+
+PLENTY = 1 << 24
+# What the plan begins with, and how many bytes more a run may take.
+CASES: list[tuple[dict[str, Any], int, Detail]] = [
+    ({"pool_extra": 64}, PLENTY, Detail.COUNT),
+    ({"pool_extra": 64, "words": 64}, 36_000, Detail.MEMBERS),
+    ({"pool_extra": 900}, 9_000, Detail.COUNT),
+    ({"pool_extra": 500}, 12_000, Detail.COUNT),
+    ({"pool_extra": 700}, 15_000, Detail.COUNT),
+    ({"pool_extra": 300, "words": 64}, 12_000, Detail.COUNT),
+    ({"pool_extra": 300, "n_blocks": 1}, 8_000, Detail.COUNT),
+    ({"pool_extra": 500, "n_blocks": 1}, 8_000, Detail.COUNT),
+    ({"pool_extra": 64, "nodes": 2}, 120_000, Detail.MEMBERS),
+    ({"pool_extra": 64, "n_blocks": 1}, 0, Detail.COUNT),
+]
+
+
+def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
+    """Give a session its plan and so many bytes as its budget, and have it say what becomes of the plan."""
+    from mbe_stage.bicliques.cuda import room, session
+
+    class Limited(original):
+        def __init__(self, graph: Any, limits: Any, mode: int, plan: MemoryPlan, _budget: int, techniques: int) -> None:
+            super().__init__(graph, limits, mode, plan, plan.total_bytes + spare_bytes, techniques)
+
+    def with_room_in_pool(plan: MemoryPlan, used: int, needed: int, *others: int) -> MemoryPlan:
+        after = room.with_room_in_pool(plan, used, needed, *others)
+        if after.pool == plan.pool:
+            happened.append("in place")
+        else:
+            happened.append("grown" if after.pool >= 2 * (used + needed) else "grown partly")
+        if after.n_blocks < plan.n_blocks:
+            happened.append("fewer warps")
+        return after
+
+    session.with_room_in_pool = with_room_in_pool
+    session.Session = Limited
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    launcher = emulated_cuda.put_in_place()
+    from mbe_stage.bicliques.cuda import compaction, session
+
+    original = session.Session
+    # So that nodes are moved in pieces, and several times.
+    compaction.PASSING_INTS = 96
+    graph = graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6))
+    wanted = set(reference.maximal_bicliques(graph))
+    for number, (sizes, spare, detail) in enumerate(CASES):
+        launcher.seed = number
+        happened: list[str] = []
+        limit(original, spare, happened)
+        case: dict[str, Any] = {"sizes": sizes, "spare": spare, "happened": happened}
+        try:
+            found = emulated_cuda.found(graph, BicliqueQuery(), detail, {"n_blocks": 2, "nodes": 64} | sizes)
+        except MemoryBudgetExceeded as refusal:
+            case["refused"] = str(refusal)
+        else:
+            case["same"] = found == (wanted if detail == Detail.MEMBERS else len(wanted))
+        print(json.dumps(case), flush=True)
+
+
+if __name__ == "__main__":
+    main()
