@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench ablation bench-gpu bench-rapids compare-tiers flow-gpu clean
+.PHONY: help run test test-all test-gpu check bench ablation bench-gpu bench-rapids compare-tiers flow-gpu clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
 	@echo "make test      checks and tests"
 	@echo "make test-all  the slow tests too"
+	@echo "make test-gpu  what needs a GPU, several tests at once; needs the extras cuda and pytest-xdist"
 	@echo "make check     ruff, mypy, import-linter"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
@@ -40,6 +41,10 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -m 'not gpu'
+
+# Idle processes take tests from busy ones: the long ones stand first in each file.
+test-gpu:
+	$(PYTHON) -m pytest -m gpu -n 8 --dist worksteal tests/mbe_stage
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

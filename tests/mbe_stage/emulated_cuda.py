@@ -125,7 +125,7 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
     session.resume = counted_resume
     room.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
-    for seed, shape, density in ((0, (26, 50), 0.4),):
+    for seed, shape, density in ((0, (28, 60), 0.4),):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
         wanted = set(reference.maximal_bicliques(graph))

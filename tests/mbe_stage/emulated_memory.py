@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage import BicliqueQuery
+from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.cuda.plan import MemoryPlan
 from mbe_stage.errors import MemoryBudgetExceeded
@@ -30,6 +30,11 @@ CASES: list[tuple[dict[str, Any], int, Detail]] = [
 ]
 # Decides which warp goes on when, and so how much of the pool is in use at once.
 SEED = 5
+
+
+def graph() -> BipartiteCSR:
+    """Wide nodes, and some hundred bicliques."""
+    return graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6))
 
 
 def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
@@ -63,15 +68,14 @@ def main() -> None:
     original = session.Session
     # So that nodes are moved in pieces, and several times.
     compaction.PASSING_INTS = 96
-    graph = graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6))
-    wanted = set(reference.maximal_bicliques(graph))
+    wanted = set(reference.maximal_bicliques(graph()))
     launcher.seed = SEED
     for sizes, spare, detail in CASES:
         happened: list[str] = []
         limit(original, spare, happened)
         case: dict[str, Any] = {"sizes": sizes, "spare": spare, "happened": happened}
         try:
-            found = emulated_cuda.found(graph, BicliqueQuery(), detail, {"n_blocks": 2, "nodes": 64} | sizes)
+            found = emulated_cuda.found(graph(), BicliqueQuery(), detail, {"n_blocks": 2, "nodes": 64} | sizes)
         except MemoryBudgetExceeded as refusal:
             case["refused"] = str(refusal)
         else:

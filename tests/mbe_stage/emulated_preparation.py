@@ -13,7 +13,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
-from tests.mbe_stage.preparation import expected, prepared
+from tests.mbe_stage.preparation import differences, expected, prepared
 
 N_BLOCKS = 2
 
@@ -54,8 +54,8 @@ def main() -> None:
             collapse.SHORT = column_lists.SHORT = whole_graph.SHORT = short
             column_lists._BITMAP_ROWS = 32 * n_words
             found = prepared(graph, query, N_BLOCKS)
-            same = found == expected(graph, query)
-            print(json.dumps({"case": name, "short": short, "words": n_words, "same": same, "empty": not found}))
+            same = not differences(found, expected(graph, query))
+            print(json.dumps({"case": name, "short": short, "words": n_words, "same": same, "empty": found is None}))
 
 
 if __name__ == "__main__":

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.ordering import enumerates_left, rows_by_degree
 from mbe_stage.reduction import reduce_graph
 
-__all__ = ["expected", "prepared"]
+__all__ = ["differences", "expected", "prepared"]
 
 
-def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, Any] | None:
+def differences(found: dict[str, np.ndarray] | None, wanted: dict[str, np.ndarray] | None) -> list[str]:
+    """What is not the same."""
+    if found is None or wanted is None:
+        return [] if found is wanted else ["whether anything is left"]
+    assert found.keys() == wanted.keys()
+    return [name for name in wanted if not np.array_equal(found[name], wanted[name])]
+
+
+def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, np.ndarray] | None:
     """Node 0, the groups and the paths, from the host's reduction; None where nothing is left."""
     reduced = reduce_graph(graph, query)
     if reduced.graph.n_edges == 0:
@@ -32,17 +38,17 @@ def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, Any] | None
         small.left_members,
     )
     paths = np.add.reduceat(small.left_degrees[small.right_members], small.right_offsets[:-1])
-    return {
-        "ints": np.concatenate(parts).tolist(),
-        "paths": paths.tolist(),
-        "groups": [
-            (groups.offsets.tolist(), groups.members.tolist(), groups.weights.tolist())
-            for groups in (reduced.right_groups, reduced.left_groups)
-        ],
-    }
+    result = {"ints": np.concatenate(parts), "paths": paths}
+    for side, groups in (("rows", reduced.right_groups), ("columns", reduced.left_groups)):
+        result |= {
+            f"offsets of {side}": groups.offsets,
+            f"members of {side}": groups.members,
+            f"weights of {side}": groups.weights,
+        }
+    return result
 
 
-def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[str, Any] | None:
+def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[str, np.ndarray] | None:
     """The same, from the device's preparation."""
     import cupy as cp
 
@@ -61,26 +67,24 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
     row_offsets = ints[2 * facts.n_columns + 1 + facts.n_rows :][: facts.n_rows + 1]
     assert facts.max_row_degree == np.diff(row_offsets).max()
     # The most paths first, to within an eighth.
-    assert sorted(order.tolist()) == list(range(facts.n_rows))
+    assert np.array_equal(np.sort(order), np.arange(facts.n_rows))
     in_order = paths[order]
     assert (np.minimum.accumulate(in_order) * 1.125 + 1 > in_order).all()
     n_ints = 2 * facts.n_rows + 3 * facts.n_columns + 3 + 2 * facts.n_edges
     assert (ints[n_ints:] == -7).all()
-    return {
-        "ints": ints[:n_ints].tolist(),
-        "paths": paths.tolist(),
-        "groups": [
-            _groups(*map(cp.asnumpy, (*groups, weights)))
-            for groups, weights in zip(made.groups(), made.weights(), strict=True)
-        ],
-    }
+    result = {"ints": ints[:n_ints], "paths": paths}
+    for side, groups, weights in zip(("rows", "columns"), made.groups(), made.weights(), strict=True):
+        result |= _groups(side, *map(cp.asnumpy, (*groups, weights)))
+    return result
 
 
-def _groups(offsets: np.ndarray, members: np.ndarray, alone: np.ndarray, weights: np.ndarray) -> tuple[list, ...]:
+def _groups(
+    side: str, offsets: np.ndarray, members: np.ndarray, alone: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
     """Offsets from 0 on, and members in order; that `alone` says the same is checked on the way."""
     members = members[offsets[0] : offsets[-1]]
     offsets = offsets - offsets[0]
     of = np.repeat(np.arange(weights.size), weights)
     members = members[np.lexsort((members, of))]
-    assert alone.tolist() == np.where(weights == 1, members[offsets[:-1]], -1).tolist()
-    return offsets.tolist(), members.tolist(), weights.tolist()
+    assert np.array_equal(alone, np.where(weights == 1, members[offsets[:-1]], -1))
+    return {f"offsets of {side}": offsets, f"members of {side}": members, f"weights of {side}": weights}
