@@ -14,9 +14,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of, path_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank, sum_small
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, rank, sum_small
 
 __all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "write_ids"]
 
@@ -119,6 +119,21 @@ def _assign_columns(has_keys, table_size, keys, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _number_of(other, own):
+    """A candidate's number, plus one; 0 for other rows and where there is no path."""
+    return own.bits[_U(other)] if other >= 0 else _NONE
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_to_key(number, holder, has_keys, own):
+    """Add a candidate to the key of the column in the lane `holder`."""
+    if number != 0:
+        # Without keys all that matters is whether there is one.
+        bit = _U(number - _ONE) if has_keys else _NONE
+        cuda.atomic.or_(own.families, _U(2 * holder + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
+
+
+@cuda.jit(device=True, forceinline=True)
 def _keys_of(group, has_keys, node, child, own, numbers):
     """The candidates that hold this lane's column, the `group + lane`-th of the left set, as two words."""
     lane = np.int32(cuda.laneid)
@@ -130,16 +145,23 @@ def _keys_of(group, has_keys, node, child, own, numbers):
     shift = np.int32(start - (ends - length))
     total = cuda.shfl_sync(ALL, ends, 31)
     tile = np.int32(0)
-    while tile < total:
+    while tile + 96 < total:
+        # Four tiles are on their way at once, as in `count_paths`.
         k = np.int32(tile + lane)
-        holder = owner_of(k, ends)
-        begin = cuda.shfl_sync(ALL, shift, holder)
-        if k < total:
-            number = own.bits[_U(numbers[np.uint64(node.column_members + begin + k)])]
-            if number != 0:
-                # Without keys all that matters is whether there is one.
-                bit = _U(number - _ONE) if has_keys else _NONE
-                cuda.atomic.or_(own.families, _U(2 * holder + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
+        other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
+        other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
+        other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
+        other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+        number_0, number_1 = _number_of(other_0, own), _number_of(other_1, own)
+        number_2, number_3 = _number_of(other_2, own), _number_of(other_3, own)
+        _add_to_key(number_0, holder_0, has_keys, own)
+        _add_to_key(number_1, holder_1, has_keys, own)
+        _add_to_key(number_2, holder_2, has_keys, own)
+        _add_to_key(number_3, holder_3, has_keys, own)
+        tile = next_tile(next_tile(next_tile(next_tile(tile))))
+    while tile < total:
+        other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+        _add_to_key(_number_of(other, own), holder, has_keys, own)
         tile = next_tile(tile)
     cuda.syncwarp()
     low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]

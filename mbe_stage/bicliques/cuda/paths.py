@@ -20,7 +20,7 @@ from mbe_stage.bicliques.cuda.warp import (
     rank,
 )
 
-__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "count_paths", "list_of", "walk_kept"]
+__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "count_paths", "list_of", "path_at", "walk_kept"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -42,10 +42,40 @@ def list_of(place, n_left, node, child, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
+def path_at(k, total, ends, shift, node, numbers):
+    """The row that path `k` of 32 columns leads to, -1 behind the last one, and the lane of its column."""
+    holder = owner_of(k, ends)
+    begin = cuda.shfl_sync(ALL, shift, holder)
+    other = np.int32(-1)
+    if k < total:
+        other = numbers[np.uint64(node.column_members + begin + k)]
+    return other, holder
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_first(other, holder, is_wide, own):
+    """Count or mark a path; whether its row had none before."""
+    if other < 0:
+        return False
+    if is_wide:
+        return cuda.atomic.add(own.counts, _U(other), 1) == 0
+    return cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(holder))) == 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def _touch(is_new, other, n_touched, own):
+    mask = ballot(is_new)
+    if is_new:
+        own.touched[_U(n_touched + rank(mask))] = other
+    return np.int32(n_touched + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
 def count_paths(node, child, is_wide, own, numbers):
     """Collect the rows that hold some of the left set, in `touched`; returns how many.
 
-    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`.
+    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`. Where there are many paths,
+    four tiles of them are on their way at once: a single one waits for memory twice.
     """
     lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
@@ -56,22 +86,25 @@ def count_paths(node, child, is_wide, own, numbers):
         shift = np.int32(start - (ends - length))
         total = cuda.shfl_sync(ALL, ends, 31)
         tile = np.int32(0)
-        while tile < total:
+        while tile + 96 < total:
             k = np.int32(tile + lane)
-            holder = owner_of(k, ends)
-            begin = cuda.shfl_sync(ALL, shift, holder)
-            is_new = False
-            other = np.int32(0)
-            if k < total:
-                other = numbers[np.uint64(node.column_members + begin + k)]
-                if is_wide:
-                    is_new = cuda.atomic.add(own.counts, _U(other), 1) == 0
-                else:
-                    is_new = cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(holder))) == 0
-            mask = ballot(is_new)
-            if is_new:
-                own.touched[_U(n_touched + rank(mask))] = other
-            n_touched = np.int32(n_touched + count_bits(mask))
+            other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
+            other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
+            other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
+            other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+            is_new_0 = _is_first(other_0, holder_0, is_wide, own)
+            is_new_1 = _is_first(other_1, holder_1, is_wide, own)
+            is_new_2 = _is_first(other_2, holder_2, is_wide, own)
+            is_new_3 = _is_first(other_3, holder_3, is_wide, own)
+            n_touched = _touch(is_new_0, other_0, n_touched, own)
+            n_touched = _touch(is_new_1, other_1, n_touched, own)
+            n_touched = _touch(is_new_2, other_2, n_touched, own)
+            n_touched = _touch(is_new_3, other_3, n_touched, own)
+            tile = next_tile(next_tile(next_tile(next_tile(tile))))
+        while tile < total:
+            other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+            is_new = _is_first(other, holder, is_wide, own)
+            n_touched = _touch(is_new, other, n_touched, own)
             tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
