@@ -25,7 +25,7 @@ from mbe_stage.bicliques.cuda.warp import (
     sum_small,
 )
 
-__all__ = ["emit_family", "emit_list", "emit_word", "weight_of_columns"]
+__all__ = ["emit_below", "emit_list", "weight_of_columns"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -219,27 +219,21 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit_word(left, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
-    """One biclique over the columns of a word. Returns False, with nothing done, where there is no room."""
-    word = left if cuda.laneid == 0 else _NONE
-    return _emit_words(word, np.int32(1), rows, n_rows, row_ids, own, mode, pool, output, wide_control) > 0
+def emit_below(is_family, family, left, moves, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
+    """All bicliques of a family of subsets of `left`, or `left` alone, from the first that is not in the output yet.
 
-
-@cuda.jit(device=True, forceinline=True)
-def emit_family(family, left, moves, before, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
-    """All bicliques of a family of subsets of `left`, from the first that is not in the output yet.
-
-    Returns False where room ran out; ``state[EMITTED]`` then says how many are done, and the `before` of them that the
-    same visit wrote earlier.
+    Returns False where room ran out; ``state[EMITTED]`` then says how many are done. Code that writes is long: it is
+    called in this one place only, so that a kernel that writes fits the instruction caches.
     """
     lane = np.int32(cuda.laneid)
-    ends = inclusive_sum(count_bits(family))
+    n_mine = count_bits(family) if is_family else np.int32(lane == 0)
+    ends = inclusive_sum(n_mine)
     total = cuda.shfl_sync(ALL, ends, 31)
-    done = np.int32(max(own.state[at.EMITTED] - before, 0))
+    done = np.int32(own.state[at.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
         # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
-        number = np.int32(ends - count_bits(family) - done)
+        number = np.int32(ends - n_mine - done)
         rest = family
         while rest != 0:
             bit = first_bit(rest)
@@ -249,13 +243,17 @@ def emit_family(family, left, moves, before, rows, n_rows, row_ids, own, mode, p
             number = next_one(number)
         cuda.syncwarp()
         n = np.int32(min(total - done, at.WARP_SIZE))
-        word = spread(own.families[_U(lane)], left, moves) if lane < n else _NONE
+        word = left
+        if is_family:
+            word = spread(own.families[_U(lane)], left, moves)
         cuda.syncwarp()
+        if lane >= n:
+            word = _NONE
         n_done = _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_control)
         done = np.int32(done + n_done)
     cuda.syncwarp()
     if lane == 0:
-        own.state[at.EMITTED] = before + done if done < total else 0
+        own.state[at.EMITTED] = done if done < total else 0
     cuda.syncwarp()
     return done >= total
 

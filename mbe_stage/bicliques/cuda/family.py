@@ -196,7 +196,8 @@ def spread(index, left, moves):
 def collect_families(left, moves, words, first, cursor, n_rows, n_excluded, singles, families):
     """The candidates and the excluded rows of a child of a word frame, restricted to `left`, as two families.
 
-    Rows before the cursor are excluded, too. `families` is shared memory of the warp, (64,) uint32.
+    Rows before the cursor are excluded, too; the one at the cursor is the child. `families` is shared memory of the
+    warp, (64,) uint32.
 
     Returns
     -------
@@ -208,8 +209,9 @@ def collect_families(left, moves, words, first, cursor, n_rows, n_excluded, sing
     n = np.int32(n_rows + n_excluded)
     k = lane
     while k < n:
-        index = pack(_U(words[_U(first + k)] & left), moves)
-        add_to_family(families, index, k < cursor or k >= n_rows)
+        if k != cursor:
+            index = pack(_U(words[_U(first + k)] & left), moves)
+            add_to_family(families, index, k < cursor or k >= n_rows)
         k = next_tile(k)
     single = _U(pack(_U(singles & left), moves) & _U(_ONE << _U(lane)))
     add_to_family(families, single, True)

@@ -155,8 +155,8 @@ class Output(NamedTuple):
 WARP_SIZE = 32
 WORD_BITS = 32
 WARPS_PER_BLOCK = 8
-MAX_DEPTH = 32
-"""Word frames on a stack: left sets shrink from 32 columns, one at least a level."""
+MAX_DEPTH = 33
+"""Word frames on a stack: left sets shrink from 32 columns, one at least a level, and the first frame has only one."""
 MAX_OWN_NODES = 64
 FAMILY_WIDTH = 10
 """Most left vertices whose 1024 subsets fit the 32 lanes' words."""
@@ -174,7 +174,7 @@ NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, N
 NODE_FIELDS = 16
 
 # Fields of a word frame.
-CURSOR, END, N_ROWS, N_EXCLUDED, WORDS, WORDS_TOP, BASE, N_BASE, BASE_IDS, INTS_TOP, SINGLES = range(11)
+CURSOR, END, N_ROWS, N_EXCLUDED, WORDS, WORDS_TOP, BASE, N_BASE, BASE_IDS, INTS_TOP, SINGLES, IS_KNOWN = range(12)
 FRAME_FIELDS = 32
 
 # What a warp's ints begin with: for each column of its word frames where its vertices of the reduced graph begin among

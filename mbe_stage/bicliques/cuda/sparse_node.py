@@ -11,7 +11,7 @@ from mbe_stage.bicliques.cuda.emit import emit_list
 from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept
 from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
-from mbe_stage.bicliques.cuda.sparse_word import finish_small, open_word_frame
+from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
 from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
 from mbe_stage.bicliques.cuda.warp import ALL, next_tile, sum_small
 
@@ -35,7 +35,8 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     if pool.limits[at.ACTIVE] != 0 and _left_weight(node, child, pool) < pool.limits[at.MIN_LEFT]:
         return at.DONE
     word_width = at.WORD_BITS if techniques & WORDS != 0 else 0
-    family_width = at.FAMILY_WIDTH if techniques & FAMILIES != 0 else 0
+    # What is only counted can be finished at once.
+    family_width = at.FAMILY_WIDTH if mode == at.COUNTS and techniques & FAMILIES != 0 else 0
     is_wide = n_left > word_width
     n_touched = count_paths(node, child, is_wide, own, numbers)
     status = at.DONE
@@ -52,13 +53,10 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
         status = build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_control, mode)
     elif status == at.DONE and columns.n_columns > family_width:
         status = open_word_frame(
-            is_wide, node, child, columns.n_columns, n_touched, own, pool, output, control, wide_control, mode,
-            techniques
+            is_wide, node, child, columns.n_columns, n_touched, own, pool, control, wide_control, mode
         )  # fmt: skip
-    elif status == at.DONE and columns.n_columns > 0:
-        status = finish_small(
-            is_wide, node, child, columns.n_columns, n_touched, own, pool, output, control, wide_control, mode
-        )
+    elif status == at.DONE and columns.n_columns > 0 and mode == at.COUNTS:
+        count_small(is_wide, child, columns.n_columns, n_touched, own)
     cuda.syncwarp()
     k = lane
     while k < n_touched:

@@ -1,8 +1,11 @@
-"""A sparse node's child with few columns: finished as a family, or made the first frame of the warp's stack.
+"""A sparse node's child with few columns: counted as a family, or made the first frame of the warp's stack.
 
 Its rows stand in `bits`. A narrow child (at most 32 left vertices) is looked at here for the first time: a row that
 holds all of them is a full one. A wide child is known to be maximal and has been written, its full rows stand in
 `counts`, and its columns are those that its candidates hold.
+
+The first frame has one child, which stands for the sparse node's: its row is all the columns. Everything that is done
+with a word node, writing above all, is done in one place.
 """
 
 from __future__ import annotations
@@ -12,22 +15,19 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.columns import count_ids, write_ids
-from mbe_stage.bicliques.cuda.emit import emit_family, emit_word
 from mbe_stage.bicliques.cuda.family import (
     add_to_family,
     clear_families,
     families_of_lane,
     maximal_family,
-    moves_of,
     without_whole,
 )
-from mbe_stage.bicliques.cuda.rows import drop_dominated, restrict, sort_distinct, union_of
-from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop
-from mbe_stage.bicliques.cuda.techniques import DOMINATED
+from mbe_stage.bicliques.cuda.rows import restrict, union_of
+from mbe_stage.bicliques.cuda.share import ask_for_words
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
-from mbe_stage.bicliques.cuda.word_node import set_frame
+from mbe_stage.bicliques.cuda.word_node import set_base, set_frame
 
-__all__ = ["finish_small", "open_word_frame"]
+__all__ = ["count_small", "open_word_frame"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -40,8 +40,8 @@ def _all_of(n_columns):
 
 
 @cuda.jit(device=True, forceinline=True)
-def finish_small(is_wide, node, child, n_columns, n_touched, own, pool, output, control, wide_control, mode):
-    """A child whose subsets of columns fit a family: its whole subtree at once."""
+def count_small(is_wide, child, n_columns, n_touched, own):
+    """Count a child whose subsets of columns fit a family, and its whole subtree at once."""
     families = own.families
     clear_families(families)
     k = np.int32(cuda.laneid)
@@ -53,36 +53,19 @@ def finish_small(is_wide, node, child, n_columns, n_touched, own, pool, output, 
     family = maximal_family(candidates, excluded, n_columns)
     if is_wide:
         family = without_whole(family, candidates, n_columns)
-    if mode == at.COUNTS:
-        found = sum_small(count_bits(family))
-        if cuda.laneid == 0:
-            own.state[at.FOUND] += found
-            own.state[at.N_FAMILIES] += 1
-        return at.DONE
-    if ballot(family != 0) == 0:
-        return at.DONE
-    ints_at = np.int32(at.HEADER_IDS + count_ids(node, child, own, pool.ints))
-    if not ask_for_words(ints_at + node.n_path + n_touched, own.words, control, wide_control):
-        return at.PAUSED
-    _write_header(node, child, own, pool)
-    n_base, _ = _lay_base(is_wide, node, child, n_touched, np.int32(0), ints_at, own, pool)
-    full = _all_of(n_columns)
-    before = np.int32(1 if is_wide else 0)
-    if emit_family(
-        family, full, moves_of(full), before, np.int32(0), n_base, ints_at, own, mode, pool, output, wide_control
-    ):  # fmt: skip
-        return at.DONE
-    ask_to_stop(control, at.OUTPUT_FULL)
-    return at.PAUSED
+    found = sum_small(count_bits(family))
+    if cuda.laneid == 0:
+        own.state[at.FOUND] += found
+        own.state[at.N_FAMILIES] += 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_word_frame(
-    is_wide, node, child, n_columns, n_touched, own, pool, output, control, wide_control, mode, techniques
-):  # fmt: skip
-    """Make the child the first frame of the stack, unless nothing can come of it."""
-    words, frames = own.words, own.frames
-    base = np.int32(2 * n_touched)
+def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, control, wide_control, mode):
+    """Make the child the only one of a first frame on the stack, unless an earlier row holds its whole left set."""
+    words = own.words
+    # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the base.
+    first = np.int32(n_touched)
+    base = np.int32(first + 1 + n_touched)
     ints_at = np.int32(at.HEADER_IDS)
     needed = base
     if mode > at.COUNTS:
@@ -91,48 +74,38 @@ def open_word_frame(
     if not ask_for_words(needed, words, control, wide_control):
         return at.PAUSED
     full = _all_of(n_columns)
-    n_raw, n_excluded, is_excluded = _split_rows(is_wide, full, child, n_touched, own)
-    if is_excluded:
+    n_candidates, n_excluded, is_excluded = _split_rows(is_wide, full, child, n_touched, first + 1, own)
+    if is_excluded or (is_wide and n_candidates == 0):
         return at.DONE
+    excluded_at = np.int32(first + 1 + n_candidates)
+    union = union_of(words, first + 1, n_candidates)
+    n_excluded, singles = restrict(
+        words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
+    )
     n_base = np.int32(0)
     if mode > at.COUNTS:
         _write_header(node, child, own, pool)
-        n_base, weight = _lay_base(is_wide, node, child, n_touched, base, ints_at, own, pool)
-        if not is_wide and not emit_word(full, base, n_base, ints_at, own, mode, pool, output, wide_control):
-            ask_to_stop(control, at.OUTPUT_FULL)
-            return at.PAUSED
-        if pool.limits[at.ACTIVE] != 0 and weight < pool.limits[at.MIN_RIGHT]:
-            return at.DONE
-    elif not is_wide and cuda.laneid == 0:
-        own.state[at.FOUND] += 1
-    if n_raw == 0:
-        return at.DONE
-    union = union_of(words, np.int32(0), n_raw)
-    n_excluded, singles = restrict(words, n_touched, n_excluded, np.int32(0), n_excluded, union, n_touched, own.table)
-    n_kept = n_raw
-    if techniques & DOMINATED != 0:
-        n_kept = drop_dominated(words, np.int32(0), n_raw, singles, n_touched, n_excluded, np.int32(0), n_excluded)
-    n_kept = sort_distinct(words, np.int32(0), n_kept)
-    if n_kept == 0:
-        return at.DONE
-    union = union_of(words, np.int32(0), n_kept)
-    n_excluded, more_singles = restrict(
-        words, n_touched, n_excluded, np.int32(0), n_excluded, union, n_kept, own.table
-    )  # fmt: skip
+        n_base = _lay_base(is_wide, node, child, n_touched, base, ints_at, own, pool)
     if cuda.laneid == 0:
-        set_frame(frames[0], n_kept, n_excluded, _U(singles & union) | more_singles, np.int32(0), base, n_base, ints_at)
-        if mode == at.COUNTS:
-            frames[0, at.WORDS_TOP] = n_kept + n_excluded
+        frame = own.frames[0]
+        words[_U(first)] = full
+        set_frame(frame, 1 + n_candidates, n_excluded, singles, first, base + n_base)
+        set_base(frame, base, n_base, ints_at)
+        frame[at.END] = 1
+        frame[at.IS_KNOWN] = is_wide
         own.state[at.DEPTH] = 0
     cuda.syncwarp()
     return at.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
-def _split_rows(is_wide, full, child, n_touched, own):
-    """Candidates' rows to the bottom of the arena, excluded ones from `n_touched` on, and whether one holds `full`."""
+def _split_rows(is_wide, full, child, n_touched, candidates_at, own):
+    """Excluded rows to the bottom of the arena, candidates to `candidates_at`, and whether one of the former is `full`.
+
+    Returns how many candidates and how many excluded rows there are, before that.
+    """
     lane = np.int32(cuda.laneid)
-    n_raw = np.int32(0)
+    n_candidates = np.int32(0)
     n_excluded = np.int32(0)
     is_excluded = False
     tile = np.int32(0)
@@ -150,14 +123,14 @@ def _split_rows(is_wide, full, child, n_touched, own):
         earlier = ballot(row != 0 and other < child.row)
         if row != 0:
             if other > child.row:
-                own.words[_U(n_raw + rank(later))] = row
+                own.words[_U(candidates_at + n_candidates + rank(later))] = row
             else:
-                own.words[_U(n_touched + n_excluded + rank(earlier))] = row
-        n_raw = np.int32(n_raw + count_bits(later))
+                own.words[_U(n_excluded + rank(earlier))] = row
+        n_candidates = np.int32(n_candidates + count_bits(later))
         n_excluded = np.int32(n_excluded + count_bits(earlier))
         tile = next_tile(tile)
     cuda.syncwarp()
-    return n_raw, n_excluded, cuda.any_sync(ALL, is_excluded)
+    return n_candidates, n_excluded, cuda.any_sync(ALL, is_excluded)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -174,16 +147,13 @@ def _write_header(node, child, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def _lay_base(is_wide, node, child, n_touched, base, base_ids, own, pool):
-    """Every row that can be in a right side below: the path and the later rows; returns how many, and their weight."""
+    """Every row that can be in a right side below: the path and the later rows; returns how many."""
     lane = np.int32(cuda.laneid)
     words, ints, numbers = own.words, own.ints, pool.ints
-    weight = np.int32(0)
     k = lane
     while k < node.n_path:
-        row_id = numbers[np.uint64(node.path + k)]
         words[_U(base + k)] = _U(0xFFFFFFFF)
-        ints[_U(base_ids + k)] = row_id
-        weight = np.int32(weight + pool.row_weights[_U(row_id)])
+        ints[_U(base_ids + k)] = numbers[np.uint64(node.path + k)]
         k = next_tile(k)
     n_base = np.int32(node.n_path)
     tile = np.int32(0)
@@ -199,11 +169,9 @@ def _lay_base(is_wide, node, child, n_touched, base, base_ids, own, pool):
         mask = ballot(row != 0)
         if row != 0:
             place = np.int32(n_base + rank(mask))
-            row_id = numbers[np.uint64(node.row_ids + other)]
             words[_U(base + place)] = row
-            ints[_U(base_ids + place)] = row_id
-            weight = np.int32(weight + pool.row_weights[_U(row_id)])
+            ints[_U(base_ids + place)] = numbers[np.uint64(node.row_ids + other)]
         n_base = np.int32(n_base + count_bits(mask))
         tile = next_tile(tile)
     cuda.syncwarp()
-    return n_base, sum_small(weight)
+    return n_base

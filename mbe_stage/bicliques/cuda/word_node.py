@@ -3,6 +3,7 @@
 In the arena of words a frame keeps its candidates' rows (distinct, ascending, none dominated), behind them the
 excluded rows, and where bicliques are written, its *base*: every row that can be in a right side below, with ids in the
 arena of ints. The columns of all frames of a stack are bits of the same 32, the header of ints says what they are.
+The first frame of a stack has one child only, the node that the stack is there for (`sparse_word`).
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.emit import emit_family, emit_word, weight_of_columns
-from mbe_stage.bicliques.cuda.family import collect_families, maximal_family, moves_of
+from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
+from mbe_stage.bicliques.cuda.family import collect_families, maximal_family, moves_of, without_whole
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["set_frame", "walk_word_nodes"]
+__all__ = ["set_base", "set_frame", "walk_word_nodes"]
 
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
+_NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
 _POLL_EVERY = 4
 _LOOK_AT_CLOCK_EVERY = 64
 
@@ -37,6 +39,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
     status = at.DONE
     n_visits = np.int32(0)
     n_opened = np.int32(0)
+    n_families = np.int32(0)
+    checks = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
     while depth >= 0 and status == at.DONE:
         frame = frames[_U(depth)]
         first, cursor, end = frame[at.WORDS], frame[at.CURSOR], frame[at.END]
@@ -58,42 +62,50 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     end = frame[at.END]
             left = words[_U(first + cursor)]
             width = count_bits(left)
-            checks = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
             if checks and weight_of_columns(left, own) < pool.limits[at.MIN_LEFT]:
                 cursor = np.int32(cursor + 1)
                 continue
             if techniques & DOMINATED == 0 and _is_excluded(left, cursor, frame, words):
                 cursor = np.int32(cursor + 1)
                 continue
-            if width <= at.FAMILY_WIDTH and techniques & FAMILIES != 0:
-                family, moves = _family_below(left, width, cursor, frame, own)
-                if mode == at.COUNTS:
-                    found = np.int32(found + count_bits(family))
-                elif not _emit_family_below(family, left, moves, frame, own, mode, pool, output, control, wide_control):
-                    status = at.PAUSED
-                    break
-            else:
-                n_opened = np.int32(n_opened + 1)
-                if not _has_room_for_child(frame, words, control, wide_control, mode):
-                    status = at.PAUSED
-                    break
-                if mode > at.COUNTS and not emit_word(
-                    left, frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS], own, mode, pool, output, wide_control
-                ):
+            is_known = frame[at.IS_KNOWN] != 0
+            is_small = width <= at.FAMILY_WIDTH and techniques & FAMILIES != 0
+            family, moves = _NONE, _NO_MOVES
+            if is_small:
+                family, moves = _family_below(left, width, cursor, is_known, frame, own)
+            n_base = np.int32(0)
+            weight = np.int32(0)
+            needs_room = mode > at.COUNTS or not is_small
+            if needs_room and not _has_room_for_child(frame, words, control, wide_control, mode):
+                status = at.PAUSED
+                break
+            if mode > at.COUNTS and (not is_small or ballot(family != 0) != 0):
+                n_base, weight = _restrict_base(left, frame, own, pool)
+                if (is_small or not is_known) and not emit_below(
+                    is_small, family, left, moves, frame[at.WORDS_TOP], n_base, frame[at.INTS_TOP], own, mode, pool,
+                    output, wide_control
+                ):  # fmt: skip
                     ask_to_stop(control, at.OUTPUT_FULL)
                     status = at.PAUSED
                     break
-                n_kept = _candidates_of_child(left, cursor, frame, words, techniques)
-                if mode == at.COUNTS and techniques & DOMINATED != 0 and n_kept <= 2:
-                    n_below = _count_small(n_kept, cursor, frame, words)
-                    if lane == 0:
-                        found = np.int32(found + 1 + n_below)
-                else:
-                    if lane == 0:
+            if is_small:
+                n_families = np.int32(n_families + 1)
+                if mode == at.COUNTS:
+                    found = np.int32(found + count_bits(family))
+            else:
+                if not is_known:
+                    n_opened = np.int32(n_opened + 1)
+                    if mode == at.COUNTS and lane == 0:
                         found = np.int32(found + 1)
-                    pushed = n_kept > 0 and _push_child(
-                        left, cursor, frame, frames[_U(depth + 1)], n_kept, own, pool, mode
-                    )
+                top = np.int32(frame[at.WORDS_TOP] + n_base)
+                n_kept = _candidates_of_child(left, cursor, is_known, frame, top, words, techniques)
+                if mode == at.COUNTS and techniques & DOMINATED != 0 and n_kept <= 2:
+                    n_below = _count_small(n_kept, cursor, frame, top, words)
+                    if lane == 0:
+                        found = np.int32(found + n_below)
+                elif n_kept > 0 and not (checks and weight < pool.limits[at.MIN_RIGHT]):
+                    _push_child(cursor, frame, frames[_U(depth + 1)], top, n_kept, n_base, own)
+                    pushed = True
             cursor = np.int32(cursor + 1)
         cuda.syncwarp()
         if lane == 0:
@@ -106,7 +118,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
     if lane == 0:
         state[at.DEPTH] = depth
         state[at.N_OPENED] += n_opened
-        state[at.N_FAMILIES] += n_visits - n_opened
+        state[at.N_FAMILIES] += n_families
         if mode == at.COUNTS:
             state[at.FOUND] += found
     cuda.syncwarp()
@@ -114,32 +126,15 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
 
 
 @cuda.jit(device=True, forceinline=True)
-def _family_below(left, width, cursor, frame, own):
+def _family_below(left, width, cursor, is_known, frame, own):
     """This lane's part of all left sides below a small child, and how they are packed."""
     moves = moves_of(left)
     candidates, excluded = collect_families(
         left, moves, own.words, frame[at.WORDS], cursor, frame[at.N_ROWS], frame[at.N_EXCLUDED],
         _U(frame[at.SINGLES]), own.families
     )  # fmt: skip
-    return maximal_family(candidates, excluded, width), moves
-
-
-@cuda.jit(device=True, forceinline=True)
-def _emit_family_below(family, left, moves, frame, own, mode, pool, output, control, wide_control):
-    """Write the family of a small child; False where something is short."""
-    if ballot(family != 0) == 0:
-        return True
-    base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
-    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
-    if not ask_for_words(max(top, ints_top) + n_base, own.words, control, wide_control):
-        return False
-    # Rows that have nothing of the child's left set are many, and are not looked at once for each biclique.
-    n_near, _ = _restrict_base(left, base, n_base, base_ids, top, ints_top, own, pool)
-    before = np.int32(0)
-    if emit_family(family, left, moves, before, top, n_near, ints_top, own, mode, pool, output, wide_control):
-        return True
-    ask_to_stop(control, at.OUTPUT_FULL)
-    return False
+    family = maximal_family(candidates, excluded, width)
+    return without_whole(family, candidates, width) if is_known else family, moves
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -151,17 +146,21 @@ def _has_room_for_child(frame, words, control, wide_control, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _candidates_of_child(left, cursor, frame, words, techniques):
-    """The later rows' restrictions to `left` at the arena's top: distinct, ascending, none dominated."""
+def _candidates_of_child(left, cursor, is_known, frame, top, words, techniques):
+    """The later rows' restrictions to `left`, from `top` on: distinct, ascending, none dominated.
+
+    A later row that holds all of `left` is in the right side of every biclique below. Where `left` is part of a larger
+    left set (`is_known`), such a row is a candidate like the others: those that hold the whole set are not here.
+    """
     lane = np.int32(cuda.laneid)
-    first, n_rows, top = frame[at.WORDS], frame[at.N_ROWS], frame[at.WORDS_TOP]
+    first, n_rows = frame[at.WORDS], frame[at.N_ROWS]
     n_raw = np.int32(0)
     tile = np.int32(cursor + 1)
     while tile < n_rows:
         row = _NONE
         if np.int32(tile + lane) < n_rows:
             row = _U(words[_U(first + tile + lane)] & left)
-        keep = row != 0 and row != left
+        keep = row != 0 and (is_known or row != left)
         mask = ballot(keep)
         if keep:
             words[_U(top + n_raw + rank(mask))] = row
@@ -188,9 +187,8 @@ def _is_excluded(left, cursor, frame, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_small(n_kept, cursor, frame, words):
+def _count_small(n_kept, cursor, frame, top, words):
     """Bicliques below a child with at most two candidates: each of them, and what the two have in common."""
-    top = frame[at.WORDS_TOP]
     if n_kept < 2:
         return n_kept
     both = _U(words[_U(top)] & words[_U(top + 1)])
@@ -204,35 +202,28 @@ def _count_small(n_kept, cursor, frame, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _push_child(left, cursor, frame, child, n_kept, own, pool, mode):
-    """Make the child's frame; False where no biclique below it can be large enough."""
-    top = frame[at.WORDS_TOP]
+def _push_child(cursor, frame, child, top, n_kept, n_base, own):
+    """Make the child's frame: its base ends and its candidates begin at `top`, its excluded rows stand behind them."""
     union = union_of(own.words, top, n_kept)
     n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
     gap = np.int32(frame[at.N_ROWS] - cursor)
     excluded_at = np.int32(top + n_kept)
     n_excluded, singles = restrict(own.words, frame[at.WORDS], cursor, gap, n_earlier, union, excluded_at, own.table)
     singles = _U(singles | (_U(frame[at.SINGLES]) & union))
-    words_top = np.int32(excluded_at + n_excluded)
-    ints_top = frame[at.INTS_TOP]
-    n_base = np.int32(0)
-    if mode > at.COUNTS:
-        n_base, weight = _restrict_base(
-            left, frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS], words_top, ints_top, own, pool
-        )
-        if pool.limits[at.ACTIVE] != 0 and weight < pool.limits[at.MIN_RIGHT]:
-            return False
-    cuda.syncwarp()
     if cuda.laneid == 0:
-        set_frame(child, n_kept, n_excluded, singles, top, words_top, n_base, ints_top)
+        set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
+        set_base(child, top - n_base, n_base, frame[at.INTS_TOP])
+        child[at.END] = n_kept
+        child[at.IS_KNOWN] = 0
     cuda.syncwarp()
-    return True
 
 
 @cuda.jit(device=True, forceinline=True)
-def _restrict_base(left, base, n_base, base_ids, top, ints_top, own, pool):
-    """The rows of a base that have something of `left`, at the tops of both arenas; how many, and their weight."""
+def _restrict_base(left, frame, own, pool):
+    """The rows of a frame's base that have something of `left`, at the tops of both arenas; how many, their weight."""
     lane = np.int32(cuda.laneid)
+    base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
+    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
     has_limits = pool.limits[at.ACTIVE] != 0
     n_kept = np.int32(0)
     weight = np.int32(0)
@@ -256,16 +247,23 @@ def _restrict_base(left, base, n_base, base_ids, top, ints_top, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def set_frame(frame, n_kept, n_excluded, singles, first, base, n_base, base_ids):
-    """Fill in a frame whose base is the last thing it owns in both arenas; by one lane."""
+def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
+    """Say where a frame's rows are, its excluded ones behind them, and where the arena of words is free; by one lane.
+
+    Which children are ahead, and the base, are to be set too.
+    """
     frame[at.CURSOR] = 0
-    frame[at.END] = n_kept
-    frame[at.N_ROWS] = n_kept
+    frame[at.N_ROWS] = n_rows
     frame[at.N_EXCLUDED] = n_excluded
+    frame[at.SINGLES] = np.int32(singles)
     frame[at.WORDS] = first
-    frame[at.WORDS_TOP] = base + n_base
+    frame[at.WORDS_TOP] = words_top
+
+
+@cuda.jit(device=True, forceinline=True)
+def set_base(frame, base, n_base, base_ids):
+    """Say where a frame's base is; by one lane. The ids are the last thing that it owns in the arena of ints."""
     frame[at.BASE] = base
     frame[at.N_BASE] = n_base
     frame[at.BASE_IDS] = base_ids
     frame[at.INTS_TOP] = base_ids + n_base
-    frame[at.SINGLES] = np.int32(singles)
