@@ -159,19 +159,20 @@ def _left_sizes(word, n, length, weight, weighs):
 def _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, length, own, start, output):
     """Write the members of the bicliques of the lanes in `chosen`, each from `start` + `begin` on."""
     lane = np.int32(cuda.laneid)
+    first = _U(start)
     rest = chosen
     while rest != 0:
         j = first_bit(rest)
         rest = _U(rest & _U(rest - _ONE))
         left = shuffle_word(word, j)
-        place = np.uint64(start + cuda.shfl_sync(ALL, begin, j))
+        place = _U(first + cuda.shfl_sync(ALL, begin, j))
         mine = length if _holds(left, lane) else np.int32(0)
         before = np.int32(inclusive_sum(mine) - mine)
         k = np.int32(0)
         while k < mine:
-            output.members[place + np.uint64(before + k)] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            output.members[_U(place + before + k)] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
             k = next_one(k)
-        place += np.uint64(cuda.shfl_sync(ALL, n_left, j))
+        place = _U(place + cuda.shfl_sync(ALL, n_left, j))
         tile = np.int32(0)
         while tile < n_rows:
             k = np.int32(tile + lane)
@@ -180,8 +181,8 @@ def _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, l
                 holds = _U(left & ~own.words[_U(rows + k)]) == 0
             mask = ballot(holds)
             if holds:
-                output.members[place + np.uint64(rank(mask))] = own.ints[_U(row_ids + k)]
-            place += np.uint64(count_bits(mask))
+                output.members[_U(place + rank(mask))] = own.ints[_U(row_ids + k)]
+            place = _U(place + count_bits(mask))
             tile = next_tile(tile)
 
 

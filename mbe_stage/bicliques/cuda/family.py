@@ -11,13 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, shuffle_xor
+from mbe_stage.bicliques.cuda.layout import FAMILY_WIDTH
+from mbe_stage.bicliques.cuda.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
 
 __all__ = [
     "add_to_family",
     "clear_families",
     "collect_families",
     "families_of_lane",
+    "fewest_members",
     "maximal_family",
     "moves_of",
     "pack",
@@ -32,6 +34,12 @@ _WITHOUT_1 = _U(0x33333333)
 _WITHOUT_2 = _U(0x0F0F0F0F)
 _WITHOUT_3 = _U(0x00FF00FF)
 _WITHOUT_4 = _U(0x0000FFFF)
+# Places of a word whose number has so many bits.
+_WITH_0 = _U(0x00000001)
+_WITH_1 = _U(0x00010116)
+_WITH_2 = _U(0x01161668)
+_WITH_3 = _U(0x16686880)
+_WITH_4 = _U(0x68808000)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -142,6 +150,23 @@ def without_whole(family, candidates, width):
     last = _U((_ONE << _U(width)) - _ONE)
     whole = _U(_ONE << _U(last & _U(31))) if cuda.laneid == last >> _U(5) else _U(0)
     return _U(family & ~_U(whole & ~candidates))
+
+
+@cuda.jit(device=True, forceinline=True)
+def fewest_members(family):
+    """Size of the smallest subset in a family that has one."""
+    lower = np.int32(5)
+    if family & _WITH_0 != 0:
+        lower = np.int32(0)
+    elif family & _WITH_1 != 0:
+        lower = np.int32(1)
+    elif family & _WITH_2 != 0:
+        lower = np.int32(2)
+    elif family & _WITH_3 != 0:
+        lower = np.int32(3)
+    elif family & _WITH_4 != 0:
+        lower = np.int32(4)
+    return min_all(count_bits(_U(cuda.laneid)) + lower if family != 0 else np.int32(FAMILY_WIDTH))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -15,6 +15,7 @@ __all__ = [
     "global_nanoseconds",
     "inclusive_sum",
     "load_fresh",
+    "min_all",
     "next_one",
     "next_tile",
     "or_all",
@@ -160,6 +161,17 @@ def sum_small(value):
     value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 4))
     value = np.int32(value + cuda.shfl_xor_sync(ALL, value, 2))
     return np.int32(value + cuda.shfl_xor_sync(ALL, value, 1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def min_all(value):
+    """Smallest over all lanes, int32."""
+    value = np.int32(value)
+    value = min(value, cuda.shfl_xor_sync(ALL, value, 16))
+    value = min(value, cuda.shfl_xor_sync(ALL, value, 8))
+    value = min(value, cuda.shfl_xor_sync(ALL, value, 4))
+    value = min(value, cuda.shfl_xor_sync(ALL, value, 2))
+    return np.int32(min(value, cuda.shfl_xor_sync(ALL, value, 1)))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -13,7 +13,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
-from mbe_stage.bicliques.cuda.family import collect_families, maximal_family, moves_of, without_whole
+from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
@@ -80,7 +80,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                 status = at.PAUSED
                 break
             if mode > at.COUNTS and (not is_small or ballot(family != 0) != 0):
-                n_base, weight = _restrict_base(left, frame, own, pool)
+                fewest = fewest_members(family) if is_small else np.int32(1)
+                n_base, weight = _restrict_base(left, fewest, frame, own, pool)
                 if (is_small or not is_known) and not emit_below(
                     is_small, family, left, moves, frame[at.WORDS_TOP], n_base, frame[at.INTS_TOP], own, mode, pool,
                     output, wide_control
@@ -219,8 +220,12 @@ def _push_child(cursor, frame, child, top, n_kept, n_base, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _restrict_base(left, frame, own, pool):
-    """The rows of a frame's base that have something of `left`, at the tops of both arenas; how many, their weight."""
+def _restrict_base(left, fewest, frame, own, pool):
+    """The rows of a frame's base that hold at least so many of `left`, at the tops of both arenas.
+
+    Returns how many they are, and where there are limits how many of the user's vertices. Most rows hold one column
+    only, and are in the right side of that column alone.
+    """
     lane = np.int32(cuda.laneid)
     base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
     top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
@@ -232,8 +237,9 @@ def _restrict_base(left, frame, own, pool):
         row = _NONE
         if np.int32(tile + lane) < n_base:
             row = _U(own.words[_U(base + tile + lane)] & left)
-        mask = ballot(row != 0)
-        if row != 0:
+        keep = count_bits(row) >= fewest
+        mask = ballot(keep)
+        if keep:
             row_id = own.ints[_U(base_ids + tile + lane)]
             place = np.int32(n_kept + rank(mask))
             own.words[_U(top + place)] = row
