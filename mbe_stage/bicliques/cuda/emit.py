@@ -20,6 +20,8 @@ from mbe_stage.bicliques.cuda.warp import (
     inclusive_sum,
     next_one,
     next_tile,
+    nth_bit,
+    owner_of,
     rank,
     shuffle_word,
     sum_small,
@@ -233,21 +235,15 @@ def emit_below(is_family, family, left, moves, rows, n_rows, row_ids, own, mode,
     done = np.int32(own.state[at.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
-        # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
-        number = np.int32(ends - n_mine - done)
-        rest = family
-        while rest != 0:
-            bit = first_bit(rest)
-            rest = _U(rest & _U(rest - _ONE))
-            if 0 <= number < at.WARP_SIZE:
-                own.families[_U(number)] = _U(at.WARP_SIZE * lane + bit)
-            number = next_one(number)
-        cuda.syncwarp()
         n = np.int32(min(total - done, at.WARP_SIZE))
         word = left
         if is_family:
-            word = spread(own.families[_U(lane)], left, moves)
-        cuda.syncwarp()
+            # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
+            number = np.int32(done + lane)
+            holder = owner_of(number, ends)
+            part = shuffle_word(family, holder)
+            bit = nth_bit(part, np.int32(number - cuda.shfl_sync(ALL, np.int32(ends - n_mine), holder)))
+            word = spread(_U(at.WARP_SIZE * holder + bit), left, moves)
         if lane >= n:
             word = _NONE
         n_done = _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_control)

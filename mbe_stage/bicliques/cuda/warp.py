@@ -18,6 +18,7 @@ __all__ = [
     "min_all",
     "next_one",
     "next_tile",
+    "nth_bit",
     "or_all",
     "owner_of",
     "rank",
@@ -116,6 +117,18 @@ def count_bits(word):
 def first_bit(word):
     """Position of the lowest set bit of a uint32, int32; -1 where none is."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def nth_bit(word, n):
+    """Position of the set bit of a uint32 that has `n` set bits below it, int32; 31 where there are not so many."""
+    position = np.int32(0)
+    for step in (16, 8, 4, 2, 1):
+        below = count_bits(np.uint32(np.uint32(word >> np.uint32(position)) & np.uint32((1 << step) - 1)))
+        if n >= below:
+            n = np.int32(n - below)
+            position = np.int32(position + step)
+    return position
 
 
 @cuda.jit(device=True, forceinline=True)
