@@ -14,7 +14,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, list_of, path_at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, NO_PATH, list_of, path_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, rank, sum_small
 
@@ -145,13 +145,18 @@ def _keys_of(group, has_keys, node, child, own, numbers):
     shift = np.int32(start - (ends - length))
     total = cuda.shfl_sync(ALL, ends, 31)
     tile = np.int32(0)
-    while tile + 96 < total:
+    while tile < total:
         # Four tiles are on their way at once, as in `count_paths`.
         k = np.int32(tile + lane)
         other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
-        other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-        other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
-        other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+        other_1, holder_1 = NO_PATH
+        other_2, holder_2 = NO_PATH
+        other_3, holder_3 = NO_PATH
+        if tile + 32 < total:
+            other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
+        if tile + 64 < total:
+            other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
+            other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
         number_0, number_1 = _number_of(other_0, own), _number_of(other_1, own)
         number_2, number_3 = _number_of(other_2, own), _number_of(other_3, own)
         _add_to_key(number_0, holder_0, has_keys, own)
@@ -159,10 +164,6 @@ def _keys_of(group, has_keys, node, child, own, numbers):
         _add_to_key(number_2, holder_2, has_keys, own)
         _add_to_key(number_3, holder_3, has_keys, own)
         tile = next_tile(next_tile(next_tile(next_tile(tile))))
-    while tile < total:
-        other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
-        _add_to_key(_number_of(other, own), holder, has_keys, own)
-        tile = next_tile(tile)
     cuda.syncwarp()
     low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]
     cuda.syncwarp()

@@ -161,31 +161,40 @@ def _left_sizes(word, n, length, weight, weighs):
 def _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, length, own, start, output):
     """Write the members of the bicliques of the lanes in `chosen`, each from `start` + `begin` on."""
     lane = np.int32(cuda.laneid)
-    first = _U(start)
+    place = _U(start + begin)
+    is_merged = cuda.any_sync(ALL, length > 1)
     rest = chosen
     while rest != 0:
         j = first_bit(rest)
         rest = _U(rest & _U(rest - _ONE))
         left = shuffle_word(word, j)
-        place = _U(first + cuda.shfl_sync(ALL, begin, j))
         mine = length if _holds(left, lane) else np.int32(0)
-        before = np.int32(inclusive_sum(mine) - mine)
+        before = np.int32(inclusive_sum(mine) - mine) if is_merged else rank(left)
+        to = _U(shuffle_word(place, j) + _U(before))
         k = np.int32(0)
         while k < mine:
-            output.members[_U(place + before + k)] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            output.members[_U(to + _U(k))] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
             k = next_one(k)
-        place = _U(place + cuda.shfl_sync(ALL, n_left, j))
-        tile = np.int32(0)
-        while tile < n_rows:
-            k = np.int32(tile + lane)
-            holds = False
-            if k < n_rows:
-                holds = _U(left & ~own.words[_U(rows + k)]) == 0
+    place = _U(place + _U(n_left))
+    tile = np.int32(0)
+    while tile < n_rows:
+        missing = _EVERYTHING
+        row_id = np.int32(0)
+        if np.int32(tile + lane) < n_rows:
+            missing = _U(~own.words[_U(rows + tile + lane)])
+            row_id = own.ints[_U(row_ids + tile + lane)]
+        rest = chosen
+        while rest != 0:
+            j = first_bit(rest)
+            rest = _U(rest & _U(rest - _ONE))
+            holds = _U(shuffle_word(word, j) & missing) == 0
             mask = ballot(holds)
+            to = _U(shuffle_word(place, j) + _U(rank(mask)))
             if holds:
-                output.members[_U(place + rank(mask))] = own.ints[_U(row_ids + k)]
-            place = _U(place + count_bits(mask))
-            tile = next_tile(tile)
+                output.members[to] = row_id
+            if lane == j:
+                place = _U(place + _U(count_bits(mask)))
+        tile = next_tile(tile)
 
 
 @cuda.jit(device=True, forceinline=True)

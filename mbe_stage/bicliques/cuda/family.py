@@ -34,12 +34,12 @@ _WITHOUT_1 = _U(0x33333333)
 _WITHOUT_2 = _U(0x0F0F0F0F)
 _WITHOUT_3 = _U(0x00FF00FF)
 _WITHOUT_4 = _U(0x0000FFFF)
-# Places of a word whose number has so many bits.
-_WITH_0 = _U(0x00000001)
-_WITH_1 = _U(0x00010116)
-_WITH_2 = _U(0x01161668)
-_WITH_3 = _U(0x16686880)
-_WITH_4 = _U(0x68808000)
+# Places of a word whose number has at most 0, 1, 2, 3 and 4 bits.
+_AT_MOST_0 = _U(0x00000001)
+_AT_MOST_1 = _U(0x00010117)
+_AT_MOST_2 = _U(0x0117177F)
+_AT_MOST_3 = _U(0x177F7FFF)
+_AT_MOST_4 = _U(0x7FFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -155,18 +155,12 @@ def without_whole(family, candidates, width):
 @cuda.jit(device=True, forceinline=True)
 def fewest_members(family):
     """Size of the smallest subset in a family that has one."""
-    lower = np.int32(5)
-    if family & _WITH_0 != 0:
-        lower = np.int32(0)
-    elif family & _WITH_1 != 0:
-        lower = np.int32(1)
-    elif family & _WITH_2 != 0:
-        lower = np.int32(2)
-    elif family & _WITH_3 != 0:
-        lower = np.int32(3)
-    elif family & _WITH_4 != 0:
-        lower = np.int32(4)
-    return min_all(count_bits(_U(cuda.laneid)) + lower if family != 0 else np.int32(FAMILY_WIDTH))
+    size = np.int32(count_bits(_U(cuda.laneid)) + np.int32(_U(family & _AT_MOST_0) == 0))
+    size = np.int32(size + np.int32(_U(family & _AT_MOST_1) == 0))
+    size = np.int32(size + np.int32(_U(family & _AT_MOST_2) == 0))
+    size = np.int32(size + np.int32(_U(family & _AT_MOST_3) == 0))
+    size = np.int32(size + np.int32(_U(family & _AT_MOST_4) == 0))
+    return min_all(size if family != 0 else np.int32(FAMILY_WIDTH))
 
 
 @cuda.jit(device=True, forceinline=True)

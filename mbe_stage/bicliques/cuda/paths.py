@@ -20,12 +20,14 @@ from mbe_stage.bicliques.cuda.warp import (
     rank,
 )
 
-__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "count_paths", "list_of", "path_at", "walk_kept"]
+__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "NO_PATH", "count_paths", "list_of", "path_at", "walk_kept"]
 
 _U = np.uint32
 _ONE = _U(1)
 _TAG_SHIFT = 16
 NO_COLUMN = -1
+NO_PATH = (np.int32(-1), np.int32(0))
+"""What `path_at` answers behind the last one."""
 MARK, COUNT, FILL = range(3)
 
 
@@ -74,8 +76,8 @@ def _touch(is_new, other, n_touched, own):
 def count_paths(node, child, is_wide, own, numbers):
     """Collect the rows that hold some of the left set, in `touched`; returns how many.
 
-    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`. Where there are many paths,
-    four tiles of them are on their way at once: a single one waits for memory twice.
+    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`. Four tiles of paths are
+    on their way at once: a single one waits for memory twice.
     """
     lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
@@ -86,26 +88,28 @@ def count_paths(node, child, is_wide, own, numbers):
         shift = np.int32(start - (ends - length))
         total = cuda.shfl_sync(ALL, ends, 31)
         tile = np.int32(0)
-        while tile + 96 < total:
+        while tile < total:
             k = np.int32(tile + lane)
             other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
-            other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-            other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
-            other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+            other_1, holder_1 = NO_PATH
+            other_2, holder_2 = NO_PATH
+            other_3, holder_3 = NO_PATH
+            if tile + 32 < total:
+                other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
+            if tile + 64 < total:
+                other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
+                other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
             is_new_0 = _is_first(other_0, holder_0, is_wide, own)
             is_new_1 = _is_first(other_1, holder_1, is_wide, own)
             is_new_2 = _is_first(other_2, holder_2, is_wide, own)
             is_new_3 = _is_first(other_3, holder_3, is_wide, own)
             n_touched = _touch(is_new_0, other_0, n_touched, own)
-            n_touched = _touch(is_new_1, other_1, n_touched, own)
-            n_touched = _touch(is_new_2, other_2, n_touched, own)
-            n_touched = _touch(is_new_3, other_3, n_touched, own)
+            if tile + 32 < total:
+                n_touched = _touch(is_new_1, other_1, n_touched, own)
+            if tile + 64 < total:
+                n_touched = _touch(is_new_2, other_2, n_touched, own)
+                n_touched = _touch(is_new_3, other_3, n_touched, own)
             tile = next_tile(next_tile(next_tile(next_tile(tile))))
-        while tile < total:
-            other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
-            is_new = _is_first(other, holder, is_wide, own)
-            n_touched = _touch(is_new, other, n_touched, own)
-            tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
     return n_touched

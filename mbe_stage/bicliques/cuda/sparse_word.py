@@ -32,11 +32,12 @@ __all__ = ["count_small", "open_word_frame"]
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
+_EVERYTHING = _U(0xFFFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
 def _all_of(n_columns):
-    return _U(_U(0xFFFFFFFF) >> _U(at.WORD_BITS - n_columns))
+    return _U(_EVERYTHING >> _U(at.WORD_BITS - n_columns))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -74,7 +75,9 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, contr
     if not ask_for_words(needed, words, control, wide_control):
         return at.PAUSED
     full = _all_of(n_columns)
-    n_candidates, n_excluded, is_excluded = _split_rows(is_wide, full, child, n_touched, first + 1, own)
+    n_candidates, n_excluded, n_base, is_excluded = _split_rows(
+        is_wide, full, node, child, n_touched, first + 1, base, ints_at, own, pool, mode
+    )
     if is_excluded or (is_wide and n_candidates == 0):
         return at.DONE
     excluded_at = np.int32(first + 1 + n_candidates)
@@ -82,10 +85,8 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, contr
     n_excluded, singles = restrict(
         words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
     )
-    n_base = np.int32(0)
     if mode > at.COUNTS:
         _write_header(node, child, own, pool)
-        n_base = _lay_base(is_wide, node, child, n_touched, base, ints_at, own, pool)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
@@ -99,38 +100,61 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, contr
 
 
 @cuda.jit(device=True, forceinline=True)
-def _split_rows(is_wide, full, child, n_touched, candidates_at, own):
-    """Excluded rows to the bottom of the arena, candidates to `candidates_at`, and whether one of the former is `full`.
+def _split_rows(is_wide, full, node, child, n_touched, candidates_at, base, base_ids, own, pool, mode):
+    """Excluded rows to the bottom of the arena, candidates to `candidates_at`, and where something is written the base:
+    every row that can be in a right side below, those of the path and the later ones.
 
-    Returns how many candidates and how many excluded rows there are, before that.
+    Returns how many of each there are, and whether an excluded row holds the whole left set.
     """
     lane = np.int32(cuda.laneid)
+    words, numbers = own.words, pool.ints
     n_candidates = np.int32(0)
     n_excluded = np.int32(0)
+    n_base = _lay_path(node, base, base_ids, own, numbers) if mode > at.COUNTS else np.int32(0)
     is_excluded = False
     tile = np.int32(0)
     while tile < n_touched:
         row = _NONE
         other = child.row
+        is_full = False
         if np.int32(tile + lane) < n_touched:
             other = own.touched[_U(tile + lane)]
             row = own.bits[_U(other)]
-        if not is_wide and row == full:
-            row = _NONE
-            if other < child.row:
-                is_excluded = True
-        later = ballot(row != 0 and other > child.row)
-        earlier = ballot(row != 0 and other < child.row)
-        if row != 0:
-            if other > child.row:
-                own.words[_U(candidates_at + n_candidates + rank(later))] = row
-            else:
-                own.words[_U(n_excluded + rank(earlier))] = row
+            is_full = own.counts[_U(other)] == child.n_left if is_wide else row == full
+        if is_full and other < child.row:
+            is_excluded = True
+        is_later = row != 0 and not is_full and other > child.row
+        is_earlier = row != 0 and not is_full and other < child.row
+        later = ballot(is_later)
+        earlier = ballot(is_earlier)
+        if is_later:
+            words[_U(candidates_at + n_candidates + rank(later))] = row
+        if is_earlier:
+            words[_U(n_excluded + rank(earlier))] = row
+        if mode > at.COUNTS:
+            in_base = is_later or (is_full and other >= child.row)
+            mask = ballot(in_base)
+            if in_base:
+                place = np.int32(n_base + rank(mask))
+                words[_U(base + place)] = _EVERYTHING if is_full else row
+                own.ints[_U(base_ids + place)] = numbers[np.uint64(node.row_ids + other)]
+            n_base = np.int32(n_base + count_bits(mask))
         n_candidates = np.int32(n_candidates + count_bits(later))
         n_excluded = np.int32(n_excluded + count_bits(earlier))
         tile = next_tile(tile)
     cuda.syncwarp()
-    return n_candidates, n_excluded, cuda.any_sync(ALL, is_excluded)
+    return n_candidates, n_excluded, n_base, cuda.any_sync(ALL, is_excluded)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _lay_path(node, base, base_ids, own, numbers):
+    """The rows of the path, which hold everything, to the beginning of the base; returns how many there are."""
+    k = np.int32(cuda.laneid)
+    while k < node.n_path:
+        own.words[_U(base + k)] = _EVERYTHING
+        own.ints[_U(base_ids + k)] = numbers[np.uint64(node.path + k)]
+        k = next_tile(k)
+    return np.int32(node.n_path)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -143,35 +167,3 @@ def _write_header(node, child, own, pool):
         weight = np.int32(weight + pool.column_weights[_U(own.ints[_U(at.HEADER_IDS + k)])])
     own.ints[_U(at.HEADER_WEIGHTS + lane)] = weight
     cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _lay_base(is_wide, node, child, n_touched, base, base_ids, own, pool):
-    """Every row that can be in a right side below: the path and the later rows; returns how many."""
-    lane = np.int32(cuda.laneid)
-    words, ints, numbers = own.words, own.ints, pool.ints
-    k = lane
-    while k < node.n_path:
-        words[_U(base + k)] = _U(0xFFFFFFFF)
-        ints[_U(base_ids + k)] = numbers[np.uint64(node.path + k)]
-        k = next_tile(k)
-    n_base = np.int32(node.n_path)
-    tile = np.int32(0)
-    while tile < n_touched:
-        row = _NONE
-        other = np.int32(0)
-        if np.int32(tile + lane) < n_touched:
-            other = own.touched[_U(tile + lane)]
-            if other >= child.row:
-                row = own.bits[_U(other)]
-                if is_wide and own.counts[_U(other)] == child.n_left:
-                    row = _U(0xFFFFFFFF)
-        mask = ballot(row != 0)
-        if row != 0:
-            place = np.int32(n_base + rank(mask))
-            words[_U(base + place)] = row
-            ints[_U(base_ids + place)] = numbers[np.uint64(node.row_ids + other)]
-        n_base = np.int32(n_base + count_bits(mask))
-        tile = next_tile(tile)
-    cuda.syncwarp()
-    return n_base
