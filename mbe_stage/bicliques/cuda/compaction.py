@@ -24,6 +24,8 @@ class LiveNodes:
         Their numbers up to now; from now on they are numbered from 0. The whole graph is the first of them.
     starts, sizes, places : (n,) int64
         Where each begins in the pool, how many entries it has, where it is to begin: at `starts` or before.
+    unwritten : (n,) int64
+        Entries before `starts` that belong to it and hold nothing: nodes of a walk that only counts know no ids.
     used : int
         Entries of the pool that they will take.
     n_open : int
@@ -34,6 +36,7 @@ class LiveNodes:
     starts: np.ndarray
     sizes: np.ndarray
     places: np.ndarray
+    unwritten: np.ndarray
     used: int
     n_open: int
 
@@ -61,13 +64,15 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     numbers = np.flatnonzero(is_live)
     # In this order nobody's place is taken by another one before it has been moved.
     numbers = numbers[np.argsort(nodes[numbers, at.NODE_BASE], kind="stable")]
-    sizes = nodes[numbers, at.NODE_SIZE]
+    unwritten = np.where(nodes[numbers, at.NODE_IDS] == 0, nodes[numbers, at.NODE_COLUMNS] + 1, 0)
+    sizes = nodes[numbers, at.NODE_SIZE] - unwritten
     room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
     return LiveNodes(
         numbers=numbers,
-        starts=nodes[numbers, at.NODE_BASE],
+        starts=nodes[numbers, at.NODE_BASE] + unwritten,
         sizes=sizes,
         places=np.cumsum(room) - room,
+        unwritten=unwritten,
         used=int(room.sum()),
         n_open=int(is_open.sum()),
     )
@@ -109,7 +114,7 @@ def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool
     """The pool with a table of the live nodes alone, under their new numbers; of its nodes `n_nodes` were in use."""
     numbers = cp.asarray(live.numbers)
     fields, cursors = pool.nodes[numbers], pool.cursors[numbers]
-    fields[:, at.NODE_BASE] = cp.asarray(live.places)
+    fields[:, at.NODE_BASE] = cp.asarray(live.places - live.unwritten)
     if size != pool.cursors.size:
         pool = pool._replace(nodes=cp.zeros((size, at.NODE_FIELDS), cp.int64), cursors=cp.zeros(size, cp.int32))
     else:

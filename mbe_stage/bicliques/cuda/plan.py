@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 _FIRST_WORDS = 1 << 14
+_WORDS_SHARE = 32
+"""Of the budget, what arenas may take from the beginning: growing costs a pause."""
 _MIN_CHUNK = 256
 _MAX_CHUNK = 1 << 13
 _MIN_NODES = 1 << 10
@@ -212,11 +214,12 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     MemoryBudgetExceeded
         Not even one block fits; says the smallest budget that would do.
     """
-    smallest = _plan_for_one_block(graph, mode, budget_bytes)
+    smallest = _plan_for_one_block(graph, n_blocks, mode, budget_bytes)
     if smallest.total_bytes > budget_bytes:
+        needed = _smallest_budget(graph, n_blocks, mode, budget_bytes)
         raise MemoryBudgetExceeded(
-            f"the CUDA engine needs {_smallest_budget(graph, mode, budget_bytes):,} bytes of device memory for this "
-            f"graph, its budget is {budget_bytes:,}: {REMEDY}"
+            f"the CUDA engine needs {needed:,} bytes of device memory for this graph, its budget is {budget_bytes:,}: "
+            f"{REMEDY}"
         )
     block_bytes = smallest.warp_bytes * at.WARPS_PER_BLOCK
     spare = max(0, budget_bytes - smallest.total_bytes - budget_bytes // _GROWTH_SHARE)
@@ -227,8 +230,9 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     return plan
 
 
-def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> MemoryPlan:
-    """Everything but warps takes its share of the budget."""
+def _plan_for_one_block(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
+    """Everything but warps takes its share of the budget; arenas take what they may need if that is a small one."""
+    words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * at.WARPS_PER_BLOCK)
     # The widest child merges its columns in the arena, as far as columns are merged.
     merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
     members = descriptors = 0
@@ -240,7 +244,7 @@ def _plan_for_one_block(graph: GraphFacts, mode: int, budget_bytes: int) -> Memo
         n_blocks=1,
         n_rows=graph.n_rows,
         max_row_degree=graph.max_row_degree,
-        words=whole_lines(max(min(4 * (graph.most_word_rows + at.WORD_BITS), _FIRST_WORDS), merging)),
+        words=whole_lines(max(min(4 * (graph.most_word_rows + at.WORD_BITS), max(_FIRST_WORDS, words_share)), merging)),
         pool=graph.pool_ints + max(1 << 16, min(64 * graph.wedges + (1 << 22), _pool_share(budget_bytes) // 4)),
         nodes=max(_MIN_NODES, min(_MAX_NODES, budget_bytes // 64 // (8 * at.NODE_FIELDS + 4))),
         members=members,
@@ -259,8 +263,8 @@ def _pool_share(budget_bytes: int) -> int:
     return max(min(budget_bytes // 8, 4 * _LARGE_POOL), budget_bytes // 16)
 
 
-def _smallest_budget(graph: GraphFacts, mode: int, budget_bytes: int) -> int:
+def _smallest_budget(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> int:
     """The first budget whose own plan for one block fits it: shares grow with it, and add up to less than it."""
-    while (needed := _plan_for_one_block(graph, mode, budget_bytes).total_bytes) > budget_bytes:
+    while (needed := _plan_for_one_block(graph, n_blocks, mode, budget_bytes).total_bytes) > budget_bytes:
         budget_bytes = needed
     return budget_bytes
