@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 import types as python_types
@@ -14,6 +15,7 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.results import Detail
 from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
 
@@ -110,6 +112,29 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     return result
 
 
+def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Of the bicliques of a crown only those that a large minimum leaves: few, far down a tree of 2**14 lists."""
+    n = 14
+    launcher.seed = 0
+    pairs = {((v,), tuple(w for w in range(n) if w != v)) for v in range(n)}
+    for side, wanted in (("right", pairs), ("left", {(right, left) for left, right in pairs})):
+        statistics: dict[str, float] = {}
+        sink = TableSink()
+        for block in engine_cuda.run(
+            graphs.crown(n),
+            BicliqueQuery(**{f"min_{side}": n - 1}),
+            Execution(),
+            Detail.MEMBERS,
+            sizes={"n_blocks": 1, "slice_seconds": 1000.0},
+            statistics=statistics,
+            techniques=Techniques.without("words"),
+        ):
+            sink.accept(block)
+        same = sink.table().as_set() == wanted
+        n_visited = statistics["wide"]
+        yield {"case": f"deep, {side}", "wanted": n, "counted": len(sink.table()), "same": same, "visited": n_visited}
+
+
 def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Arenas that have to grow where only half of the warps can have larger ones: the stacks of the others wait."""
     from mbe_stage.bicliques.cuda import room, session
@@ -149,7 +174,7 @@ def main() -> None:
             json.dumps({"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}),
             flush=True,
         )
-    for case in parked_cases(launcher):
+    for case in itertools.chain(deep_cases(launcher), parked_cases(launcher)):
         print(json.dumps(case), flush=True)
 
 

@@ -6,14 +6,15 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.columns import ids_of, keep_columns
+from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight
+from mbe_stage.bicliques.cuda.columns import keep_columns
 from mbe_stage.bicliques.cuda.emit import emit_list
 from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept
 from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
 from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
-from mbe_stage.bicliques.cuda.warp import ALL, next_tile, sum_small
+from mbe_stage.bicliques.cuda.warp import ALL, next_tile
 
 __all__ = ["visit_sparse_child"]
 
@@ -32,7 +33,9 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     first = numbers[np.uint64(node.row_offsets + row)]
     n_left = np.int32(numbers[np.uint64(node.row_offsets + row + 1)] - first)
     child = at.Child(row, node.row_members + first, n_left)
-    if pool.limits[at.ACTIVE] != 0 and _left_weight(node, child, pool) < pool.limits[at.MIN_LEFT]:
+    has_conditions = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
+    left_most = left_weight(node, child, pool) if has_conditions else np.int32(0)
+    if has_conditions and left_most < pool.limits[at.MIN_LEFT]:
         return at.DONE
     word_width = at.WORD_BITS if techniques & WORDS != 0 else 0
     # What is only counted can be finished at once.
@@ -41,7 +44,9 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     n_touched = count_paths(node, child, is_wide, own, numbers)
     status = at.DONE
     columns = at.Columns(n_left, n_left, False, np.int32(0))
-    if is_wide:
+    if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
+        columns = at.Columns(np.int32(0), np.int32(0), False, np.int32(0))
+    elif is_wide:
         status, columns = _visit_wide(
             node, child, n_touched, own, pool, output, control, wide_control, mode, techniques
         )
@@ -97,20 +102,6 @@ def _node(number, pool):
         column_members + n_edges,
         np.int32(fields[at.NODE_PATH]),
     )
-
-
-@cuda.jit(device=True, forceinline=True)
-def _left_weight(node, child, pool):
-    """How many of the user's vertices a child's left set stands for."""
-    numbers = pool.ints
-    weight = np.int32(0)
-    k = np.int32(cuda.laneid)
-    while k < child.n_left:
-        first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
-        for j in range(first, end):
-            weight = np.int32(weight + pool.column_weights[_U(numbers[np.uint64(node.ids + j)])])
-        k = next_tile(k)
-    return sum_small(weight)
 
 
 @cuda.jit(device=True, forceinline=True)
