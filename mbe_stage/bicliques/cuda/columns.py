@@ -26,7 +26,7 @@ _NONE = _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_columns(node, child, n_touched, own, numbers, techniques):
+def keep_columns(node, child, n_touched, own, numbers, mode, techniques):
     """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
 
     `counts` says how many of the left set every touched row holds; `bits` is empty before and after.
@@ -45,7 +45,7 @@ def keep_columns(node, child, n_touched, own, numbers, techniques):
     )
     if has_keys:
         _clear(own.words, table_size)
-    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, node, child, own, numbers)
+    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode)
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
@@ -88,14 +88,14 @@ def _clear(words, n):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _assign_columns(has_keys, table_size, keys, node, child, own, numbers):
+def _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode):
     """Give each column of the left set that a candidate holds its new column; returns how many of both there are."""
     lane = np.int32(cuda.laneid)
     n_columns = np.int32(0)
     n_kept = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
-        low, high = _keys_of(group, has_keys, node, child, own, numbers)
+        low, high = _keys_of(group, has_keys, node, child, own, numbers, mode)
         k = np.int32(group + lane)
         is_kept = _U(low | high) != 0
         leader = k
@@ -134,7 +134,7 @@ def _add_to_key(number, holder, has_keys, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _keys_of(group, has_keys, node, child, own, numbers):
+def _keys_of(group, has_keys, node, child, own, numbers, mode):
     """The candidates that hold this lane's column, the `group + lane`-th of the left set, as two words."""
     lane = np.int32(cuda.laneid)
     own.families[_U(lane)] = _NONE
@@ -152,9 +152,9 @@ def _keys_of(group, has_keys, node, child, own, numbers):
         other_1, holder_1 = NO_PATH
         other_2, holder_2 = NO_PATH
         other_3, holder_3 = NO_PATH
-        if tile + 32 < total:
+        if mode == at.COUNTS and tile + 32 < total:
             other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-        if tile + 64 < total:
+        if mode == at.COUNTS and tile + 64 < total:
             other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
             other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
         number_0, number_1 = _number_of(other_0, own), _number_of(other_1, own)
@@ -163,7 +163,7 @@ def _keys_of(group, has_keys, node, child, own, numbers):
         _add_to_key(number_1, holder_1, has_keys, own)
         _add_to_key(number_2, holder_2, has_keys, own)
         _add_to_key(number_3, holder_3, has_keys, own)
-        tile = next_tile(next_tile(next_tile(next_tile(tile))))
+        tile = next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
     cuda.syncwarp()
     low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]
     cuda.syncwarp()

@@ -42,14 +42,15 @@ def _next_child(own, pool, control, techniques):
     node = np.int32(NO_NODE)
     n_own = np.int32(own.state[at.N_OWN])
     while child < 0:
-        if n_own > 0:
+        is_own = n_own > 0
+        if is_own:
             node = own.own_nodes[n_own - 1]
         else:
             node = find_open_node(pool, control, techniques & SPLITTING != 0)
             if node < 0:
                 break
-        child = take_child(node, pool, control)
-        if child < 0 and n_own > 0:
+        child = take_child(node, is_own, pool, control)
+        if child < 0 and is_own:
             n_own = np.int32(n_own - 1)
     cuda.syncwarp()
     if cuda.laneid == 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
     ballot,
@@ -73,11 +74,11 @@ def _touch(is_new, other, n_touched, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_paths(node, child, is_wide, own, numbers):
+def count_paths(node, child, is_wide, own, numbers, mode):
     """Collect the rows that hold some of the left set, in `touched`; returns how many.
 
     A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`. Four tiles of paths are
-    on their way at once: a single one waits for memory twice.
+    on their way at once, as a single one waits for memory twice; kernels that write are too long for such code.
     """
     lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
@@ -94,9 +95,9 @@ def count_paths(node, child, is_wide, own, numbers):
             other_1, holder_1 = NO_PATH
             other_2, holder_2 = NO_PATH
             other_3, holder_3 = NO_PATH
-            if tile + 32 < total:
+            if mode == at.COUNTS and tile + 32 < total:
                 other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-            if tile + 64 < total:
+            if mode == at.COUNTS and tile + 64 < total:
                 other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
                 other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
             is_new_0 = _is_first(other_0, holder_0, is_wide, own)
@@ -104,12 +105,12 @@ def count_paths(node, child, is_wide, own, numbers):
             is_new_2 = _is_first(other_2, holder_2, is_wide, own)
             is_new_3 = _is_first(other_3, holder_3, is_wide, own)
             n_touched = _touch(is_new_0, other_0, n_touched, own)
-            if tile + 32 < total:
+            if mode == at.COUNTS and tile + 32 < total:
                 n_touched = _touch(is_new_1, other_1, n_touched, own)
-            if tile + 64 < total:
+            if mode == at.COUNTS and tile + 64 < total:
                 n_touched = _touch(is_new_2, other_2, n_touched, own)
                 n_touched = _touch(is_new_3, other_3, n_touched, own)
-            tile = next_tile(next_tile(next_tile(next_tile(tile))))
+            tile = next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
     return n_touched
@@ -156,11 +157,12 @@ def _is_live(other, column, size, leads, first_tag, child, own):
         now = cuda.shfl_sync(ALL, column, first_bit(pending))
         is_now = is_counted and column == now
         tag = np.int32((first_tag + now) << _TAG_SHIFT)
-        if is_now:
-            cuda.atomic.max(own.counts, _U(other), tag)
-        cuda.syncwarp()
-        if is_now:
-            live = cuda.atomic.add(own.counts, _U(other), 1) + 1 == tag + size
+        # Lanes with the same row count together, and one of them speaks for all: nobody else's counts are these.
+        same = _U(cuda.match_any_sync(ALL, other if is_now else np.int32(-1 - cuda.laneid)))
+        if is_now and first_bit(same) == cuda.laneid:
+            counted = np.int32(max(own.counts[_U(other)], tag) + count_bits(same))
+            own.counts[_U(other)] = counted
+            live = counted == tag + size
         cuda.syncwarp()
         pending = _U(pending & ~ballot(is_now))
     return live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import cupy as cp
@@ -29,6 +30,8 @@ from mbe_stage.bicliques.cuda.room import check_growth, with_larger_arenas, with
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 
 __all__ = ["Session"]
+
+log = logging.getLogger(__name__)
 
 
 class Session:
@@ -100,6 +103,8 @@ class Session:
                 *kernel_bundles(self._kernel, self._pool, self._warps, self._output),
                 *kernel_views(self._control.fields, self._control.wide_fields),
             )
+        if not self._kernel.overloads:
+            log.info("loading the kernel; compiling it takes most of a minute where no cache has it")
         self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_slices += 1

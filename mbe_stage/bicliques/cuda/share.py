@@ -68,21 +68,26 @@ def stop_if_late(control, deadline):
 
 
 @cuda.jit(device=True, forceinline=True)
-def take_child(node, pool, control):
-    """The next child of a sparse node, or -1; the same for all lanes."""
+def take_child(node, is_own, pool, control):
+    """The next child of a sparse node, or -1; the same for all lanes.
+
+    A node of this warp's own needs neither of the two looks: its cursor goes past the end once for each warp that finds
+    it exhausted, and the warp has written what it is going to read.
+    """
     child = np.int32(0)
     if cuda.laneid == 0:
         child = np.int32(-1)
         end = load_fresh(pool.nodes[node], at.NODE_END)
-        if load_fresh(pool.cursors, node) < end:
+        if is_own or load_fresh(pool.cursors, node) < end:
             taken = cuda.atomic.add(pool.cursors, node, 1)
             if taken < end:
                 child = taken
                 if taken + 1 == end:
                     cuda.atomic.add(control, at.N_OPEN, -1)
     child = cuda.shfl_sync(ALL, child, 0)
-    # The node's data was written before END: nothing read from here on may be older.
-    cuda.threadfence()
+    if not is_own:
+        # The node's data was written before END: nothing read from here on may be older.
+        cuda.threadfence()
     return child
 
 

@@ -41,7 +41,7 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     # What is only counted can be finished at once.
     family_width = at.FAMILY_WIDTH if mode == at.COUNTS and techniques & FAMILIES != 0 else 0
     is_wide = n_left > word_width
-    n_touched = count_paths(node, child, is_wide, own, numbers)
+    n_touched = count_paths(node, child, is_wide, own, numbers, mode)
     status = at.DONE
     columns = at.Columns(n_left, n_left, False, np.int32(0))
     if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
@@ -123,7 +123,7 @@ def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control
         cuda.syncwarp()
         if cuda.laneid == 0:
             own.state[at.EMITTED] = 1
-    columns = keep_columns(node, child, n_touched, own, pool.ints, techniques)
+    columns = keep_columns(node, child, n_touched, own, pool.ints, mode, techniques)
     if techniques & WORDS != 0 and columns.n_columns <= at.WORD_BITS:
         walk_kept(MARK, 1, node, columns, node, child, own, pool.ints)
     return at.DONE, columns
