@@ -38,8 +38,7 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     if has_conditions and left_most < pool.limits[at.MIN_LEFT]:
         return at.DONE
     word_width = at.WORD_BITS if techniques & WORDS != 0 else 0
-    # What is only counted can be finished at once.
-    family_width = at.FAMILY_WIDTH if mode == at.COUNTS and techniques & FAMILIES != 0 else 0
+    family_width = at.FAMILY_WIDTH if techniques & FAMILIES != 0 else 0
     is_wide = n_left > word_width
     n_touched = count_paths(node, child, is_wide, own, numbers, mode)
     status = at.DONE
@@ -56,12 +55,19 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
         cuda.syncwarp()
     if status == at.DONE and columns.n_columns > word_width:
         status = build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_control, mode)
-    elif status == at.DONE and columns.n_columns > family_width:
-        status = open_word_frame(
-            is_wide, node, child, columns.n_columns, n_touched, own, pool, control, wide_control, mode
-        )  # fmt: skip
-    elif status == at.DONE and columns.n_columns > 0 and mode == at.COUNTS:
-        count_small(is_wide, child, columns.n_columns, n_touched, own)
+    elif status == at.DONE and columns.n_columns > 0:
+        # What is only counted, or is nothing, is finished at once.
+        is_open = columns.n_columns > family_width
+        if not is_open:
+            n_below = count_small(is_wide, child, columns.n_columns, n_touched, own)
+            is_open = mode > at.COUNTS and n_below > 0
+            if not is_open and lane == 0:
+                own.state[at.FOUND] += n_below
+                own.state[at.N_FAMILIES] += 1
+        if is_open:
+            status = open_word_frame(
+                is_wide, node, child, columns.n_columns, n_touched, own, pool, control, wide_control, mode
+            )  # fmt: skip
     cuda.syncwarp()
     k = lane
     while k < n_touched:

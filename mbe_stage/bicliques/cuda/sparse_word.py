@@ -42,7 +42,7 @@ def _all_of(n_columns):
 
 @cuda.jit(device=True, forceinline=True)
 def count_small(is_wide, child, n_columns, n_touched, own):
-    """Count a child whose subsets of columns fit a family, and its whole subtree at once."""
+    """How many bicliques a child whose subsets of columns fit a family is, with its whole subtree."""
     families = own.families
     clear_families(families)
     k = np.int32(cuda.laneid)
@@ -54,10 +54,7 @@ def count_small(is_wide, child, n_columns, n_touched, own):
     family = maximal_family(candidates, excluded, n_columns)
     if is_wide:
         family = without_whole(family, candidates, n_columns)
-    found = sum_small(count_bits(family))
-    if cuda.laneid == 0:
-        own.state[at.FOUND] += found
-        own.state[at.N_FAMILIES] += 1
+    return sum_small(count_bits(family))
 
 
 @cuda.jit(device=True, forceinline=True)
