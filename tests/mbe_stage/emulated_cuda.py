@@ -155,7 +155,8 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
         wanted = set(reference.maximal_bicliques(graph))
-        sizes = {"n_blocks": 2, "words": 64}
+        # Enough for a first frame, too little for those on it.
+        sizes = {"n_blocks": 2, "words": 160}
         same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes) == wanted
         counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes)
         yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_waiting}

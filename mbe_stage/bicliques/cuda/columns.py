@@ -32,6 +32,8 @@ def keep_columns(node, child, n_touched, own, numbers, mode, techniques):
     `counts` says how many of the left set every touched row holds; `bits` is empty before and after.
     """
     n_candidates = _number_candidates(child, n_touched, own)
+    if n_candidates == 0:
+        return at.Columns(np.int32(0), np.int32(0), False, np.int32(0))
     table_size = np.int32(2)
     while table_size <= child.n_left:
         table_size = np.int32(2 * table_size)

@@ -192,18 +192,18 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
         total = cuda.shfl_sync(ALL, ends, 31)
         # What a path needs to know of its column, in one word: which it is, and whether it leads.
         column = np.int32(2 * column + leads)
+        following, following_holder = path_at(lane, total, ends, shift, node, numbers)
         tile = np.int32(0)
         while tile < total:
-            k = np.int32(tile + lane)
-            holder = owner_of(k, ends)
-            begin = cuda.shfl_sync(ALL, shift, holder)
+            other, holder = following, following_holder
+            tile = next_tile(tile)
+            if tile < total:
+                # On its way while this one is looked at.
+                following, following_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
             leader = of & 1 != 0
             of = np.int32(of >> 1)
-            other = np.int32(-1)
-            if k < total:
-                other = numbers[np.uint64(node.column_members + begin + k)]
             live = _is_live(other, of, of_size, leader, first_tag, child, own)
             mask = ballot(live)
             if live:
@@ -218,7 +218,6 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
                     numbers[np.uint64(new.row_members + place)] = of
                     cuda.atomic.add(numbers, np.uint64(new.column_offsets + of), 1)
             n_edges = np.int32(n_edges + count_bits(mask))
-            tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
     return n_edges
