@@ -159,14 +159,14 @@ KERNELS = (bicliques_warp_per_task_counts, bicliques_warp_per_task_sizes, bicliq
 def kernel_for(mode: int, techniques: int) -> Any:
     """The kernel that says so much (`layout.COUNTS` and so on) with the techniques of a mask; compiled when called.
 
-    The one with all of them is compiled once and cached on disk.
+    All are cached on disk, each under the constants that it is compiled for.
     """
     return KERNELS[mode] if techniques == ALL_TECHNIQUES else _variant(mode, techniques)
 
 
 @cache
 def _variant(mode: int, techniques: int) -> Any:
-    @cuda.jit(launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
+    @cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
     def bicliques_warp_per_task(pool, warps, output, control, wide_control):
         _work(pool, warps, output, control, wide_control, mode, techniques)
 
