@@ -130,7 +130,7 @@ def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control
         if cuda.laneid == 0:
             own.state[at.EMITTED] = 1
     columns = keep_columns(node, child, n_touched, own, pool.ints, mode, techniques)
-    if techniques & WORDS != 0 and columns.n_columns <= at.WORD_BITS:
+    if techniques & WORDS != 0 and 0 < columns.n_columns <= at.WORD_BITS:
         walk_kept(MARK, 1, node, columns, node, child, own, pool.ints)
     return at.DONE, columns
 
