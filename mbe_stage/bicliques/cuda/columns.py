@@ -14,7 +14,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, NO_PATH, list_of, path_at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, list_of, paths_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, rank, sum_small
 
@@ -148,24 +148,18 @@ def _keys_of(group, has_keys, node, child, own, numbers, mode):
     total = cuda.shfl_sync(ALL, ends, 31)
     tile = np.int32(0)
     while tile < total:
-        # Four tiles are on their way at once, as in `count_paths`.
-        k = np.int32(tile + lane)
-        other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
-        other_1, holder_1 = NO_PATH
-        other_2, holder_2 = NO_PATH
-        other_3, holder_3 = NO_PATH
-        if mode == at.COUNTS and tile + 32 < total:
-            other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-        if mode == at.COUNTS and tile + 64 < total:
-            other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
-            other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+        path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
+        other_0, holder_0 = path_0
+        other_1, holder_1 = path_1
+        other_2, holder_2 = path_2
+        other_3, holder_3 = path_3
         number_0, number_1 = _number_of(other_0, own), _number_of(other_1, own)
         number_2, number_3 = _number_of(other_2, own), _number_of(other_3, own)
         _add_to_key(number_0, holder_0, has_keys, own)
         _add_to_key(number_1, holder_1, has_keys, own)
         _add_to_key(number_2, holder_2, has_keys, own)
         _add_to_key(number_3, holder_3, has_keys, own)
-        tile = next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
+        tile = behind_paths(tile, mode)
     cuda.syncwarp()
     low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]
     cuda.syncwarp()

@@ -14,7 +14,7 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda.layout import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.sorting import sort_by_block, sort_by_warp
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, owner_of, rank, sum_all
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
 
 __all__ = [
     "LEFT",
@@ -46,18 +46,6 @@ class Lists(NamedTuple):
 
     offsets: Any
     members: Any
-
-
-@cuda.jit(device=True, forceinline=True)
-def _running_sum(value):
-    """Sum over this lane and those before it, int64."""
-    value = np.int64(value)
-    lane = cuda.laneid
-    for step in (1, 2, 4, 8, 16):
-        other = cuda.shfl_up_sync(ALL, value, step)
-        if lane >= step:
-            value += other
-    return value
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -193,7 +181,7 @@ def _write_side(members, start, n, full, groups, result, to, staged):
     lane = cuda.laneid
     ends = inclusive_sum(n)
     source = start - (ends - n)
-    full_ends = _running_sum(full)
+    full_ends = inclusive_sum_wide(full)
     done = 0
     while done < TILE:
         before = cuda.shfl_sync(ALL, full_ends - full, done)
@@ -246,7 +234,7 @@ def expanded_lists_warp_per_tile(
     number = max(0, sums[USED * n_tiles + tile] - before[USED]) + rank(ballot(left > 0))
     left_to = max(0, sums[LEFT * n_tiles + tile] - before[LEFT])
     right_to = max(0, sums[RIGHT * n_tiles + tile] - before[RIGHT])
-    left_end, right_end = left_to + _running_sum(left), right_to + _running_sum(right)
+    left_end, right_end = left_to + inclusive_sum_wide(left), right_to + inclusive_sum_wide(right)
     if left > 0:
         left_lists.offsets[number + 1] = left_end
         right_lists.offsets[number + 1] = right_end

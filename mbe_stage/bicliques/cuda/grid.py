@@ -6,13 +6,12 @@ A kernel that waits must be launched with no more blocks than are resident (`dev
 
 from __future__ import annotations
 
-import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.warp import ALL, load_fresh
+from mbe_stage.bicliques.cuda.warp import load_fresh
 
-__all__ = ["SHORT", "THREADS", "max_all", "n_warps", "piece_of", "this_warp", "tile_count", "wait_for_all"]
+__all__ = ["SHORT", "THREADS", "n_warps", "piece_of", "this_warp", "tile_count", "wait_for_all"]
 
 THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
 SHORT = 8
@@ -48,17 +47,6 @@ def piece_of(n):
     size = ((n + n_warps() - 1) // n_warps() + 31) // 32 * 32
     first = min(n, this_warp() * size)
     return first, min(n, first + size)
-
-
-@cuda.jit(device=True, forceinline=True)
-def max_all(value):
-    """Largest over the lanes of a warp, int32."""
-    value = np.int32(value)
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 16))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 8))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 4))
-    value = max(value, cuda.shfl_xor_sync(ALL, value, 2))
-    return max(value, cuda.shfl_xor_sync(ALL, value, 1))
 
 
 @cuda.jit(device=True, forceinline=True)

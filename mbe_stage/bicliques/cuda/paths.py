@@ -21,13 +21,13 @@ from mbe_stage.bicliques.cuda.warp import (
     rank,
 )
 
-__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "NO_PATH", "count_paths", "list_of", "path_at", "walk_kept"]
+__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "behind_paths", "count_paths", "list_of", "paths_at", "walk_kept"]
 
 _U = np.uint32
 _ONE = _U(1)
 _TAG_SHIFT = 16
 NO_COLUMN = -1
-NO_PATH = (np.int32(-1), np.int32(0))
+_NO_PATH = (np.int32(-1), np.int32(0))
 """What `path_at` answers behind the last one."""
 MARK, COUNT, FILL = range(3)
 
@@ -56,6 +56,32 @@ def path_at(k, total, ends, shift, node, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
+def paths_at(tile, total, ends, shift, node, numbers, mode):
+    """The lane's paths of the four tiles from `tile` on, as `path_at` answers; go on at `behind_paths`.
+
+    Four are on their way at once, as each waits for memory. Kernels that write are too long for such code: there only
+    the first tile is looked at.
+    """
+    k = np.int32(tile + cuda.laneid)
+    path_0 = path_at(k, total, ends, shift, node, numbers)
+    path_1 = _NO_PATH
+    path_2 = _NO_PATH
+    path_3 = _NO_PATH
+    if mode == at.COUNTS and tile + 32 < total:
+        path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
+    if mode == at.COUNTS and tile + 64 < total:
+        path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
+        path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+    return path_0, path_1, path_2, path_3
+
+
+@cuda.jit(device=True, forceinline=True)
+def behind_paths(tile, mode):
+    """The first tile behind those of `paths_at`."""
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _is_first(other, holder, is_wide, own):
     """Count or mark a path; whether its row had none before."""
     if other < 0:
@@ -77,8 +103,7 @@ def _touch(is_new, other, n_touched, own):
 def count_paths(node, child, is_wide, own, numbers, mode):
     """Collect the rows that hold some of the left set, in `touched`; returns how many.
 
-    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`. Four tiles of paths are
-    on their way at once, as a single one waits for memory twice; kernels that write are too long for such code.
+    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`.
     """
     lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
@@ -90,16 +115,11 @@ def count_paths(node, child, is_wide, own, numbers, mode):
         total = cuda.shfl_sync(ALL, ends, 31)
         tile = np.int32(0)
         while tile < total:
-            k = np.int32(tile + lane)
-            other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
-            other_1, holder_1 = NO_PATH
-            other_2, holder_2 = NO_PATH
-            other_3, holder_3 = NO_PATH
-            if mode == at.COUNTS and tile + 32 < total:
-                other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-            if mode == at.COUNTS and tile + 64 < total:
-                other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
-                other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
+            other_0, holder_0 = path_0
+            other_1, holder_1 = path_1
+            other_2, holder_2 = path_2
+            other_3, holder_3 = path_3
             is_new_0 = _is_first(other_0, holder_0, is_wide, own)
             is_new_1 = _is_first(other_1, holder_1, is_wide, own)
             is_new_2 = _is_first(other_2, holder_2, is_wide, own)
@@ -110,7 +130,7 @@ def count_paths(node, child, is_wide, own, numbers, mode):
             if mode == at.COUNTS and tile + 64 < total:
                 n_touched = _touch(is_new_2, other_2, n_touched, own)
                 n_touched = _touch(is_new_3, other_3, n_touched, own)
-            tile = next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
+            tile = behind_paths(tile, mode)
         group = next_tile(group)
     cuda.syncwarp()
     return n_touched

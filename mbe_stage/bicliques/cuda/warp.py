@@ -14,7 +14,9 @@ __all__ = [
     "first_bit",
     "global_nanoseconds",
     "inclusive_sum",
+    "inclusive_sum_wide",
     "load_fresh",
+    "max_all",
     "min_all",
     "next_one",
     "next_tile",
@@ -177,6 +179,17 @@ def sum_small(value):
 
 
 @cuda.jit(device=True, forceinline=True)
+def max_all(value):
+    """Largest over all lanes, int32."""
+    value = np.int32(value)
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 16))
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 8))
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 4))
+    value = max(value, cuda.shfl_xor_sync(ALL, value, 2))
+    return max(value, cuda.shfl_xor_sync(ALL, value, 1))
+
+
+@cuda.jit(device=True, forceinline=True)
 def min_all(value):
     """Smallest over all lanes, int32."""
     value = np.int32(value)
@@ -196,6 +209,18 @@ def inclusive_sum(value):
         other = cuda.shfl_up_sync(ALL, value, step)
         if lane >= step:
             value = np.int32(value + other)
+    return value
+
+
+@cuda.jit(device=True, forceinline=True)
+def inclusive_sum_wide(value):
+    """Sum over this lane and those before it, int64."""
+    value = np.int64(value)
+    lane = cuda.laneid
+    for step in (1, 2, 4, 8, 16):
+        other = cuda.shfl_up_sync(ALL, value, step)
+        if lane >= step:
+            value += other
     return value
 
 
