@@ -6,6 +6,9 @@ first.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -203,6 +206,27 @@ def test_random_graphs(first: int) -> None:
         pairs = wanted(graph)
         assert found(graph, sizes=sizes) == pairs, seed
         assert counted(graph, sizes=sizes) == len(pairs), seed
+
+
+_COUNTS_AND_MEMBERS = """
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage.bicliques import engine_cuda
+from mbe_stage.results import Detail
+graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 1, 2, 2])
+for detail in (Detail.COUNT, Detail.MEMBERS):
+    blocks = engine_cuda.run(graph, BicliqueQuery(), Execution(device_memory_bytes=1 << 30), detail)
+    assert sum(block.n_bicliques for block in blocks) == 4
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    kept = []
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", _COUNTS_AND_MEMBERS], env=environment, check=True)
+        kept.append({path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")})
+    assert any("bicliques_warp_per_task" in name for name in kept[0])
+    assert kept[1] == kept[0]
 
 
 @pytest.mark.parametrize("sizes", TINY)

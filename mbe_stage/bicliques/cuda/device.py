@@ -11,6 +11,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 from numba import cuda
+from numba.cuda.typing.typeof import typeof_impl
 
 from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
 from mbe_stage.errors import MemoryBudgetExceeded
@@ -113,6 +114,8 @@ def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
     """Named tuples of arrays as a kernel takes them, their types worked out once.
 
     Numba works out the type of a tuple at every launch; what has the attribute `_numba_type_` is asked for it instead.
+    Where a kernel is compiled, or looked for on disk, the type is that of the class itself, which pickles by its name:
+    a process finds what another one compiled.
     """
     return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
 
@@ -125,7 +128,10 @@ def _typed_kind(kernel: Any, bundle: Any) -> type:
     key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
     if key not in _KINDS:
         numba_type = kernel.typeof_pyval(type(bundle)(*kernel_views(*bundle)))
-        _KINDS[key] = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
+        kind = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
+        # What looks at tuples would else find a class that is another one in every process.
+        typeof_impl.register(kind, lambda _value, _context: numba_type)
+        _KINDS[key] = kind
     return _KINDS[key]
 
 
