@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Warps"]
+__all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Singles", "Warps"]
 
 
 class Pool(NamedTuple):
@@ -62,6 +62,21 @@ class Child(NamedTuple):
     n_left: Any
 
 
+class Singles(NamedTuple):
+    """What is to be known of the rows that hold one column of a narrow child only, where they are not collected.
+
+    Attributes
+    ----------
+    earlier : uint32
+        Columns that some row before the child's holds, alone or with others: no left set by themselves.
+    later : uint32
+        The other columns, as far as a row behind the child's holds nothing but them.
+    """
+
+    earlier: Any
+    later: Any
+
+
 class Columns(NamedTuple):
     """The columns that a wide child keeps, as groups that its candidates cannot tell apart.
 
@@ -82,7 +97,7 @@ class Columns(NamedTuple):
 
 
 class Own(NamedTuple):
-    """One warp's rows of `Warps`, and its shared memory: a hash table, two families, its chunk of the output."""
+    """One warp's rows of `Warps`, and its shared memory: a table, two families, its chunk of the output."""
 
     words: Any
     ints: Any
@@ -161,6 +176,8 @@ MAX_OWN_NODES = 64
 FAMILY_WIDTH = 10
 """Most left vertices whose 1024 subsets fit the 32 lanes' words."""
 TABLE_SIZE = 256
+BITMAP_WORDS = 256
+"""Two bitmaps of rows stand where the table does, at other times."""
 ALIGNMENT = 32
 """Nodes begin on cache lines: no warp has a line cached before the node in it is complete."""
 CHUNK_DESCRIPTORS = 64

@@ -21,7 +21,18 @@ from mbe_stage.bicliques.cuda.warp import (
     rank,
 )
 
-__all__ = ["COUNT", "FILL", "MARK", "NO_COLUMN", "behind_paths", "count_paths", "list_of", "paths_at", "walk_kept"]
+__all__ = [
+    "COUNT",
+    "FILL",
+    "MARK",
+    "NO_COLUMN",
+    "behind_paths",
+    "count_paths",
+    "list_of",
+    "paths_at",
+    "touch",
+    "walk_kept",
+]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -82,17 +93,14 @@ def behind_paths(tile, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_first(other, holder, is_wide, own):
-    """Count or mark a path; whether its row had none before."""
-    if other < 0:
-        return False
-    if is_wide:
-        return cuda.atomic.add(own.counts, _U(other), 1) == 0
-    return cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(holder))) == 0
+def _is_first(other, own):
+    """Count a path; whether its row had none before."""
+    return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), 1) == 0
 
 
 @cuda.jit(device=True, forceinline=True)
-def _touch(is_new, other, n_touched, own):
+def touch(is_new, other, n_touched, own):
+    """Append the rows of the lanes with a new one to `touched`; returns how many there are."""
     mask = ballot(is_new)
     if is_new:
         own.touched[_U(n_touched + rank(mask))] = other
@@ -100,10 +108,10 @@ def _touch(is_new, other, n_touched, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_paths(node, child, is_wide, own, numbers, mode):
-    """Collect the rows that hold some of the left set, in `touched`; returns how many.
+def count_paths(node, child, own, numbers, mode):
+    """Count in `counts` how many of the left set every row holds; collects those that hold some in `touched`.
 
-    A wide left set is counted in `counts`, one of at most 32 vertices is marked in `bits`.
+    Returns how many they are.
     """
     lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
@@ -116,20 +124,15 @@ def count_paths(node, child, is_wide, own, numbers, mode):
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
-            other_0, holder_0 = path_0
-            other_1, holder_1 = path_1
-            other_2, holder_2 = path_2
-            other_3, holder_3 = path_3
-            is_new_0 = _is_first(other_0, holder_0, is_wide, own)
-            is_new_1 = _is_first(other_1, holder_1, is_wide, own)
-            is_new_2 = _is_first(other_2, holder_2, is_wide, own)
-            is_new_3 = _is_first(other_3, holder_3, is_wide, own)
-            n_touched = _touch(is_new_0, other_0, n_touched, own)
+            other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
+            is_new_0, is_new_1 = _is_first(other_0, own), _is_first(other_1, own)
+            is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
+            n_touched = touch(is_new_0, other_0, n_touched, own)
             if mode == at.COUNTS and tile + 32 < total:
-                n_touched = _touch(is_new_1, other_1, n_touched, own)
+                n_touched = touch(is_new_1, other_1, n_touched, own)
             if mode == at.COUNTS and tile + 64 < total:
-                n_touched = _touch(is_new_2, other_2, n_touched, own)
-                n_touched = _touch(is_new_3, other_3, n_touched, own)
+                n_touched = touch(is_new_2, other_2, n_touched, own)
+                n_touched = touch(is_new_3, other_3, n_touched, own)
             tile = behind_paths(tile, mode)
         group = next_tile(group)
     cuda.syncwarp()

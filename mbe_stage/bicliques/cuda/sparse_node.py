@@ -9,6 +9,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight
 from mbe_stage.bicliques.cuda.columns import keep_columns
 from mbe_stage.bicliques.cuda.emit import emit_list
+from mbe_stage.bicliques.cuda.marks import mark_rows
 from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept
 from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
@@ -40,7 +41,11 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     word_width = at.WORD_BITS if techniques & WORDS != 0 else 0
     family_width = at.FAMILY_WIDTH if techniques & FAMILIES != 0 else 0
     is_wide = n_left > word_width
-    n_touched = count_paths(node, child, is_wide, own, numbers, mode)
+    singles = at.Singles(_U(0), _U(0))
+    if is_wide:
+        n_touched = count_paths(node, child, own, numbers, mode)
+    else:
+        n_touched, singles = mark_rows(node, child, own, numbers, mode)
     status = at.DONE
     columns = at.Columns(n_left, n_left, False, np.int32(0))
     if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
@@ -59,14 +64,14 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
         # What is only counted, or is nothing, is finished at once.
         is_open = columns.n_columns > family_width
         if not is_open:
-            n_below = count_small(is_wide, child, columns.n_columns, n_touched, own)
+            n_below = count_small(is_wide, child, columns.n_columns, n_touched, singles, own)
             is_open = mode > at.COUNTS and n_below > 0
             if not is_open and lane == 0:
                 own.state[at.FOUND] += n_below
                 own.state[at.N_FAMILIES] += 1
         if is_open:
             status = open_word_frame(
-                is_wide, node, child, columns.n_columns, n_touched, own, pool, control, wide_control, mode
+                is_wide, node, child, columns.n_columns, n_touched, singles, own, pool, control, wide_control, mode
             )  # fmt: skip
     cuda.syncwarp()
     k = lane

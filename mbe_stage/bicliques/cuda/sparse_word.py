@@ -41,7 +41,7 @@ def _all_of(n_columns):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_small(is_wide, child, n_columns, n_touched, own):
+def count_small(is_wide, child, n_columns, n_touched, singles, own):
     """How many bicliques a child whose subsets of columns fit a family is, with its whole subtree."""
     families = own.families
     clear_families(families)
@@ -50,6 +50,9 @@ def count_small(is_wide, child, n_columns, n_touched, own):
         other = own.touched[_U(k)]
         add_to_family(families, own.bits[_U(other)], other < child.row)
         k = next_tile(k)
+    column = _U(_ONE << _U(cuda.laneid))
+    add_to_family(families, _U(singles.later & column), False)
+    add_to_family(families, _U(singles.earlier & column), True)
     candidates, excluded = families_of_lane(families)
     family = maximal_family(candidates, excluded, n_columns)
     if is_wide:
@@ -58,12 +61,12 @@ def count_small(is_wide, child, n_columns, n_touched, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, control, wide_control, mode):
+def open_word_frame(is_wide, node, child, n_columns, n_touched, singles, own, pool, control, wide_control, mode):
     """Make the child the only one of a first frame on the stack, unless an earlier row holds its whole left set."""
     words = own.words
     # The excluded rows as they are, the child, its candidates, the excluded rows as they are kept; the base.
     first = np.int32(n_touched)
-    base = np.int32(first + 1 + n_touched)
+    base = np.int32(first + 1 + n_touched + at.WORD_BITS)
     ints_at = np.int32(at.HEADER_IDS)
     needed = base
     if mode > at.COUNTS:
@@ -75,19 +78,26 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, own, pool, contr
     n_candidates, n_excluded, n_base, is_excluded = _split_rows(
         is_wide, full, node, child, n_touched, first + 1, base, ints_at, own, pool, mode
     )
+    # A single column is the whole left set only where there is no other.
+    is_excluded = is_excluded or (n_columns == 1 and singles.earlier != 0)
     if is_excluded or (is_wide and n_candidates == 0):
         return at.DONE
+    if _U(singles.later & _U(_ONE << _U(cuda.laneid))) != 0:
+        words[_U(first + 1 + n_candidates + rank(singles.later))] = _U(_ONE << _U(cuda.laneid))
+    cuda.syncwarp()
+    n_candidates = np.int32(n_candidates + count_bits(singles.later))
     excluded_at = np.int32(first + 1 + n_candidates)
     union = union_of(words, first + 1, n_candidates)
-    n_excluded, singles = restrict(
+    n_excluded, excluded_singles = restrict(
         words, np.int32(0), n_excluded, np.int32(0), n_excluded, union, excluded_at, own.table
     )
+    excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > at.COUNTS:
         _write_header(node, child, own, pool)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
-        set_frame(frame, 1 + n_candidates, n_excluded, singles, first, base + n_base)
+        set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, base + n_base)
         set_base(frame, base, n_base, ints_at)
         frame[at.END] = 1
         frame[at.IS_KNOWN] = is_wide
