@@ -24,4 +24,14 @@ class EngineUnavailable(StageError):
 
 
 class MemoryBudgetExceeded(StageError):
-    """The working memory that the graph needs is above the budget; the message says which budget would do."""
+    """The working memory that the graph needs is above the budget; the message says which budget would do.
+
+    Attributes
+    ----------
+    needed_bytes : int or None
+        That budget, where it is known.
+    """
+
+    def __init__(self, message: str, *, needed_bytes: int | None = None) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.plan import EXPANSION_SHARE, GraphFacts, MemoryPlan, plan_memory
+from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
@@ -140,8 +140,7 @@ class _Slice:
 
         assert self.groups is not None
         rows, columns = self.groups
-        # Four bytes for a member, as much again for the offsets and sizes of bicliques.
-        piece_members = max(1, self.budget_bytes // EXPANSION_SHARE // 8)
+        piece_members = self.session.plan.piece_members
         is_empty = True
         for block in expanded(self.session.take_found(), (columns, rows), piece_members, self.budget_bytes):
             is_empty = False

@@ -1,16 +1,55 @@
-"""Bicliques expanded on the emulator, with little and much shared memory. Run as a script: a JSON line per case."""
+"""Bicliques expanded on the emulator, with little and much shared memory, and what it allocates beside what is planned
+for it. Run as a script: a JSON line per case.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from mbe_stage.bicliques.cuda.plan import expansion_bytes
 from tests.mbe_stage.emulated_cuda import put_in_place
 
 # Vertices a warp has room for, and up to how many are sorted by counting.
 THRESHOLDS = [(512, 32), (40, 5), (1, 1)]
+# Where offsets, members, lengths of unused slots or long lists take most of the memory; as `expansion_checks.CASES`,
+# with no biclique beyond a block.
+METERED: list[tuple[Sequence[tuple[int, int]], Sequence[int], int]] = [
+    ([(1, 1)] * 700, [1], 300),
+    ([(1, 1)] * 90, [1], 1000),
+    ([(20, 20)] * 90, [4], 500),
+    ([(1, 1), *[(0, 0)] * 63] * 9, [1], 4),
+    ([(9, 1)] * 20, [60], 1100),
+]
+
+
+class Meter:
+    """CuPy as far as `expand` allocates with it, and how much of that is alive."""
+
+    int32, int64, asnumpy = np.int32, np.int64, staticmethod(np.asarray)
+
+    def __init__(self) -> None:
+        self.alive = self.peak = 0
+
+    def empty(self, *arguments: Any) -> np.ndarray:
+        return self._counted(np.empty(*arguments))
+
+    def cumsum(self, array: np.ndarray) -> np.ndarray:
+        return self._counted(np.cumsum(array))
+
+    def _counted(self, array: np.ndarray) -> np.ndarray:
+        self.alive += array.nbytes
+        self.peak = max(self.peak, self.alive)
+        weakref.finalize(array, self._freed, array.nbytes)
+        return array
+
+    def _freed(self, n_bytes: int) -> None:
+        self.alive -= n_bytes
 
 
 def main() -> None:
@@ -26,6 +65,13 @@ def main() -> None:
             expand_kernels._LONGEST_COUNTED = counted
             sums = expansion_checks.check_expansion(case, number)
             print(json.dumps({"case": case, "staged": staged} | sums), flush=True)
+    expand.LONGEST_STAGED = expand_kernels.LONGEST_STAGED = THRESHOLDS[0][0]
+    for lengths, group_sizes, piece_members in METERED:
+        expand.cp = meter = Meter()
+        n_blocks = expansion_checks.expand_all(lengths, group_sizes, piece_members)
+        planned = expansion_bytes(len(lengths), piece_members)
+        line = {"planned": planned, "peak": meter.peak, "blocks": n_blocks, "alive": meter.alive}
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from mbe_stage.bicliques.cuda.expand import expanded
 from mbe_stage.bicliques.cuda.groups import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
 
-__all__ = ["CASES", "check_expansion"]
+__all__ = ["CASES", "check_expansion", "expand_all"]
 
 _N_GROUPS = 40
 
@@ -43,14 +43,8 @@ CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
 def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
     """Expand a case and compare; returns how many bicliques, members and pieces there were."""
     lengths, group_sizes, piece_members = CASES[case]
-    chance = np.random.default_rng(seed)
-    groups = [_groups(chance, group_sizes) for _ in range(2)]
-    lists = [[chance.choice(_N_GROUPS, n, replace=False) for n in pair] for pair in lengths]
-    found = _written(chance, lists)
-    d_groups = [
-        DeviceGroups(*map(cp.asarray, (offsets, members, _alone(offsets, members)))) for offsets, members in groups
-    ]
-    blocks = list(expanded(found, (d_groups[0], d_groups[1]), piece_members, 1 << 30))
+    groups, lists, found, d_groups = _made(np.random.default_rng(seed), lengths, group_sizes)
+    blocks = list(expanded(found, d_groups, piece_members, 1 << 30))
     wanted = [[_vertices(*each) for each in zip(groups, pair, strict=True)] for pair in lists if pair[0].size]
     n_members = 0
     taken = 0
@@ -70,6 +64,28 @@ def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
         taken += block.n_bicliques
     assert taken == len(wanted)
     return {"bicliques": taken, "members": n_members, "pieces": len(blocks)}
+
+
+def expand_all(lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], piece_members: int) -> int:
+    """Expand bicliques, and let go of each block when there is the next, as a run does; returns how many there were."""
+    _, _, found, d_groups = _made(np.random.default_rng(0), lengths, group_sizes)
+    n_blocks = 0
+    for _block in expanded(found, d_groups, piece_members, 1 << 30):
+        n_blocks += 1
+    return n_blocks
+
+
+def _made(
+    chance: np.random.Generator, lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int]
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[list[np.ndarray]], Output, tuple[DeviceGroups, DeviceGroups]]:
+    """Groups of both sides, entries of the lists, and both as they stand on the device."""
+    groups = [_groups(chance, group_sizes) for _ in range(2)]
+    lists = [[chance.choice(_N_GROUPS, n, replace=False) for n in pair] for pair in lengths]
+    found = _written(chance, lists)
+    left, right = (
+        DeviceGroups(*map(cp.asarray, (offsets, members, _alone(offsets, members)))) for offsets, members in groups
+    )
+    return groups, lists, found, (left, right)
 
 
 def _groups(chance: np.random.Generator, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.plan import (
     GraphFacts,
     check_preparation,
+    expansion_bytes,
     plan_memory,
     preparation_bytes,
     whole_lines,
@@ -94,11 +95,19 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
 def test_bicliques_are_expanded_as_they_should_be() -> None:
-    cases = [json.loads(line) for line in run_module("emulated_expansion").splitlines()]
+    lines = [json.loads(line) for line in run_module("emulated_expansion").splitlines()]
+    cases = [line for line in lines if "case" in line]
     assert len(cases) > 40
     assert {case["staged"] for case in cases} == {1, 40, 512}
     assert max(case["pieces"] for case in cases) > 30
     assert sum(case["bicliques"] == 0 for case in cases) == 6
+    metered = [line for line in lines if "planned" in line]
+    assert len(metered) == 5
+    for line in metered:
+        assert line["peak"] <= line["planned"], line
+        assert line["alive"] == 0
+    # Nor much more is planned than is needed somewhere.
+    assert max(line["peak"] / line["planned"] for line in metered) > 0.95
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
@@ -174,11 +183,22 @@ def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
     with pytest.raises(MemoryBudgetExceeded) as refusal:
         plan_memory(_FACTS, 264, mode, 1_000_000)
     named = int(str(refusal.value).split("needs ")[1].split(" bytes")[0].replace(",", ""))
+    assert refusal.value.needed_bytes == named
     plan = plan_memory(_FACTS, 264, mode, named)
     assert plan.n_blocks == 1
     assert plan.total_bytes <= named
     with pytest.raises(MemoryBudgetExceeded):
         plan_memory(_FACTS, 264, mode, named - 1)
+
+
+@pytest.mark.parametrize("budget", [100 << 20, _GIB, 8 * _GIB, 64 * _GIB])
+def test_blocks_are_as_large_as_what_is_planned_for_them(budget: int) -> None:
+    plan = plan_memory(_FACTS, 264, at.MEMBERS, budget)
+    assert expansion_bytes(plan.descriptors, plan.piece_members) <= plan.expansion_bytes
+    assert expansion_bytes(plan.descriptors, plan.piece_members + 1) > plan.expansion_bytes
+    # The largest biclique there could be has room.
+    assert plan.piece_members >= _FACTS.n_vertices
+    assert plan.expansion_bytes <= max(budget // 8, expansion_bytes(plan.descriptors, _FACTS.n_vertices))
 
 
 def test_growing_counts_what_is_held_while_it_is_copied() -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = [
-    "EXPANSION_SHARE",
     "PASSING_INTS",
     "REMEDY",
     "GraphFacts",
     "MemoryPlan",
     "check_preparation",
+    "expansion_bytes",
     "plan_memory",
     "preparation_bytes",
     "slots_for",
@@ -28,8 +29,8 @@ _MAX_CHUNK = 1 << 13
 _MIN_NODES = 1 << 10
 _MAX_NODES = 1 << 18
 _LARGE_POOL = 1 << 28
-EXPANSION_SHARE = 8
-"""Of the budget, what a block of expanded bicliques and its unsorted copy take."""
+_EXPANSION_SHARE = 8
+"""Of the budget, what expanding bicliques takes."""
 _GROWTH_SHARE = 4
 """Of the budget, what is not given to warps, so that arenas and pool can grow."""
 PASSING_INTS = 1 << 14
@@ -88,7 +89,7 @@ class MemoryPlan:
     preparation_bytes : int
         What preparing the graph takes beside the graph itself.
     expansion_bytes : int
-        What putting twins back into a block takes. 0 where no members are written.
+        What putting twins back takes, with the blocks that come of it. 0 where no members are written.
     slice_seconds : float
         How long a launch works before the host looks in.
     """
@@ -139,6 +140,12 @@ class MemoryPlan:
         return 4 * self.members + 16 * self.descriptors
 
     @property
+    def piece_members(self) -> int:
+        """Most members of an expanded block: as many as `expansion_bytes` are enough for."""
+        pieces = range(self.expansion_bytes)
+        return bisect_right(pieces, self.expansion_bytes, key=lambda n: expansion_bytes(self.descriptors, n)) - 1
+
+    @property
     def total_bytes(self) -> int:
         """Bytes of everything."""
         return (
@@ -181,6 +188,17 @@ def preparation_bytes(n_vertices: int) -> int:
     return 12 * slots_for(n_vertices) + 64 * n_vertices
 
 
+def expansion_bytes(n_slots: int, piece_members: int) -> int:
+    """What `expand.expanded` allocates at most where so many bicliques were found and a block has so many members.
+
+    The lengths of all lists and their running sums, tile by tile; two blocks, since whoever takes them holds one while
+    the next is made; the numbers of one block's long lists. A biclique has two members at least.
+    """
+    lengths = 10 * n_slots + 80
+    block = 4 * piece_members + 16 * (min(n_slots, piece_members // 2) + 1)
+    return lengths + 2 * block + piece_members // 64 + 8
+
+
 def check_preparation(n_vertices: int, budget_bytes: int) -> None:
     """Refuse a graph whose preparation alone is too much.
 
@@ -193,7 +211,8 @@ def check_preparation(n_vertices: int, budget_bytes: int) -> None:
     if needed > budget_bytes:
         raise MemoryBudgetExceeded(
             f"the CUDA engine needs {needed:,} bytes of device memory to prepare a graph of {n_vertices:,} vertices, "
-            f"its budget is {budget_bytes:,}: raise the memory budget"
+            f"its budget is {budget_bytes:,}: raise the memory budget",
+            needed_bytes=needed,
         )
 
 
@@ -219,7 +238,8 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
         needed = _smallest_budget(graph, n_blocks, mode, budget_bytes)
         raise MemoryBudgetExceeded(
             f"the CUDA engine needs {needed:,} bytes of device memory for this graph, its budget is {budget_bytes:,}: "
-            f"{REMEDY}"
+            f"{REMEDY}",
+            needed_bytes=needed,
         )
     block_bytes = smallest.warp_bytes * at.WARPS_PER_BLOCK
     spare = max(0, budget_bytes - smallest.total_bytes - budget_bytes // _GROWTH_SHARE)
@@ -235,11 +255,13 @@ def _plan_for_one_block(graph: GraphFacts, n_blocks: int, mode: int, budget_byte
     words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * at.WARPS_PER_BLOCK)
     # The widest child merges its columns in the arena, as far as columns are merged.
     merging = 6 * min(graph.max_row_degree, at.MOST_MERGED)
-    members = descriptors = 0
+    members = descriptors = expansion = 0
     if mode > at.COUNTS:
         descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
     if mode == at.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))
+        # No biclique has more members than the graph has vertices: each fits a block.
+        expansion = max(budget_bytes // _EXPANSION_SHARE, expansion_bytes(descriptors, graph.n_vertices))
     return MemoryPlan(
         n_blocks=1,
         n_rows=graph.n_rows,
@@ -251,7 +273,7 @@ def _plan_for_one_block(graph: GraphFacts, n_blocks: int, mode: int, budget_byte
         descriptors=descriptors,
         chunk_members=min(_MIN_CHUNK, members) if members else _MIN_CHUNK,
         preparation_bytes=preparation_bytes(graph.n_vertices),
-        expansion_bytes=budget_bytes // EXPANSION_SHARE if members else 0,
+        expansion_bytes=expansion,
     )
 
 

@@ -34,7 +34,8 @@ def check_growth(plan: MemoryPlan, held_bytes: int, budget_bytes: int) -> Memory
     if needed > budget_bytes:
         raise MemoryBudgetExceeded(
             f"the CUDA engine needs {needed:,} bytes of device memory to go on, its budget is {budget_bytes:,}: "
-            f"{REMEDY}"
+            f"{REMEDY}",
+            needed_bytes=needed,
         )
     return plan
 
