@@ -57,8 +57,10 @@ def list_column(offsets: cp.ndarray, members: cp.ndarray) -> cudf.Series:
 
 def pieces(block: DeviceBlock, most_bytes: int = MOST_BYTES) -> Iterator[DeviceBlock]:
     """The block in consecutive pieces of at most so many bytes as rows of `bicliques/`; a larger biclique alone."""
-    row_ends = cp.arange(1, block.n_bicliques + 1, dtype=cp.int64) * _ROW_BYTES
-    ends = row_ends + 4 * (block.left_offsets[1:] + block.right_offsets[1:])
+    # In place: of a small budget, a block and its offsets are a good part.
+    ends = block.left_offsets[1:] + block.right_offsets[1:]
+    ends *= 4
+    ends += cp.arange(_ROW_BYTES, (block.n_bicliques + 1) * _ROW_BYTES, _ROW_BYTES)
     if block.n_bicliques and int(ends[-1]) <= most_bytes:
         yield block
         return

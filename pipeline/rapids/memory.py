@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.errors import DeviceMemoryExhausted
 
-__all__ = ["DevicePool", "device_pool", "out_of_device_memory"]
+__all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memory"]
 
 log = logging.getLogger(__name__)
 
 _FREE_SHARE = 0.9
 """Of the free memory, what a run without a limit takes: the rest is for the driver, kernels and their stacks."""
+
+_ASKED = re.compile(r"(?:failed to allocate|requested bytes)\D*([\d.]+)(?: ([KMGT])iB)?", re.IGNORECASE)
+"""How RMM says what it was asked for: in bytes, or in a unit of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +51,15 @@ class DevicePool:
     def left_bytes(self) -> int:
         """What may still be allocated."""
         return max(0, self.limit_bytes - self.used_bytes())
+
+    def bytes_for(self, work: Callable[[], object]) -> int:
+        """Most that is allocated at once while `work` is done, beside what was before."""
+        self.resource.push_counters()
+        try:
+            work()
+        finally:
+            counters = self.resource.pop_counters()
+        return counters.peak_bytes
 
 
 @contextmanager
@@ -98,10 +112,35 @@ def out_of_device_memory(pool: DevicePool) -> Iterator[DevicePool]:
         if "out_of_memory" not in str(error) and "cudaErrorMemoryAllocation" not in str(error):
             raise
         reached_limit, place = "memory limit" in str(error), _place(error)
+        at_least = pool.used_bytes() + _asked_bytes(str(error))
         log.debug("out of device memory", exc_info=error)
         # The frames of the failed call hold its arrays, and the error would hold the frames: a next run needs both.
         traceback.clear_frames(error.__traceback__)
-        raise _exhausted(pool, reached_limit, place) from None
+        raise _exhausted(pool, reached_limit, place, at_least) from None
+
+
+@contextmanager
+def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
+    """Where the engine refuses its share as too little, have the error say which limit would do.
+
+    Parameters
+    ----------
+    limit_for : callable
+        The limit of which the engine's share is so many bytes.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+    """
+    try:
+        yield
+    except MemoryBudgetExceeded as error:
+        if error.needed_bytes is None:
+            raise
+        limit = _mebibytes(limit_for(error.needed_bytes))
+        raise MemoryBudgetExceeded(
+            f"{error}; its budget is a share of execution.device_memory, of which {limit} would do"
+        ) from error
 
 
 def give_back_unused() -> None:
@@ -123,15 +162,24 @@ def _place(error: BaseException) -> str:
     return place
 
 
-def _exhausted(pool: DevicePool, reached_limit: bool, place: str) -> DeviceMemoryExhausted:
+def _asked_bytes(text: str) -> int:
+    """What could not be allocated; 0 where the text does not say."""
+    asked = _ASKED.search(text)
+    if asked is None:
+        return 0
+    return int(float(asked[1]) * 1024 ** " KMGT".index(asked[2] or " "))
+
+
+def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int) -> DeviceMemoryExhausted:
     import rmm.mr
 
     free, total = (round(n / 2**20) for n in rmm.mr.available_device_memory())
     has = f"{free:,} of {total:,} MiB free"
-    limit = f"{round(pool.limit_bytes / 2**20):,} MiB (execution.device_memory)"
+    limit = f"{_mebibytes(pool.limit_bytes)} (execution.device_memory)"
     if reached_limit:
+        needs = f"{_mebibytes(at_least)} at least" if at_least > pool.limit_bytes else "more"
         return DeviceMemoryExhausted(
-            f"device memory: the limit of {limit} is reached in {place}; more is needed for this graph and query; "
+            f"device memory: the limit of {limit} is reached in {place}, which needs {needs}; "
             f"raise it (the GPU has {has}), or ask for larger groups (query.min_left, query.min_right)",
             may_pass=False,
         )
@@ -140,3 +188,7 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str) -> DeviceMemor
         "lower execution.device_memory to what is free, or end the programs that hold the rest (nvidia-smi lists them)",
         may_pass=True,
     )
+
+
+def _mebibytes(n_bytes: int) -> str:
+    return f"{-(-n_bytes // 2**20):,} MiB"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cudf
+import cupy as cp
 import pyarrow as pa
 import pylibcudf as plc
 from rmm.pylibrmm.stream import CudaStreamFlags, Stream
 
-if TYPE_CHECKING:
-    import cudf
+from pipeline.schemas import SIZE_HISTOGRAM
 
-__all__ = ["write_frame"]
+if TYPE_CHECKING:
+    from pipeline.rapids.memory import DevicePool
+
+__all__ = ["encoder_bytes", "write_frame"]
 
 _COMPRESSIONS = {
     "zstd": plc.io.types.CompressionType.ZSTD,
@@ -71,6 +76,20 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
         options.set_max_page_size_bytes(_PAGE_BYTES)
         options.set_max_page_size_rows(_PAGE_ROWS)
         plc.io.parquet.write_parquet(options, stream=Stream(flags=CudaStreamFlags.NON_BLOCKING))
+
+
+def encoder_bytes(pool: DevicePool, compression: str) -> int:
+    """Device memory that `write_frame` takes however little it is to write.
+
+    nvCOMP's zstd asks for some half a gigabyte even for four bytes. How much depends on the device, so it is measured,
+    on a few full pages.
+    """
+    numbers = cp.arange(_PAGE_ROWS, dtype=cp.int32)
+    columns = (numbers, numbers, numbers.astype(cp.int64))
+    frame = cudf.DataFrame(dict(zip(SIZE_HISTOGRAM.names, columns, strict=True)))
+    # The writer works on a stream of its own.
+    cp.cuda.get_current_stream().synchronize()
+    return pool.bytes_for(lambda: write_frame(frame, Path(os.devnull), SIZE_HISTOGRAM, compression))
 
 
 class _HostFile(io.RawIOBase):

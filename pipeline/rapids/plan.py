@@ -1,21 +1,33 @@
-"""How much device memory the way out takes, decided before anything is allocated. Needs no GPU library."""
+"""Who may take how much of the device memory of a run, decided before it is allocated. Needs no GPU library."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
-__all__ = ["LONG_FORM", "WritingPlan"]
+from pipeline.errors import DeviceMemoryExhausted
+
+__all__ = ["LONG_FORM", "MemoryShares", "WritingPlan"]
 
 _WRITERS = 4
 _LARGEST_PART = 512 << 20
-_SMALLEST_PART = 1 << 16
+_SMALLEST_PART = 1 << 20
+_WORTH_A_WRITER = 16 << 20
+"""A part that is smaller is better written by fewer threads, in larger parts."""
 LONG_FORM = 6
 """How much larger `members/` is than the lists, on the device: key, name of the side with its offset, vertex."""
+_ENCODED = 4
+"""Beside a part, what encoding it takes, in parts: levels, pages, as much again for them compressed, dictionaries."""
+_MADE = 4
+"""Parts on their way to the writers: a frame, the same sorted, frames that are collected, the same joined."""
+_EIGHTHS = 6
+"""Of what is left, what the writers may take at most. One eighth is for the engine, or for rows that wait to be sorted;
+one is for what nobody plans to the byte: sums and keys in passing, a block of which some parts are still written."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritingPlan:
-    """How much device memory the way out may take, and how it is cut.
+    """How the rows on their way out are cut.
 
     Attributes
     ----------
@@ -31,13 +43,91 @@ class WritingPlan:
     sort_bytes: int
     n_writers: int
 
-    @classmethod
-    def of(cls, budget_bytes: int, members: bool) -> WritingPlan:
-        """A plan within a budget.
 
-        A part is in the works up to `2 * n_writers + 2` times: one being made, those that wait, those that are encoded,
-        which take about three times their size.
+@dataclass(frozen=True, slots=True)
+class MemoryShares:
+    """What the engine and the way out may take of the memory that a limit leaves beside the graph.
+
+    Attributes
+    ----------
+    engine_bytes : int
+        With the blocks that it hands over.
+    writing : WritingPlan
+    """
+
+    engine_bytes: int
+    writing: WritingPlan
+
+    @classmethod
+    def of(cls, limit_bytes: int, used_bytes: int, encoder_bytes: int, *, members: bool, sort: bool) -> MemoryShares:
+        """Half for the engine, less where the writers need it: all of them and the rest fit the limit.
+
+        Where rows are sorted nothing is written before the engine is done, so the writers may have what it had.
+
+        Parameters
+        ----------
+        limit_bytes, used_bytes : int
+            Of all device memory of the run; what is used by now stays used.
+        encoder_bytes : int
+            What each writer takes whatever it writes: `parquet.encoder_bytes`.
+        members : bool
+            Whether the long form is written too.
+        sort : bool
+
+        Raises
+        ------
+        DeviceMemoryExhausted
+            Not even one writer fits; names the smallest limit that would do.
         """
-        shares = (2 + _WRITERS + 4 * _WRITERS) * (LONG_FORM if members else 1)
-        piece_bytes = min(_LARGEST_PART, budget_bytes // 2 // shares)
-        return cls(max(_SMALLEST_PART, piece_bytes), sort_bytes=budget_bytes // 2, n_writers=_WRITERS)
+        eighth = max(0, limit_bytes - used_bytes) // 8
+        per_part = 1 + LONG_FORM if members else 1
+        least = _in_works(1, encoder_bytes, per_part * _SMALLEST_PART)
+        if _EIGHTHS * eighth < least:
+            raise _too_little(limit_bytes, used_bytes + 8 * -(-least // _EIGHTHS))
+        if sort:
+            engine_bytes, writing_bytes = 4 * eighth, _EIGHTHS * eighth
+        else:
+            writing_bytes = max(least, min(_EIGHTHS * eighth, max(3 * eighth, encoder_bytes + eighth)))
+            engine_bytes = 7 * eighth - writing_bytes
+        n_writers, piece_bytes = _cut(writing_bytes, encoder_bytes, per_part)
+        # Before the engine is done a sorted result has the memory of a few pieces only.
+        piece_bytes = max(_SMALLEST_PART, min(piece_bytes, eighth // 2))
+        return cls(engine_bytes, WritingPlan(piece_bytes, eighth if sort else 0, n_writers))
+
+    @classmethod
+    def smallest_limit(
+        cls, engine_bytes: int, used_bytes: int, encoder_bytes: int, *, members: bool, sort: bool
+    ) -> int:
+        """The first limit, in whole MiB, of which the engine's share is so many bytes; the rest as in `of`."""
+
+        def share(mebibytes: int) -> int:
+            try:
+                return cls.of(mebibytes << 20, used_bytes, encoder_bytes, members=members, sort=sort).engine_bytes
+            except DeviceMemoryExhausted:
+                return 0
+
+        return bisect_left(range(1 << 30), engine_bytes, key=share) << 20
+
+
+def _in_works(n_writers: int, encoder_bytes: int, part_bytes: int) -> int:
+    """What is alive while so many files are written: as many parts wait as are encoded."""
+    return n_writers * (encoder_bytes + (2 + _ENCODED) * part_bytes) + _MADE * part_bytes
+
+
+def _cut(budget_bytes: int, encoder_bytes: int, per_part: int) -> tuple[int, int]:
+    """As many writers as have parts worth it, and the largest parts that fit them all."""
+    n_writers, piece_bytes = 1, 0
+    for n in range(1, _WRITERS + 1):
+        fits = (budget_bytes - n * encoder_bytes) // (((2 + _ENCODED) * n + _MADE) * per_part)
+        if n == 1 or fits >= _WORTH_A_WRITER:
+            n_writers, piece_bytes = n, min(_LARGEST_PART, fits)
+    return n_writers, piece_bytes
+
+
+def _too_little(limit_bytes: int, needed_bytes: int) -> DeviceMemoryExhausted:
+    limit, needed = (f"{-(-n_bytes // 2**20):,} MiB" for n_bytes in (limit_bytes, needed_bytes))
+    return DeviceMemoryExhausted(
+        f"device memory: the limit of {limit} (execution.device_memory) is too little to encode the output beside the "
+        f"graph; raise it to {needed} or more, or choose another codec (output.compression)",
+        may_pass=False,
+    )

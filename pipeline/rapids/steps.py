@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import cudf
 import cugraph
@@ -24,18 +25,17 @@ from pipeline.rapids.edge_files import load_edges, save_edges
 from pipeline.rapids.edges import DeviceEdges
 from pipeline.rapids.graph_facts import GraphFacts, graph_facts
 from pipeline.rapids.ingest import ingest
-from pipeline.rapids.memory import DevicePool
-from pipeline.rapids.parquet import write_frame
-from pipeline.rapids.plan import WritingPlan
+from pipeline.rapids.memory import DevicePool, naming_the_limit
+from pipeline.rapids.parquet import encoder_bytes, write_frame
+from pipeline.rapids.plan import MemoryShares
 from pipeline.rapids.sink import DeviceParquetSink, DeviceSummary
 from pipeline.rapids.tables import histogram_frame, vertex_frame
 from pipeline.schemas import SIZE_HISTOGRAM, vertices
 from pipeline.steps import Clock, EnumerationFacts
 
-if TYPE_CHECKING:
-    from mbe_stage.options import Execution
-
 __all__ = ["RapidsSteps"]
+
+log = logging.getLogger(__name__)
 
 _NAME, _ENGINE = "rapids", "cuda"
 
@@ -64,16 +64,20 @@ class RapidsSteps:
         clock.lap("graph")
         vertex_facts = graph_facts(graph, output.two_hop_steps, self.pool.left_bytes() // 4)
         clock.lap("two_hop")
-        execution, left_over = self._shares(config)
+        known = self._memory(config)
+        shares = MemoryShares.of(self.pool.limit_bytes, **known)
+        log.debug("device memory: limit %d, %s; %s", self.pool.limit_bytes, known, shares)
+        execution = replace(config.execution.to_execution(), device_memory_bytes=shares.engine_bytes)
         sink = DeviceParquetSink(
             run_path,
             hashes,
-            WritingPlan.of(left_over, output.members),
+            shares.writing,
             compression=output.compression,
             members=output.members,
             sort=output.sort,
         )
-        with sink:
+        clock.lap("plan")
+        with sink, naming_the_limit(lambda needed: MemoryShares.smallest_limit(needed, **known)):
             facts = enumerate_into(sink, graph, query, execution, _ENGINE, on_progress)
         clock.lap("enumerate")
         clock.seconds["enumerate"] -= sum(sink.seconds.values())
@@ -97,8 +101,11 @@ class RapidsSteps:
     ) -> RunFacts:
         """Enumerate, and store nothing."""
         query, graph = to_query(config.query, edges), edges.graph()
-        execution, _ = self._shares(config)
-        return enumerate_into(CountSink(), graph, query, execution, _ENGINE, on_progress)
+        # The other half is for what the engine does not plan to the byte.
+        used, half = self.pool.used_bytes(), self.pool.left_bytes() // 2
+        execution = replace(config.execution.to_execution(), device_memory_bytes=half)
+        with naming_the_limit(lambda needed: used + 2 * needed):
+            return enumerate_into(CountSink(), graph, query, execution, _ENGINE, on_progress)
 
     def peak_device_memory_bytes(self) -> int:
         """Most device memory that was allocated at once so far."""
@@ -112,13 +119,16 @@ class RapidsSteps:
         """The edges that `save_edges` kept."""
         return load_edges(directory)
 
-    def _shares(self, config: Config) -> tuple[Execution, int]:
-        """What the engine may take of the memory that is left, a half, and what the way out may, a quarter.
-
-        The rest is for what neither plans to the byte: what is expanded, scanned and sorted in passing.
-        """
-        quarter = self.pool.left_bytes() // 4
-        return replace(config.execution.to_execution(), device_memory_bytes=2 * quarter), quarter
+    def _memory(self, config: Config) -> dict[str, Any]:
+        """What `MemoryShares` has to know beside the limit; the graph is there."""
+        output = config.output
+        per_writer = encoder_bytes(self.pool, output.compression)
+        return {
+            "used_bytes": self.pool.used_bytes(),
+            "encoder_bytes": per_writer,
+            "members": output.members,
+            "sort": output.sort,
+        }
 
 
 def _write_tables(

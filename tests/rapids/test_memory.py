@@ -1,21 +1,24 @@
-"""What is said when device memory runs out, and how the way out cuts its share. Needs no GPU."""
+"""What is said when device memory runs out, and who may take how much of it. Needs no GPU."""
 
+import re
 import sys
 import types
 import weakref
 
 import pytest
 
+from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.errors import DeviceMemoryExhausted, exit_code
-from pipeline.rapids.memory import DevicePool, out_of_device_memory
-from pipeline.rapids.plan import WritingPlan
+from pipeline.rapids.memory import DevicePool, naming_the_limit, out_of_device_memory
+from pipeline.rapids.plan import MemoryShares
 
 LIMIT_REACHED = (
     "std::bad_alloc: out_of_memory: RMM failure at:limiting_resource_adaptor.hpp:152: Exceeded memory limit "
     "(failed to allocate 1.000 GiB)"
 )
 GPU_FULL = "std::bad_alloc: out_of_memory: CUDA error (failed to allocate 8 bytes) at: cuda_async: out of memory"
-POOL = DevicePool(3 << 30, None)
+IN_USE = types.SimpleNamespace(allocation_counts=types.SimpleNamespace(current_bytes=5 << 29))
+POOL = DevicePool(3 << 30, IN_USE)
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +42,25 @@ def test_a_limit_that_is_reached_is_to_be_raised(kind):
         fail_in(kind(LIMIT_REACHED))
     message = str(refusal.value)
     assert message.startswith("device memory: the limit of 3,072 MiB (execution.device_memory) is reached in ")
-    assert "raise it (the GPU has 1,024 of 8,192 MiB free)" in message
+    assert "which needs 3,584 MiB at least; raise it (the GPU has 1,024 of 8,192 MiB free)" in message
     assert (refusal.value.may_pass, exit_code(refusal.value)) == (False, 4)
+
+
+@pytest.mark.parametrize(
+    ("said", "needs"),
+    [
+        (
+            "Exceeded memory limit 3.000000 GiB; Allocated bytes 2.500000 GiB; Requested bytes 600.000000 MiB",
+            "3,160 MiB",
+        ),
+        ("Exceeded memory limit 3221225472; Allocated bytes 2684354560; Requested bytes 1073741824", "3,584 MiB"),
+        ("Exceeded memory limit (failed to allocate 8 bytes)", None),
+        ("Exceeded memory limit", None),
+    ],
+)
+def test_what_would_have_been_enough(said, needs):
+    with pytest.raises(DeviceMemoryExhausted, match=f"which needs {needs} at least" if needs else "which needs more;"):
+        fail_in(MemoryError(f"std::bad_alloc: out_of_memory: {said}"))
 
 
 def test_a_full_gpu_asks_for_a_lower_limit():
@@ -53,7 +73,7 @@ def test_a_full_gpu_asks_for_a_lower_limit():
 def test_the_place_is_named():
     module = {"__name__": "mbe_stage.device.keys", "text": LIMIT_REACHED}
     exec("def work():\n    raise MemoryError(text)", module)
-    with pytest.raises(DeviceMemoryExhausted, match=r"is reached in mbe_stage\.device\.keys\.work;"):
+    with pytest.raises(DeviceMemoryExhausted, match=r"is reached in mbe_stage\.device\.keys\.work,"):
         call(module["work"])
 
 
@@ -89,19 +109,120 @@ def test_the_error_keeps_nothing_of_the_failed_call_alive():
     assert kept[0]() is None
 
 
-@pytest.mark.parametrize("members", [False, True])
-@pytest.mark.parametrize("budget", [1 << 28, 1 << 30, 1 << 33, 1 << 37])
-def test_what_is_under_way_at_once_fits_the_budget(budget, members):
-    plan = WritingPlan.of(budget, members)
-    row_bytes = 7 if members else 1
-    in_works = plan.piece_bytes * row_bytes * (2 + plan.n_writers)
-    assert in_works + plan.sort_bytes <= budget
-    assert plan.piece_bytes <= 512 << 20
-    assert plan.piece_bytes >= 1 << 16
+GRAPH = 25 << 20
+# nvCOMP's zstd on a large GPU; snappy.
+ENCODERS = [540 << 20, 8 << 20]
+outputs = pytest.mark.parametrize(("members", "sort"), [(False, False), (False, True), (True, False), (True, True)])
 
 
-def test_more_memory_makes_larger_parts_up_to_a_limit():
-    sizes = [WritingPlan.of(1 << bits, members=False).piece_bytes for bits in range(20, 40)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] == 1 << 16
-    assert sizes[-1] == 512 << 20
+def alive_at_once(shares: MemoryShares, encoder_bytes: int, members: bool, sort: bool) -> list[int]:
+    """What stands in memory while bicliques are found, and while they are written, part for part."""
+    plan = shares.writing
+    part = plan.piece_bytes * (7 if members else 1)
+    # Each file takes its frame, four times that and the encoder; as many frames wait, and four are on their way there.
+    writing = plan.n_writers * (encoder_bytes + 5 * part + part) + 4 * part
+    if sort:
+        return [shares.engine_bytes + plan.sort_bytes + 4 * plan.piece_bytes, plan.sort_bytes + writing]
+    return [shares.engine_bytes + writing]
+
+
+@outputs
+@pytest.mark.parametrize("encoder_bytes", ENCODERS)
+@pytest.mark.parametrize("limit", [1 << 30, 3 << 29, 1 << 32, 1 << 34, 1 << 37])
+def test_what_is_alive_at_once_leaves_an_eighth(limit, encoder_bytes, members, sort):
+    shares = MemoryShares.of(limit, GRAPH, encoder_bytes, members=members, sort=sort)
+    left = limit - GRAPH
+    assert max(alive_at_once(shares, encoder_bytes, members, sort)) <= left - left // 8
+    assert shares.engine_bytes >= left // 8 - 8
+    assert 1 << 20 <= shares.writing.piece_bytes <= 512 << 20
+    assert (shares.writing.sort_bytes > 0) == sort
+
+
+@outputs
+@pytest.mark.parametrize("encoder_bytes", ENCODERS)
+def test_the_limit_that_an_error_names_is_the_smallest(encoder_bytes, members, sort):
+    def shares(limit: int) -> MemoryShares:
+        return MemoryShares.of(limit, GRAPH, encoder_bytes, members=members, sort=sort)
+
+    with pytest.raises(
+        DeviceMemoryExhausted, match=r"the limit of 30 MiB .*too little to encode the output"
+    ) as refusal:
+        shares(30 << 20)
+    assert not refusal.value.may_pass
+    named = int(re.search(r"raise it to ([\d,]+) MiB", str(refusal.value))[1].replace(",", ""))
+    assert max(alive_at_once(shares(named << 20), encoder_bytes, members, sort)) < (named << 20) - GRAPH
+    with pytest.raises(DeviceMemoryExhausted):
+        shares(named - 1 << 20)
+
+
+@outputs
+@pytest.mark.parametrize("encoder_bytes", ENCODERS)
+@pytest.mark.parametrize("engine_bytes", [1 << 20, 400 << 20, 20 << 30])
+def test_the_smallest_limit_for_what_the_engine_needs(engine_bytes, encoder_bytes, members, sort):
+    known = {"used_bytes": GRAPH, "encoder_bytes": encoder_bytes, "members": members, "sort": sort}
+    limit = MemoryShares.smallest_limit(engine_bytes, **known)
+    assert MemoryShares.of(limit, **known).engine_bytes >= engine_bytes
+    try:
+        less = MemoryShares.of(limit - (1 << 20), **known).engine_bytes
+    except DeviceMemoryExhausted:
+        less = 0
+    assert less < engine_bytes
+
+
+def test_a_large_limit_is_halved_and_written_by_four():
+    shares = MemoryShares.of(126 << 30, GRAPH, ENCODERS[0], members=False, sort=False)
+    assert shares.engine_bytes == ((126 << 30) - GRAPH) // 8 * 4
+    assert (shares.writing.n_writers, shares.writing.piece_bytes) == (4, 512 << 20)
+
+
+def test_a_small_limit_is_written_by_one_and_sorting_waits_for_the_engine():
+    plain, sorts = (MemoryShares.of(1 << 30, GRAPH, ENCODERS[0], members=False, sort=sort) for sort in (False, True))
+    assert plain.writing.n_writers == sorts.writing.n_writers == 1
+    assert sorts.engine_bytes > 2 * plain.engine_bytes
+
+
+def test_more_memory_is_never_less_for_anybody():
+    for sort in (False, True):
+        limits = range(800 << 20, 40 << 30, 97 << 20)
+        shares = [MemoryShares.of(limit, GRAPH, ENCODERS[0], members=False, sort=sort) for limit in limits]
+        for figures in ([each.engine_bytes for each in shares], [each.writing.n_writers for each in shares]):
+            assert figures == sorted(figures)
+
+
+class Counters:
+    """RMM's, as far as they are asked."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def push_counters(self) -> None:
+        self.depth += 1
+
+    def pop_counters(self) -> types.SimpleNamespace:
+        self.depth -= 1
+        return types.SimpleNamespace(peak_bytes=77)
+
+
+def test_what_a_piece_of_work_takes():
+    counters = Counters()
+    pool = DevicePool(1, counters)
+    done = []
+    assert pool.bytes_for(lambda: done.append(counters.depth)) == 77
+    assert (done, counters.depth) == ([1], 0)
+    with pytest.raises(ZeroDivisionError):
+        pool.bytes_for(lambda: 1 // 0)
+    assert counters.depth == 0
+
+
+def test_a_share_that_is_too_little_for_the_engine_names_the_limit():
+    with (
+        pytest.raises(
+            MemoryBudgetExceeded, match=r"^needs 3 bytes; .* execution\.device_memory, of which 7 MiB would do$"
+        ),
+        naming_the_limit(lambda needed: (2 * needed << 20) + 1),
+    ):
+        raise MemoryBudgetExceeded("needs 3 bytes", needed_bytes=3)
+    unknown = MemoryBudgetExceeded("the GPU has less")
+    with pytest.raises(MemoryBudgetExceeded) as refusal, naming_the_limit(lambda needed: needed):
+        raise unknown
+    assert refusal.value is unknown

@@ -152,11 +152,12 @@ def test_memory_that_is_too_little_and_then_a_small_run(tmp_path):
     assert_nothing_staged(out)
 
 
-def test_a_small_limit_holds(data_dir, tmp_path):
-    """A result larger than the limit goes through it piece by piece; sorting it continues on the host."""
+@pytest.mark.parametrize("sort", [True, False], ids=["sorted", "as found"])
+def test_a_small_limit_holds(data_dir, tmp_path, sort):
+    """A limit that few encoders would fill: the result goes out piece by piece, and is sorted on the host."""
     edges = edges_as_parquet("youtube", tmp_path) if (data_dir / "youtube.npz").is_file() else pytest.skip("no youtube")
     limit = 1 << 30
-    asked = config(edges, tmp_path / "out", execution={"device_memory": limit}, output={"sort": True, "report": False})
+    asked = config(edges, tmp_path / "out", execution={"device_memory": limit}, output={"sort": sort, "report": False})
     manifest = run(asked).manifest
     assert manifest.counts.bicliques == 1_826_587
     assert manifest.peak_device_memory_bytes <= limit

@@ -16,7 +16,7 @@ from mbe_stage.results import BicliqueBlock, TableSink
 from pipeline.errors import DeviceMemoryExhausted, PublishError
 from pipeline.ids import key_hashes
 from pipeline.parquet_sink import ParquetSink
-from pipeline.schemas import SIZE_HISTOGRAM, vertices
+from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 from tests.output_support import crown_pairs, edge_data, random_pairs
 
 pytestmark = pytest.mark.gpu
@@ -147,6 +147,34 @@ def test_the_codec_is_the_one_asked_for(tmp_path, compression):
     write_table(frame.to_arrow().cast(SIZE_HISTOGRAM), tmp_path / "host.parquet", compression)
     mine, theirs = (pq.read_metadata(tmp_path / f"{name}.parquet").row_group(0) for name in ("device", "host"))
     assert mine.column(2).compression == theirs.column(2).compression
+
+
+@pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "none"])
+@pytest.mark.parametrize("per_list", [1, 2, 50])
+def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
+    import cupy as cp
+
+    from mbe_stage.device.blocks import DeviceBlock
+    from pipeline.rapids import plan
+    from pipeline.rapids.memory import device_pool
+    from pipeline.rapids.parquet import encoder_bytes, write_frame
+    from pipeline.rapids.parts import frame_bytes
+    from pipeline.rapids.tables import biclique_frame, members_frame
+
+    n = (24 << 20) // (32 + 8 * per_list)
+    with device_pool(8 << 30) as pool:
+        chance = cp.random.default_rng(1)
+        offsets = cp.arange(n + 1) * per_list
+        left, right = (chance.integers(0, 1 << 20, n * per_list, dtype=cp.int32) for _ in range(2))
+        frame = biclique_frame(DeviceBlock(offsets, left, offsets, right), chance.integers(0, 1 << 60, n))
+        whatever = encoder_bytes(pool, compression)
+        for name, rows, schema in (("bicliques", frame, BICLIQUES), ("members", members_frame(frame), MEMBERS)):
+            cp.cuda.get_current_stream().synchronize()
+            path = tmp_path / f"{name}.parquet"
+            taken = pool.bytes_for(
+                lambda rows=rows, path=path, schema=schema: write_frame(rows, path, schema, compression)
+            )
+            assert taken <= whatever + plan._ENCODED * frame_bytes(rows), name
 
 
 @pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 20])
