@@ -30,7 +30,7 @@ from types import TracebackType
 
 from pipeline.errors import PublishError
 
-__all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve_run"]
+__all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve_run", "synced_beside"]
 
 log = logging.getLogger(__name__)
 
@@ -243,6 +243,29 @@ class Staging:
         return run
 
 
+@contextmanager
+def synced_beside(directory: Path) -> Iterator[None]:
+    """Have everything that a directory holds by now, and itself, synced while the context's work is done.
+
+    Whoever publishes it afterwards syncs it again, and finds little that is not on the disk.
+
+    Raises
+    ------
+    OSError
+        Something could not be written to the disk; raised when the work is done.
+    """
+    # Several at once: a disk takes requests that wait together faster than one after the other.
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+        synced = [pool.submit(_sync, path) for path in (directory, *directory.rglob("*"))]
+        try:
+            yield
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        for each in synced:
+            each.result()
+
+
 def resolve_run(path: str | Path) -> Path:
     """The run directory meant by `path`: itself, or the latest run of an output directory.
 
@@ -314,12 +337,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _sync_tree(directory: Path) -> None:
-    # Several at once: a disk takes requests that wait together faster than one after the other.
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
-        for root, _, names in os.walk(directory, topdown=False):
-            for _ in pool.map(lambda name, root=root: _sync(Path(root, name)), names):
-                pass
-            _sync(Path(root))
+    # In any order, since nobody sees any of it yet.
+    with synced_beside(directory):
+        pass
 
 
 def _sync(path: Path) -> None:

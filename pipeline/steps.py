@@ -34,7 +34,7 @@ from pipeline.manifest import (
 )
 from pipeline.parquet_parts import write_table
 from pipeline.parquet_sink import ParquetSink
-from pipeline.publish import RunStore, as_publish_errors
+from pipeline.publish import RunStore, as_publish_errors, synced_beside
 from pipeline.query import to_query
 from pipeline.summary import Summary
 from pipeline.tables import histogram_table, vertex_table
@@ -172,7 +172,8 @@ def finish(
         The files cannot be written.
     """
     clock = Clock()
-    with as_publish_errors(run_path):
+    # The tables are complete: they go to the disk while they are summed up.
+    with as_publish_errors(run_path), synced_beside(run_path):
         files = file_entries(run_path)
         clock.lap("checksums")
         manifest = Manifest(

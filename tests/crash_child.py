@@ -56,7 +56,7 @@ def prepare(options: list[str]) -> None:
         return real_publish(*args, **kwargs)
 
     def slow_fsync(descriptor):
-        time.sleep(0.01)
+        time.sleep(0.03)
         return real_fsync(descriptor)
 
     publish_module.Staging.publish = publish

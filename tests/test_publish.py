@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 
 from pipeline import PublishError, RunStore, read_manifest, resolve_run
 from pipeline import publish as publish_module
+from pipeline import steps as steps_module
 from pipeline.errors import exit_code
 from pipeline.steps import find_unchanged
 from tests.output_support import (
@@ -379,3 +381,52 @@ def test_a_read_only_file_system_is_called_so(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(publish_module.os, "statvfs", lambda _: read_only)
     with pytest.raises(PublishError, match="the file system is read-only: choose another output directory"):
         RunStore(tmp_path / "out").check_writable()
+
+
+def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
+    events: list[str] = []
+    all_synced = threading.Event()
+    real_sync, real_entries = publish_module._sync, steps_module.file_entries
+
+    def sync(path):
+        real_sync(path)
+        events.append(path.name)
+        if {"left_vertices.parquet", "part-00000.parquet"} <= set(events):
+            all_synced.set()
+
+    def entries(run_path):
+        assert all_synced.wait(10), "nothing is synced before the checksums are done"
+        events.append("checksums")
+        return real_entries(run_path)
+
+    monkeypatch.setattr(publish_module, "_sync", sync)
+    monkeypatch.setattr(steps_module, "file_entries", entries)
+    publish(edge_data(random_pairs(0)), settings(tmp_path))
+    assert "manifest.json" in events[events.index("checksums") :]
+
+
+def test_a_table_that_cannot_be_synced_is_not_published(tmp_path, monkeypatch):
+    """Told once: a second fsync of the same file would find nothing wrong."""
+    real_sync, failed = publish_module._sync, []
+
+    def fail_once(path):
+        if path.name == "left_vertices.parquet" and not failed:
+            failed.append(path)
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        real_sync(path)
+
+    monkeypatch.setattr(publish_module, "_sync", fail_once)
+    with pytest.raises(PublishError, match=r"left_vertices\.parquet: cannot be written .*; nothing was published"):
+        publish(edge_data(random_pairs(0)), settings(tmp_path))
+    assert RunStore(tmp_path).runs() == []
+    assert_nothing_staged(tmp_path)
+
+
+def test_an_interruption_does_not_wait_for_what_is_not_yet_synced(tmp_path, monkeypatch):
+    for number in range(40):
+        (tmp_path / str(number)).touch()
+    synced = []
+    monkeypatch.setattr(publish_module, "_sync", lambda path: (time.sleep(0.05), synced.append(path)))
+    with pytest.raises(KeyboardInterrupt), publish_module.synced_beside(tmp_path):
+        raise KeyboardInterrupt
+    assert len(synced) < 40
