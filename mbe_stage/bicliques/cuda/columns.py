@@ -16,7 +16,16 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, list_of, paths_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, rank, sum_small
+from mbe_stage.bicliques.cuda.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    inclusive_sum,
+    next_tile,
+    rank,
+    sum_small,
+)
 
 __all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "write_ids"]
 
@@ -26,14 +35,14 @@ _NONE = _U(0)
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_columns(node, child, n_touched, own, numbers, mode, techniques):
+def keep_columns(node, child, n_touched, most_earlier, own, numbers, mode, techniques):
     """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
 
     `counts` says how many of the left set every touched row holds; `bits` is empty before and after.
     """
     n_candidates = _number_candidates(child, n_touched, own)
     if n_candidates == 0:
-        return at.Columns(np.int32(0), np.int32(0), False, np.int32(0))
+        return at.Columns(np.int32(0), np.int32(0), False, np.int32(0), most_earlier)
     table_size = np.int32(2)
     while table_size <= child.n_left:
         table_size = np.int32(2 * table_size)
@@ -56,7 +65,7 @@ def keep_columns(node, child, n_touched, own, numbers, mode, techniques):
         own.bits[_U(own.touched[_U(k)])] = _NONE
         k = next_tile(k)
     cuda.syncwarp()
-    return at.Columns(n_columns, n_kept, is_merged, sizes)
+    return at.Columns(n_columns, n_kept, is_merged, sizes, most_earlier)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -175,7 +184,10 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
     cuda.syncwarp()
     place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
     leader = k
-    searching = is_kept
+    # Of lanes with the same key one searches: on dense data most have the same.
+    same = _U(cuda.match_any_sync(ALL, np.int64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))))
+    speaker = first_bit(same)
+    searching = is_kept and speaker == cuda.laneid
     while cuda.any_sync(ALL, searching):
         if searching:
             place = _U(place & _U(table_size - 1))
@@ -185,7 +197,7 @@ def _find_leader(k, is_kept, low, high, table_size, keys, words):
                 leader = other
                 searching = False
             place = _U(place + _ONE)
-    return leader
+    return cuda.shfl_sync(ALL, leader, speaker)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -198,26 +210,42 @@ def _sort_by_column(n_columns, sizes, child, own):
         words[_U(sizes + k)] = _NONE
         k = next_tile(k)
     cuda.syncwarp()
-    k = np.int32(cuda.laneid)
-    while k < child.n_left:
-        column = own.columns[_U(k)]
-        if column >= 0:
-            cuda.atomic.add(words, _U(sizes + column), _ONE)
-        k = next_tile(k)
-    cuda.syncwarp()
+    tile = np.int32(0)
+    while tile < child.n_left:
+        _, column, same = _new_column_at(tile, child, own)
+        if column >= 0 and rank(same) == 0:
+            words[_U(sizes + column)] = _U(words[_U(sizes + column)] + _U(count_bits(same)))
+        cuda.syncwarp()
+        tile = next_tile(tile)
     k = np.int32(cuda.laneid)
     while k < n_columns:
         words[_U(cursors + k)] = words[_U(sizes + k)]
         k = next_tile(k)
     cuda.syncwarp()
     exclusive_sums(words, cursors, n_columns)
-    k = np.int32(cuda.laneid)
-    while k < child.n_left:
-        column = own.columns[_U(k)]
+    tile = np.int32(0)
+    while tile < child.n_left:
+        k, column, same = _new_column_at(tile, child, own)
+        first = _NONE
         if column >= 0:
-            words[_U(cuda.atomic.add(words, _U(cursors + column), _ONE))] = _U(k)
-        k = next_tile(k)
-    cuda.syncwarp()
+            first = words[_U(cursors + column)]
+        cuda.syncwarp()
+        if column >= 0:
+            words[_U(first + _U(rank(same)))] = _U(k)
+            if rank(same) == 0:
+                words[_U(cursors + column)] = _U(first + _U(count_bits(same)))
+        cuda.syncwarp()
+        tile = next_tile(tile)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _new_column_at(tile, child, own):
+    """This lane's place in the left set, the new column that stands there, -1 for none, and the lanes with the same."""
+    k = np.int32(tile + cuda.laneid)
+    column = np.int32(NO_COLUMN)
+    if k < child.n_left:
+        column = own.columns[_U(k)]
+    return k, column, _U(cuda.match_any_sync(ALL, column))
 
 
 @cuda.jit(device=True, forceinline=True)

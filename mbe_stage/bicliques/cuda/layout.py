@@ -88,12 +88,15 @@ class Columns(NamedTuple):
         Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the
         left set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
     sizes : int32
+    most_earlier : int32
+        The most of the left set that an earlier row holds: none holds a larger group as a whole.
     """
 
     n_columns: Any
     n_kept: Any
     is_merged: Any
     sizes: Any
+    most_earlier: Any
 
 
 class Own(NamedTuple):

@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cuda.warp import (
     next_tile,
     owner_of,
     rank,
+    sum_small,
 )
 
 __all__ = [
@@ -140,6 +141,51 @@ def count_paths(node, child, own, numbers, mode):
 
 
 @cuda.jit(device=True, forceinline=True)
+def count_kept(columns, n_touched, node, child, own, numbers):
+    """Put into `bits` how many of the kept columns each row holds, where none are merged; returns their sum.
+
+    A candidate holds kept columns only, and `counts` says how many. What earlier rows hold is found by walking either
+    the kept columns or the others, whichever are fewer. Rows that hold the whole left set get 0.
+    """
+    lane = np.int32(cuda.laneid)
+    walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
+    k = lane
+    while k < n_touched:
+        other = own.touched[_U(k)]
+        held = own.counts[_U(other)]
+        is_known = held != child.n_left and (other > child.row or not walks_kept)
+        own.bits[_U(other)] = _U(held) if is_known else _U(0)
+        k = next_tile(k)
+    cuda.syncwarp()
+    step = _U(1) if walks_kept else _U(0xFFFFFFFF)
+    group = np.int32(0) if columns.n_kept < child.n_left else child.n_left
+    while group < child.n_left:
+        place = np.int32(group + lane)
+        column = np.int32(NO_COLUMN)
+        if place < child.n_left:
+            column = own.columns[_U(place)]
+        is_walked = (column != NO_COLUMN) == walks_kept
+        length, start = list_of(place if is_walked else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
+        ends = inclusive_sum(length)
+        shift = np.int32(start - (ends - length))
+        total = cuda.shfl_sync(ALL, ends, 31)
+        tile = np.int32(0)
+        while tile < total:
+            other, _ = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+            if 0 <= other < child.row:
+                cuda.atomic.add(own.bits, _U(other), step)
+            tile = next_tile(tile)
+        group = next_tile(group)
+    cuda.syncwarp()
+    n = np.int32(0)
+    k = lane
+    while k < n_touched:
+        n = np.int32(n + np.int32(own.bits[_U(own.touched[_U(k)])]))
+        k = next_tile(k)
+    return sum_small(n)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, node, child, own, numbers):
     """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
     place = i
@@ -157,7 +203,9 @@ def _kept_list(i, columns, node, child, own, numbers):
     if columns.is_merged and column >= 0:
         size = np.int32(own.words[_U(columns.sizes + column)])
         leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
-    length, start = list_of(place if column >= 0 else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
+    # Candidates are found in the leader's list, earlier rows that hold a whole group in all of its lists, if there are.
+    is_read = column >= 0 and (leads or size <= columns.most_earlier)
+    length, start = list_of(place if is_read else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
     return length, start, column, size, leads
 
 
@@ -169,9 +217,9 @@ def _is_live(other, column, size, leads, first_tag, child, own):
     them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
     """
     # A lane without a path has `other` = -1: neither.
-    is_later = other > child.row
-    live = is_later and leads and own.counts[_U(max(other, 0))] != child.n_left
-    is_counted = 0 <= other < child.row
+    held = own.counts[_U(max(other, 0))]
+    live = other > child.row and leads and held != child.n_left
+    is_counted = 0 <= other < child.row and held >= size
     if is_counted and size == 1:
         live = True
         is_counted = False

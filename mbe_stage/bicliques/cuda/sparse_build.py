@@ -7,7 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.columns import count_ids, exclusive_sums, write_ids
-from mbe_stage.bicliques.cuda.paths import COUNT, FILL, walk_kept
+from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, walk_kept
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
 
 __all__ = ["build_sparse_node"]
@@ -26,7 +26,10 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
     """
     numbers = pool.ints
     n_columns = columns.n_columns
-    n_edges = walk_kept(COUNT, 1, node, columns, node, child, own, numbers)
+    if columns.is_merged:
+        n_edges = walk_kept(COUNT, 1, node, columns, node, child, own, numbers)
+    else:
+        n_edges = count_kept(columns, n_touched, node, child, own, numbers)
     n_rows, n_excluded, n_full = _count_kinds(child, n_touched, own)
     n_path = np.int32(node.n_path + n_full)
     n_ids = count_ids(node, child, own, numbers) if mode > at.COUNTS else np.int32(0)

@@ -15,7 +15,7 @@ from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
 from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
-from mbe_stage.bicliques.cuda.warp import ALL, next_tile
+from mbe_stage.bicliques.cuda.warp import max_all, next_tile
 
 __all__ = ["visit_sparse_child"]
 
@@ -47,9 +47,10 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     else:
         n_touched, singles = mark_rows(node, child, own, numbers, mode)
     status = at.DONE
-    columns = at.Columns(n_left, n_left, False, np.int32(0))
+    none = at.Columns(np.int32(0), np.int32(0), False, np.int32(0), np.int32(0))
+    columns = at.Columns(n_left, n_left, False, np.int32(0), np.int32(0))
     if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
-        columns = at.Columns(np.int32(0), np.int32(0), False, np.int32(0))
+        columns = none
     elif is_wide:
         status, columns = _visit_wide(
             node, child, n_touched, own, pool, output, control, wide_control, mode, techniques
@@ -121,8 +122,9 @@ def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control
 
     Where at most 32 are left, `bits` says which of them each row holds.
     """
-    none = at.Columns(np.int32(0), np.int32(0), False, np.int32(0))
-    if _is_excluded(child, n_touched, own):
+    none = at.Columns(np.int32(0), np.int32(0), False, np.int32(0), np.int32(0))
+    most_earlier = _most_earlier(child, n_touched, own)
+    if most_earlier == child.n_left:
         return at.DONE, none
     if own.state[at.EMITTED] == 0:
         if mode == at.COUNTS:
@@ -134,20 +136,20 @@ def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control
         cuda.syncwarp()
         if cuda.laneid == 0:
             own.state[at.EMITTED] = 1
-    columns = keep_columns(node, child, n_touched, own, pool.ints, mode, techniques)
+    columns = keep_columns(node, child, n_touched, most_earlier, own, pool.ints, mode, techniques)
     if techniques & WORDS != 0 and 0 < columns.n_columns <= at.WORD_BITS:
         walk_kept(MARK, 1, node, columns, node, child, own, pool.ints)
     return at.DONE, columns
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_excluded(child, n_touched, own):
-    """Whether an earlier row holds the whole left set."""
-    excluded = False
+def _most_earlier(child, n_touched, own):
+    """The most of the left set that an earlier row holds."""
+    most = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < n_touched:
         other = own.touched[_U(k)]
-        if other < child.row and own.counts[_U(other)] == child.n_left:
-            excluded = True
+        if other < child.row:
+            most = max(most, own.counts[_U(other)])
         k = next_tile(k)
-    return cuda.any_sync(ALL, excluded)
+    return max_all(most)
