@@ -291,26 +291,36 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
         target[np.uint64(offsets + k)] = 0
         k = next_tile(k)
     cuda.syncwarp()
-    k = lane
-    while k < child.n_left:
-        column = own.columns[_U(k)]
+    tile = np.int32(0)
+    while tile < child.n_left:
+        column, first, end = _ids_at(tile, node, child, own, numbers)
         if column >= 0:
-            first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
             cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
-        k = next_tile(k)
+        tile = next_tile(tile)
     cuda.syncwarp()
     # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
     exclusive_sums(target, np.int64(offsets + 1), n_columns)
-    k = lane
-    while k < child.n_left:
-        column = own.columns[_U(k)]
+    tile = np.int32(0)
+    while tile < child.n_left:
+        column, first, end = _ids_at(tile, node, child, own, numbers)
         if column >= 0:
-            first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
             place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
             for j in range(end - first):
                 target[np.uint64(ids + place + j)] = numbers[np.uint64(node.ids + first + j)]
-        k = next_tile(k)
+        tile = next_tile(tile)
     cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _ids_at(tile, node, child, own, numbers):
+    """The new column at this lane's place in the left set, -1 for none, and where the vertices behind it are."""
+    k = np.int32(tile + cuda.laneid)
+    column = np.int32(NO_COLUMN)
+    first, end = np.int32(0), np.int32(0)
+    if k < child.n_left:
+        column = own.columns[_U(k)]
+        first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+    return column, first, end
 
 
 @cuda.jit(device=True, forceinline=True)

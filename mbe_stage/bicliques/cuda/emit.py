@@ -231,30 +231,33 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit_below(is_family, family, left, moves, rows, n_rows, row_ids, own, mode, pool, output, wide_control):
-    """All bicliques of a family of subsets of `left`, or `left` alone, from the first that is not in the output yet.
+def emit_below(
+    is_family, family, left, moves, listed, n_listed, rows, n_rows, row_ids, own, mode, pool, output, wide_control
+):
+    """All bicliques of a family of subsets of `left`, or of a list of words, from the first that is not yet written.
 
     Returns False where room ran out; ``state[EMITTED]`` then says how many are done. Code that writes is long: it is
     called in this one place only, so that a kernel that writes fits the instruction caches.
     """
     lane = np.int32(cuda.laneid)
-    n_mine = count_bits(family) if is_family else np.int32(lane == 0)
+    n_mine = count_bits(family) if is_family else np.int32(n_listed if lane == 0 else 0)
     ends = inclusive_sum(n_mine)
     total = cuda.shfl_sync(ALL, ends, 31)
     done = np.int32(own.state[at.EMITTED])
     n_done = np.int32(1)
     while done < total and n_done > 0:
         n = np.int32(min(total - done, at.WARP_SIZE))
-        word = left
-        if is_family:
+        word = _NONE
+        if not is_family:
+            if lane < n:
+                word = own.words[_U(listed + done + lane)]
+        else:
             # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
             number = np.int32(done + lane)
             holder = owner_of(number, ends)
             part = shuffle_word(family, holder)
             bit = nth_bit(part, np.int32(number - cuda.shfl_sync(ALL, np.int32(ends - n_mine), holder)))
-            word = spread(_U(at.WARP_SIZE * holder + bit), left, moves)
-        if lane >= n:
-            word = _NONE
+            word = spread(_U(at.WARP_SIZE * holder + bit), left, moves) if lane < n else _NONE
         n_done = _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_control)
         done = np.int32(done + n_done)
     cuda.syncwarp()

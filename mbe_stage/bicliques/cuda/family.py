@@ -160,7 +160,7 @@ def fewest_members(family):
     size = np.int32(size + np.int32(_U(family & _AT_MOST_2) == 0))
     size = np.int32(size + np.int32(_U(family & _AT_MOST_3) == 0))
     size = np.int32(size + np.int32(_U(family & _AT_MOST_4) == 0))
-    return min_all(size if family != 0 else np.int32(FAMILY_WIDTH))
+    return min_all(np.int32(size + FAMILY_WIDTH * np.int32(family == 0)))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -226,12 +226,14 @@ def collect_families(left, moves, words, first, cursor, n_rows, n_excluded, sing
     lane = np.int32(cuda.laneid)
     clear_families(families)
     n = np.int32(n_rows + n_excluded)
-    k = lane
-    while k < n:
-        if k != cursor:
-            index = pack(_U(words[_U(first + k)] & left), moves)
-            add_to_family(families, index, k < cursor or k >= n_rows)
-        k = next_tile(k)
+    tile = np.int32(0)
+    while tile < n:
+        k = np.int32(tile + lane)
+        row = _U(0)
+        if k < n and k != cursor:
+            row = _U(words[_U(first + k)] & left)
+        add_to_family(families, pack(row, moves), k < cursor or k >= n_rows)
+        tile = next_tile(tile)
     single = _U(pack(_U(singles & left), moves) & _U(_ONE << _U(lane)))
     add_to_family(families, single, True)
     return families_of_lane(families)

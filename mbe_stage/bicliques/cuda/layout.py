@@ -194,8 +194,10 @@ NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, N
 NODE_FIELDS = 16
 
 # Fields of a word frame.
-CURSOR, END, N_ROWS, N_EXCLUDED, WORDS, WORDS_TOP, BASE, N_BASE, BASE_IDS, INTS_TOP, SINGLES, IS_KNOWN = range(12)
+CURSOR, END, N_ROWS, N_EXCLUDED, WORDS, WORDS_TOP, BASE, N_BASE, BASE_IDS, INTS_TOP, SINGLES, KIND = range(12)
 FRAME_FIELDS = 32
+# Kinds of word frames: the first one of a narrow or a wide child, whose only child stands for the child itself; others.
+NARROW, WIDE, BELOW = range(3)
 
 # What a warp's ints begin with: for each column of its word frames where its vertices of the reduced graph begin among
 # the header's ids, how many of the user's vertices they are, then those ids.

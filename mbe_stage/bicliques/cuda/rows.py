@@ -11,9 +11,19 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, first_bit, next_tile, or_all, rank, shuffle_word
+from mbe_stage.bicliques.cuda.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    next_tile,
+    onward,
+    or_all,
+    rank,
+    shuffle_word,
+)
 
-__all__ = ["clear_table", "drop_dominated", "inside_none", "restrict", "sort_distinct", "union_of"]
+__all__ = ["clear_table", "drop_dominated", "inside_none", "is_among", "restrict", "sort_distinct", "union_of"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -147,6 +157,18 @@ def _sort_in_arena(words, top, n):
             cuda.syncwarp()
             step = np.int32(step >> 1)
         size = np.int32(2 * size)
+
+
+@cuda.jit(device=True, forceinline=True)
+def is_among(row, words, first, n):
+    """Whether this lane's row is one of a list that ascends and is not empty."""
+    size = n
+    while size > 1:
+        half = np.int32(size >> 1)
+        if words[_U(first + half)] <= row:
+            first = np.int32(first + half)
+        size = onward(size, np.int32(-half))
+    return words[_U(first)] == row
 
 
 @cuda.jit(device=True, forceinline=True)

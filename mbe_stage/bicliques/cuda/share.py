@@ -247,7 +247,7 @@ def give_work(warp, depth, own, warps, control, mode):
         target[at.N_ROWS] = frame[at.N_ROWS]
         target[at.N_EXCLUDED] = frame[at.N_EXCLUDED]
         target[at.SINGLES] = frame[at.SINGLES]
-        target[at.IS_KNOWN] = 0
+        target[at.KIND] = at.BELOW
         target[at.WORDS] = 0
         target[at.BASE] = n_rows_and_excluded
         target[at.N_BASE] = n_base

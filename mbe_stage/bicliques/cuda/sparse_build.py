@@ -99,12 +99,14 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
     bits = own.bits
     # The column offsets serve as a histogram of the candidates' sizes first.
     _clear(numbers, new.column_offsets, np.int32(n_columns + 1))
-    k = lane
-    while k < n_touched:
-        other = own.touched[_U(k)]
+    tile = np.int32(0)
+    while tile < n_touched:
+        other = child.row
+        if np.int32(tile + lane) < n_touched:
+            other = own.touched[_U(tile + lane)]
         if other > child.row and bits[_U(other)] != 0:
             cuda.atomic.add(numbers, np.uint64(new.column_offsets + bits[_U(other)]), 1)
-        k = next_tile(k)
+        tile = next_tile(tile)
     k = lane
     while k < node.n_path:
         numbers[np.uint64(new.path + k)] = numbers[np.uint64(node.path + k)]

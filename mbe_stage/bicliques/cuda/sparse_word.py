@@ -45,11 +45,15 @@ def count_small(is_wide, child, n_columns, n_touched, singles, own):
     """How many bicliques a child whose subsets of columns fit a family is, with its whole subtree."""
     families = own.families
     clear_families(families)
-    k = np.int32(cuda.laneid)
-    while k < n_touched:
-        other = own.touched[_U(k)]
-        add_to_family(families, own.bits[_U(other)], other < child.row)
-        k = next_tile(k)
+    tile = np.int32(0)
+    while tile < n_touched:
+        row = _NONE
+        other = np.int32(0)
+        if np.int32(tile + cuda.laneid) < n_touched:
+            other = own.touched[_U(tile + cuda.laneid)]
+            row = own.bits[_U(other)]
+        add_to_family(families, row, other < child.row)
+        tile = next_tile(tile)
     column = _U(_ONE << _U(cuda.laneid))
     add_to_family(families, _U(singles.later & column), False)
     add_to_family(families, _U(singles.earlier & column), True)
@@ -100,7 +104,7 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, singles, own, po
         set_frame(frame, 1 + n_candidates, n_excluded, excluded_singles, first, base + n_base)
         set_base(frame, base, n_base, ints_at)
         frame[at.END] = 1
-        frame[at.IS_KNOWN] = is_wide
+        frame[at.KIND] = at.WIDE if is_wide else at.NARROW
         own.state[at.DEPTH] = 0
     cuda.syncwarp()
     return at.DONE

@@ -14,7 +14,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
 from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
-from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
+from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, is_among, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
@@ -68,45 +68,58 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
             if techniques & DOMINATED == 0 and _is_excluded(left, cursor, frame, words):
                 cursor = np.int32(cursor + 1)
                 continue
-            is_known = frame[at.IS_KNOWN] != 0
             is_small = width <= at.FAMILY_WIDTH and techniques & FAMILIES != 0
-            family, moves = _NONE, _NO_MOVES
-            if is_small:
-                family, moves = _family_below(left, width, cursor, is_known, frame, own)
-            n_base = np.int32(0)
-            weight = np.int32(0)
+            kind = frame[at.KIND]
+            is_written = _is_written(kind, mode, techniques)
             needs_room = mode > at.COUNTS or not is_small
             if needs_room and not _has_room_for_child(frame, words, control, wide_control, mode):
                 status = at.PAUSED
                 break
-            if mode > at.COUNTS and (not is_small or ballot(family != 0) != 0):
+            family, moves = _NONE, _NO_MOVES
+            top, n_kept, n_listed = np.int32(0), np.int32(0), np.int32(0)
+            if is_small:
+                family, moves = _family_below(left, width, cursor, kind, is_written, frame, own)
+                n_families = np.int32(n_families + 1)
+            else:
+                # Where something is written, the base will stand before the candidates.
+                top = np.int32(frame[at.WORDS_TOP] + (frame[at.N_BASE] if mode > at.COUNTS else 0))
+                n_kept = _candidates_of_child(left, cursor, kind, frame, top, words, techniques)
+                n_listed = _list_small(n_kept, cursor, frame, top, words) if techniques & DOMINATED != 0 else n_kept
+                if kind != at.WIDE:
+                    n_opened = np.int32(n_opened + 1)
+            goes_below = n_kept > (2 if techniques & DOMINATED != 0 else 0)
+            n_base = np.int32(0)
+            if mode == at.COUNTS:
+                if is_small:
+                    found = np.int32(found + count_bits(family))
+                elif lane == 0:
+                    found = np.int32(found + (kind != at.WIDE) + (0 if goes_below else n_listed))
+            elif ballot(family != 0) != 0 if is_small else n_kept > 0 or not is_written:
                 fewest = fewest_members(family) if is_small else np.int32(1)
-                n_base, weight = _restrict_base(left, fewest, frame, own, pool)
-                if (is_small or not is_known) and not emit_below(
-                    is_small, family, left, moves, frame[at.WORDS_TOP], n_base, frame[at.INTS_TOP], own, mode, pool,
-                    output, wide_control
+                n_base, weight = _restrict_base(left, fewest, cursor, frame, own, pool)
+                if checks and not _allows_enough(left, weight, own, pool):
+                    cursor = np.int32(cursor + 1)
+                    continue
+                list_at = np.int32(top if techniques & DOMINATED != 0 else top + n_kept)
+                n_new = np.int32(n_listed if techniques & DOMINATED != 0 else 0)
+                if not is_small and not is_written:
+                    if lane == 0:
+                        words[_U(list_at + n_new)] = left
+                    n_new = np.int32(n_new + 1)
+                    cuda.syncwarp()
+                if not emit_below(
+                    is_small, family, left, moves, list_at, n_new, frame[at.WORDS_TOP], n_base, frame[at.INTS_TOP],
+                    own, mode, pool, output, wide_control
                 ):  # fmt: skip
                     ask_to_stop(control, at.OUTPUT_FULL)
                     status = at.PAUSED
                     break
-            if is_small:
-                n_families = np.int32(n_families + 1)
-                if mode == at.COUNTS:
-                    found = np.int32(found + count_bits(family))
-            else:
-                if not is_known:
-                    n_opened = np.int32(n_opened + 1)
-                    if mode == at.COUNTS and lane == 0:
-                        found = np.int32(found + 1)
-                top = np.int32(frame[at.WORDS_TOP] + n_base)
-                n_kept = _candidates_of_child(left, cursor, is_known, frame, top, words, techniques)
-                if mode == at.COUNTS and techniques & DOMINATED != 0 and n_kept <= 2:
-                    n_below = _count_small(n_kept, cursor, frame, top, words)
-                    if lane == 0:
-                        found = np.int32(found + n_below)
-                elif n_kept > 0 and not (checks and weight < pool.limits[at.MIN_RIGHT]):
-                    _push_child(cursor, frame, frames[_U(depth + 1)], top, n_kept, n_base, own)
-                    pushed = True
+            if goes_below and checks:
+                n_base, weight = _drop_from_base(left, n_base, top, n_kept, frame, own, pool)
+                goes_below = _allows_enough(left, weight, own, pool)
+            if goes_below:
+                _push_child(cursor, frame, frames[_U(depth + 1)], top, n_kept, n_base, own)
+                pushed = True
             cursor = np.int32(cursor + 1)
         cuda.syncwarp()
         if lane == 0:
@@ -127,31 +140,44 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
 
 
 @cuda.jit(device=True, forceinline=True)
-def _family_below(left, width, cursor, is_known, frame, own):
-    """This lane's part of all left sides below a small child, and how they are packed."""
+def _is_written(kind, mode, techniques):
+    """Whether a frame's children are in the output when they are visited: all candidates of a node are bicliques, and
+    are written together, by the time a frame is made of them. That is so where no dominated ones are among them.
+    """
+    return kind == at.WIDE or (mode > at.COUNTS and techniques & DOMINATED != 0 and kind == at.BELOW)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _family_below(left, width, cursor, kind, is_written, frame, own):
+    """This lane's part of all left sides below a small child that are not written yet, and how they are packed."""
     moves = moves_of(left)
     candidates, excluded = collect_families(
         left, moves, own.words, frame[at.WORDS], cursor, frame[at.N_ROWS], frame[at.N_EXCLUDED],
         _U(frame[at.SINGLES]), own.families
     )  # fmt: skip
     family = maximal_family(candidates, excluded, width)
-    return without_whole(family, candidates, width) if is_known else family, moves
+    if is_written:
+        # Below a wide child the columns of the word may be a left set again.
+        family = without_whole(family, candidates if kind == at.WIDE else _NONE, width)
+    return family, moves
 
 
 @cuda.jit(device=True, forceinline=True)
 def _has_room_for_child(frame, words, control, wide_control, mode):
-    needed = frame[at.WORDS_TOP] + frame[at.N_ROWS] + frame[at.N_EXCLUDED]
+    # The candidates of the child, what two have in common, and the child itself; the excluded rows.
+    needed = frame[at.WORDS_TOP] + frame[at.N_ROWS] + 2 + frame[at.N_EXCLUDED]
     if mode > at.COUNTS:
         needed = max(needed, frame[at.INTS_TOP]) + frame[at.N_BASE]
     return ask_for_words(needed, words, control, wide_control)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _candidates_of_child(left, cursor, is_known, frame, top, words, techniques):
+def _candidates_of_child(left, cursor, kind, frame, top, words, techniques):
     """The later rows' restrictions to `left`, from `top` on: distinct, ascending, none dominated.
 
     A later row that holds all of `left` is in the right side of every biclique below. Where `left` is part of a larger
-    left set (`is_known`), such a row is a candidate like the others: those that hold the whole set are not here.
+    left set, that of a wide child, such a row is a candidate like the others: those that hold the whole set are not
+    here.
     """
     lane = np.int32(cuda.laneid)
     first, n_rows = frame[at.WORDS], frame[at.N_ROWS]
@@ -161,7 +187,7 @@ def _candidates_of_child(left, cursor, is_known, frame, top, words, techniques):
         row = _NONE
         if np.int32(tile + lane) < n_rows:
             row = _U(words[_U(first + tile + lane)] & left)
-        keep = row != 0 and (is_known or row != left)
+        keep = row != 0 and (kind == at.WIDE or row != left)
         mask = ballot(keep)
         if keep:
             words[_U(top + n_raw + rank(mask))] = row
@@ -188,9 +214,12 @@ def _is_excluded(left, cursor, frame, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_small(n_kept, cursor, frame, top, words):
-    """Bicliques below a child with at most two candidates: each of them, and what the two have in common."""
-    if n_kept < 2:
+def _list_small(n_kept, cursor, frame, top, words):
+    """Make the candidates of a child, where they are two at most, a list of all bicliques below it; returns its length.
+
+    Each of them is one; what two have in common may be a third.
+    """
+    if n_kept != 2:
         return n_kept
     both = _U(words[_U(top)] & words[_U(top + 1)])
     is_single = _U(both & _U(both - _ONE)) == 0 and _U(both & _U(frame[at.SINGLES])) != 0
@@ -199,12 +228,16 @@ def _count_small(n_kept, cursor, frame, top, words):
     n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
     gap = np.int32(frame[at.N_ROWS] - cursor)
     alive = inside_none(words, frame[at.WORDS], cursor, gap, n_earlier, both, _ONE)
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        words[_U(top + 2)] = both
+    cuda.syncwarp()
     return np.int32(n_kept + count_bits(alive))
 
 
 @cuda.jit(device=True, forceinline=True)
 def _push_child(cursor, frame, child, top, n_kept, n_base, own):
-    """Make the child's frame: its base ends and its candidates begin at `top`, its excluded rows stand behind them."""
+    """Make the child's frame: its base is laid already, its candidates begin at `top`, excluded rows behind them."""
     union = union_of(own.words, top, n_kept)
     n_earlier = np.int32(cursor + frame[at.N_EXCLUDED])
     gap = np.int32(frame[at.N_ROWS] - cursor)
@@ -213,36 +246,43 @@ def _push_child(cursor, frame, child, top, n_kept, n_base, own):
     singles = _U(singles | (_U(frame[at.SINGLES]) & union))
     if cuda.laneid == 0:
         set_frame(child, n_kept, n_excluded, singles, top, excluded_at + n_excluded)
-        set_base(child, top - n_base, n_base, frame[at.INTS_TOP])
+        set_base(child, frame[at.WORDS_TOP], n_base, frame[at.INTS_TOP])
         child[at.END] = n_kept
-        child[at.IS_KNOWN] = 0
+        child[at.KIND] = at.BELOW
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _restrict_base(left, fewest, frame, own, pool):
+def _restrict_base(left, fewest, cursor, frame, own, pool):
     """The rows of a frame's base that hold at least so many of `left`, at the tops of both arenas.
 
     Returns how many they are, and where there are limits how many of the user's vertices. Most rows hold one column
     only, and are in the right side of that column alone.
+
+    Rows of the base that are smaller than `left` as numbers are left out. No left set that is found from the child on
+    lies inside an excluded row, or it would have been found there before: so a row that lies inside an excluded one
+    holds none of them. A row of the base holds the frame's whole left set, equals a candidate, or lies inside an
+    excluded row. The first are not smaller. Candidates ascend: a smaller one is an earlier sibling, excluded itself.
     """
     lane = np.int32(cuda.laneid)
     base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
     top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
     has_limits = pool.limits[at.ACTIVE] != 0
+    # The rows behind the only child of a first frame do not ascend from it; the first child has no earlier siblings.
+    smallest = left if cursor > 0 else _NONE
     n_kept = np.int32(0)
     weight = np.int32(0)
     tile = np.int32(0)
     while tile < n_base:
         row = _NONE
         if np.int32(tile + lane) < n_base:
-            row = _U(own.words[_U(base + tile + lane)] & left)
-        keep = count_bits(row) >= fewest
+            row = own.words[_U(base + tile + lane)]
+        keep = row >= smallest and count_bits(_U(row & left)) >= fewest
         mask = ballot(keep)
         if keep:
             row_id = own.ints[_U(base_ids + tile + lane)]
             place = np.int32(n_kept + rank(mask))
-            own.words[_U(top + place)] = row
+            own.words[_U(top + place)] = _U(row & left)
             own.ints[_U(ints_top + place)] = row_id
             if has_limits:
                 weight = np.int32(weight + pool.row_weights[_U(row_id)])
@@ -250,6 +290,46 @@ def _restrict_base(left, fewest, frame, own, pool):
         tile = next_tile(tile)
     cuda.syncwarp()
     return n_kept, sum_small(weight) if has_limits else weight
+
+
+@cuda.jit(device=True, forceinline=True)
+def _drop_from_base(left, n_base, top, n_candidates, frame, own, pool):
+    """Keep the rows of a child's base that hold all of `left` or are equal to a candidate: the others lie inside an
+    excluded row, and hold nothing new below (see `_restrict_base`).
+
+    Returns how many they are, and how many of the user's vertices: no right side below the child is larger.
+    """
+    lane = np.int32(cuda.laneid)
+    base, base_ids = frame[at.WORDS_TOP], frame[at.INTS_TOP]
+    n_kept = np.int32(0)
+    weight = np.int32(0)
+    tile = np.int32(0)
+    while tile < n_base:
+        row = _NONE
+        row_id = np.int32(0)
+        if np.int32(tile + lane) < n_base:
+            row = own.words[_U(base + tile + lane)]
+            row_id = own.ints[_U(base_ids + tile + lane)]
+        keep = row == left or (row != 0 and is_among(row, own.words, top, n_candidates))
+        mask = ballot(keep)
+        cuda.syncwarp()
+        if keep:
+            place = np.int32(n_kept + rank(mask))
+            own.words[_U(base + place)] = row
+            own.ints[_U(base_ids + place)] = row_id
+            weight = np.int32(weight + pool.row_weights[_U(row_id)])
+        n_kept = np.int32(n_kept + count_bits(mask))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_kept, sum_small(weight)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _allows_enough(left, right_most, own, pool):
+    """Whether `left` and a right side of so many of the user's vertices are right vertices enough, and edges."""
+    if right_most < pool.limits[at.MIN_RIGHT]:
+        return False
+    return np.int64(weight_of_columns(left, own)) * np.int64(right_most) >= pool.limits[at.MIN_EDGES]
 
 
 @cuda.jit(device=True, forceinline=True)
