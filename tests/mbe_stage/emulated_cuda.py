@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage import BicliqueQuery, BipartiteCSR, Execution, TableSink
+from mbe_stage import BicliqueQuery, BicliqueTable, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.results import Detail
 from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
@@ -110,7 +111,43 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         result.append((f"random {seed}", graph, everything))
         result.append((f"sizes {seed}", graph, BicliqueQuery(min_left=2, min_right=3, min_edges=8, max_left=90)))
-    return result
+    return result + size_cases()
+
+
+def size_cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
+    """Conditions that leave some bicliques of dense graphs, where rows lie inside excluded ones; rows and columns that
+    stand for several vertices, as twins or as merged columns."""
+    dense = graphs.from_matrix(graphs.random_matrix(6, 12, 22, 0.75))
+    weights = np.arange(12) % 3 + 1
+    twins = np.repeat(np.repeat(graphs.random_matrix(3, 12, 12, 0.8), weights, 0), weights[::-1], 1)
+    merged = graphs.from_matrix(np.repeat(graphs.random_matrix(4, 90, 8, 0.65), weights[:8], 1))
+    return [
+        ("dense, left", dense, BicliqueQuery(min_left=8)),
+        ("dense, edges", dense, BicliqueQuery(min_edges=36, max_right=12)),
+        ("twins, right", graphs.from_matrix(twins), BicliqueQuery(min_right=15)),
+        ("twins, both", graphs.from_matrix(twins.T), BicliqueQuery(min_left=10, min_right=9, max_left=16)),
+        ("merged, right", merged, BicliqueQuery(min_right=8)),
+        ("merged, edges", merged, BicliqueQuery(min_edges=120, max_right=10)),
+    ]
+
+
+def found_with(
+    graph: BipartiteCSR, query: BicliqueQuery, techniques: Techniques
+) -> tuple[BicliqueTable, dict[str, float]]:
+    """The bicliques, and what the warps did to find them."""
+    statistics: dict[str, float] = {}
+    sink = TableSink()
+    for block in engine_cuda.run(
+        graph,
+        query,
+        Execution(),
+        Detail.MEMBERS,
+        sizes={"n_blocks": 1, "slice_seconds": 1000.0},
+        statistics=statistics,
+        techniques=techniques,
+    ):
+        sink.accept(block)
+    return sink.table(), statistics
 
 
 def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -119,21 +156,39 @@ def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 0
     pairs = {((v,), tuple(w for w in range(n) if w != v)) for v in range(n)}
     for side, wanted in (("right", pairs), ("left", {(right, left) for left, right in pairs})):
-        statistics: dict[str, float] = {}
-        sink = TableSink()
-        for block in engine_cuda.run(
-            graphs.crown(n),
-            BicliqueQuery(**{f"min_{side}": n - 1}),
-            Execution(),
-            Detail.MEMBERS,
-            sizes={"n_blocks": 1, "slice_seconds": 1000.0},
-            statistics=statistics,
-            techniques=Techniques.without("words"),
-        ):
-            sink.accept(block)
-        same = sink.table().as_set() == wanted
-        n_visited = statistics["wide"]
-        yield {"case": f"deep, {side}", "wanted": n, "counted": len(sink.table()), "same": same, "visited": n_visited}
+        table, statistics = found_with(
+            graphs.crown(n), BicliqueQuery(**{f"min_{side}": n - 1}), Techniques.without("words")
+        )
+        same = table.as_set() == wanted
+        yield {"case": f"deep, {side}", "wanted": n, "counted": len(table), "same": same, "visited": statistics["wide"]}
+
+
+def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """How many word nodes are opened where a condition on the right leaves few, and how many may be."""
+    launcher.seed = 0
+    n = 20
+    # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all children of each are
+    # looked at. Those with at most ten columns are families, and not opened.
+    most_opened = sum((depth + 1) * (n - depth) for depth in range(n - at.FAMILY_WIDTH - 1))
+    # Rows inside excluded ones, which are not the siblings before: 182 nodes where they are counted on the right.
+    dense = graphs.from_matrix(graphs.random_matrix(6, 12, 26, 0.75))
+    for name, graph, query, techniques, most in (
+        ("crown", graphs.crown(n), BicliqueQuery(min_right=n - 1), Techniques(), most_opened),
+        ("dense", dense, BicliqueQuery(min_left=9), Techniques.without("families"), 160),
+    ):
+        table, statistics = found_with(graph, query, techniques)
+        if name == "crown":
+            wanted = {((v,), tuple(w for w in range(n) if w != v)) for v in range(n)}
+        else:
+            wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+        yield {
+            "case": f"bounded, {name}",
+            "wanted": len(wanted),
+            "counted": len(table),
+            "same": table.as_set() == wanted,
+            "opened": statistics["opened"],
+            "most_opened": most,
+        }
 
 
 def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -176,7 +231,7 @@ def main() -> None:
             json.dumps({"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}),
             flush=True,
         )
-    for case in itertools.chain(deep_cases(launcher), parked_cases(launcher)):
+    for case in itertools.chain(deep_cases(launcher), bounded_cases(launcher), parked_cases(launcher)):
         print(json.dumps(case), flush=True)
 
 

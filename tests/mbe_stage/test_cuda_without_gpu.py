@@ -64,6 +64,10 @@ def test_the_kernels_in_lockstep_lanes() -> None:
     assert sum(case.get("parked", 0) for case in cases) > 0
     # Paths of up to 14 rows, of which one at most is skipped, and the children that are not gone into.
     assert 0 < max(case.get("visited", 0) for case in cases) < 14**3
+    bounded = [case for case in cases if "opened" in case]
+    assert len(bounded) == 2
+    for case in bounded:
+        assert 0 < case["opened"] <= case["most_opened"], case
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
