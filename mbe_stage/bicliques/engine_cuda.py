@@ -154,15 +154,16 @@ def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution,
 
     Parameters and errors are those of `run`; the graph is prepared for it.
     """
-    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks
+    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks, walking_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
 
-    n_blocks, budget = resident_blocks(), device_budget(execution)
+    budget = device_budget(execution)
     with device_work(budget):
-        prepared = prepare(graph, query, n_blocks, budget)
+        prepared = prepare(graph, query, resident_blocks(), budget)
     if prepared is None:
         return None
-    return plan_memory(prepared.facts, n_blocks, _mode(detail, _limits(query)), budget)
+    mode = _mode(detail, _limits(query))
+    return plan_memory(prepared.facts, walking_blocks(mode), mode, budget)
 
 
 def _slices(
@@ -174,18 +175,18 @@ def _slices(
     statistics: dict[str, float] | None,
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[_Slice]:
-    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks
+    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks, walking_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
     from mbe_stage.bicliques.cuda.session import Session
 
-    n_blocks, budget = resident_blocks(), device_budget(execution)
+    budget = device_budget(execution)
     with device_work(budget):
-        prepared = prepare(graph, query, n_blocks, budget, by_degree=techniques.ordering)
+        prepared = prepare(graph, query, resident_blocks(), budget, by_degree=techniques.ordering)
         if prepared is None:
             return
         limits = _limits(query.swapped() if prepared.rows_are_left else query)
         mode = _mode(detail, limits)
-        plan = _overridden(plan_memory(prepared.facts, n_blocks, mode, budget), prepared.facts, sizes)
+        plan = _overridden(plan_memory(prepared.facts, walking_blocks(mode), mode, budget), prepared.facts, sizes)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("memory on the device:\n%s", plan.describe())
         session = Session(prepared, limits, mode, plan, budget, techniques.kernel_mask)

@@ -24,7 +24,6 @@ from mbe_stage.bicliques.cuda import layout as at
 from tests.mbe_stage import cupy_stand_in
 
 CAPABILITIES = ((8, 0), (9, 0))
-_THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
 
 
 def _array(dtype: Any, dimensions: int = 1) -> Any:
@@ -61,16 +60,18 @@ Call = tuple[tuple[Any, ...], Any]
 def calls() -> dict[Any, Call]:
     """Every kernel, and what it is called with."""
     cupy_stand_in.install()
-    from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, groups, growth, whole_graph
+    from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, grid, groups, growth, whole_graph
     from mbe_stage.device import keys, participation, two_hop
 
-    bounds = (_THREADS, kernels.BLOCKS_PER_MULTIPROCESSOR)
     lists = (_I64, _I32)
     wide, ints = _array(types.int64, 2), _array(types.int32, 2)
     device_groups = types.NamedTuple((_I64, _I32, _I32), groups.DeviceGroups)
     lists_of_side = types.NamedTuple((_I64, _I32), expand_kernels.Lists)
+    walking = {
+        kernel: (SIGNATURE, (kernels.THREADS, n_blocks))
+        for kernel, n_blocks in zip(kernels.KERNELS, kernels.BLOCKS_PER_MULTIPROCESSOR, strict=True)
+    }
     resident = {
-        **dict.fromkeys(kernels.KERNELS, SIGNATURE),
         collapse.collapse_twins_warp_per_tile: (*lists, *lists, _U64, _I32, _I32, _I32, _I32, _U32, _I64, _I32),
         whole_graph.write_whole_graph_warp_per_tile: (
             *(*lists, *lists, _I64, _U32, _I32, _I32, _I32, _I32, wide, _I32, _I64, _I32),
@@ -99,7 +100,9 @@ def calls() -> dict[Any, Call]:
         two_hop.walk_warp_per_neighbour: (*(_I64,) * 4, _I32, _I64, _I32, _I64, _I32, _I32, _I64),
         two_hop.ask_warp_per_pair: (_I64, _I64, _I64, _I32, _I64),
     }
+    bounds = (grid.THREADS, grid.BLOCKS_PER_MULTIPROCESSOR)
     return {
+        **walking,
         **{kernel: (arguments, bounds) for kernel, arguments in resident.items()},
         **{kernel: (arguments, None) for kernel, arguments in beside_their_callers.items()},
     }

@@ -60,7 +60,7 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
         return None
     facts = made.facts
     d_ints, d_nodes = cp.full(facts.pool_ints + 5, -7, cp.int32), cp.zeros((2, at.NODE_FIELDS), cp.int64)
-    roots = made.write(d_ints, d_nodes, n_blocks)
+    roots = made.write(d_ints, d_nodes)
     ints, nodes, paths, order = map(cp.asnumpy, (d_ints, d_nodes, roots.paths, roots.order))
     assert nodes[0, : at.NODE_END + 1].tolist() == [0, facts.n_columns, facts.n_rows, facts.n_edges, 0, facts.n_rows]
     assert facts.wedges == paths.sum()

@@ -80,6 +80,7 @@ class _Shared:
 
 _INTRINSICS = {
     "global_nanoseconds": lambda: np.int64(time.monotonic_ns()),
+    "held": lambda array: array,
     "load_fresh": lambda array, index: array[index],
     "onward": lambda position, step: np.int32(position + step),
 }

@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.columns import ids_of
+from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.warp import next_tile, sum_small
 
 __all__ = ["allows_enough", "left_weight"]
@@ -22,8 +22,7 @@ def left_weight(node, child, pool):
     k = np.int32(cuda.laneid)
     while k < child.n_left:
         first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
-        for j in range(first, end):
-            weight = np.int32(weight + pool.column_weights[_U(numbers[np.uint64(node.ids + j)])])
+        weight = np.int32(weight + weight_of_ids(first, end, node, pool))
         k = next_tile(k)
     return sum_small(weight)
 

@@ -9,8 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.grid import SHORT, THREADS, n_warps, this_warp, tile_count, wait_for_all
-from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
+from mbe_stage.bicliques.cuda.grid import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    SHORT,
+    THREADS,
+    n_warps,
+    this_warp,
+    tile_count,
+    wait_for_all,
+)
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, max_all, sum_all
 
 __all__ = ["ALIVE", "DEGREE_MASK", "EDGES", "FACTS_PER_SIDE", "SQUARES", "WIDEST", "collapse_twins_warp_per_tile"]

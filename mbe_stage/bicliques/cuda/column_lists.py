@@ -10,14 +10,14 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.grid import SHORT, n_warps, this_warp, tile_count
+from mbe_stage.bicliques.cuda.grid import SHORT, WARPS_PER_BLOCK, n_warps, this_warp, tile_count
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum
 
 __all__ = ["BITMAPS_SHAPE", "fill_columns"]
 
 _BITMAP_WORDS = 1024
 _BITMAP_ROWS = 32 * _BITMAP_WORDS
-BITMAPS_SHAPE = (at.WARPS_PER_BLOCK, _BITMAP_WORDS)
+BITMAPS_SHAPE = (WARPS_PER_BLOCK, _BITMAP_WORDS)
 _ONE = np.uint32(1)
 
 

@@ -22,12 +22,13 @@ from mbe_stage.bicliques.cuda.warp import (
     count_bits,
     first_bit,
     inclusive_sum,
+    next_one,
     next_tile,
     rank,
     sum_small,
 )
 
-__all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "write_ids"]
+__all__ = ["count_ids", "exclusive_sums", "ids_of", "keep_columns", "weight_of_ids", "write_ids"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -305,8 +306,10 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
         column, first, end = _ids_at(tile, node, child, own, numbers)
         if column >= 0:
             place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
-            for j in range(end - first):
-                target[np.uint64(ids + place + j)] = numbers[np.uint64(node.ids + first + j)]
+            to = np.int64(ids + place - first)
+            while first < end:
+                target[np.uint64(to + first)] = numbers[np.uint64(node.ids + first)]
+                first = next_one(first)
         tile = next_tile(tile)
     cuda.syncwarp()
 
@@ -327,3 +330,13 @@ def _ids_at(tile, node, child, own, numbers):
 def ids_of(node, column, numbers):
     """Where the vertices of the reduced graph behind a node's column begin and end among the node's ids."""
     return numbers[np.uint64(node.id_offsets + column)], numbers[np.uint64(node.id_offsets + column + 1)]
+
+
+@cuda.jit(device=True, forceinline=True)
+def weight_of_ids(first, end, node, pool):
+    """How many of the user's vertices stand behind so many of the node's ids."""
+    weight = np.int32(0)
+    while first < end:
+        weight = np.int32(weight + pool.column_weights[_U(pool.ints[np.uint64(node.ids + first)])])
+        first = next_one(first)
+    return weight

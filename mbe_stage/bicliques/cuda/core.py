@@ -12,8 +12,14 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.grid import THREADS, n_warps, this_warp, tile_count, wait_for_all
-from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
+from mbe_stage.bicliques.cuda.grid import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    THREADS,
+    n_warps,
+    this_warp,
+    tile_count,
+    wait_for_all,
+)
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, load_fresh, rank, sum_all
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery

@@ -13,7 +13,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda.typing.typeof import typeof_impl
 
-from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
+from mbe_stage.bicliques.cuda import grid, kernels
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 
@@ -24,16 +24,22 @@ __all__ = [
     "kernel_views",
     "resident_blocks",
     "upload",
+    "walking_blocks",
     "zeroed_beside",
 ]
 
 
 def resident_blocks() -> int:
-    """Blocks that are all resident: waiting warps rely on the others running.
+    """Blocks of `grid` that are all resident: waiting warps rely on the others running.
 
     The kernels are compiled for this many blocks a multiprocessor (`launch_bounds`), and their shared memory allows it.
     """
-    return _multiprocessors(cp.cuda.runtime.getDevice()) * BLOCKS_PER_MULTIPROCESSOR
+    return _multiprocessors(cp.cuda.runtime.getDevice()) * grid.BLOCKS_PER_MULTIPROCESSOR
+
+
+def walking_blocks(mode: int) -> int:
+    """The same for the walk, whose blocks are smaller."""
+    return _multiprocessors(cp.cuda.runtime.getDevice()) * kernels.BLOCKS_PER_MULTIPROCESSOR[mode]
 
 
 @functools.cache

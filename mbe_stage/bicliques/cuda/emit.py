@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.columns import ids_of
+from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.family import spread
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
@@ -282,8 +282,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     while k < n_left:
         first, end = ids_of(node, numbers[np.uint64(left_at + k)], numbers)
         n_members = np.int32(n_members + (end - first))
-        for j in range(first, end):
-            left_weight = np.int32(left_weight + pool.column_weights[_U(numbers[np.uint64(node.ids + j)])])
+        left_weight = np.int32(left_weight + weight_of_ids(first, end, node, pool))
         k = next_tile(k)
     n_members = sum_small(n_members)
     if not _has_room(n_members + node.n_path + n_touched, 1, mode, own.chunk, wide_control, output):
@@ -297,8 +296,10 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
             first, end = ids_of(node, numbers[np.uint64(left_at + tile + lane)], numbers)
             length = np.int32(end - first)
         ends = inclusive_sum(length)
-        for j in range(length):
+        j = np.int32(0)
+        while j < length:
             output.members[place + np.uint64(ends - length + j)] = numbers[np.uint64(node.ids + first + j)]
+            j = next_one(j)
         place += np.uint64(cuda.shfl_sync(ALL, ends, 31))
         tile = next_tile(tile)
     right_weight = np.int32(0)

@@ -26,9 +26,9 @@ from mbe_stage.bicliques.cuda.expand_kernels import (
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.bicliques.cuda.grid import THREADS, WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import DeviceGroups
-from mbe_stage.bicliques.cuda.layout import WARPS_PER_BLOCK, Output
+from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.device.blocks import DeviceBlock
 
 __all__ = ["Piece", "SizedLists", "expanded", "piece_block", "pieces", "sized"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.bicliques.cuda.layout import WARPS_PER_BLOCK
+from mbe_stage.bicliques.cuda.grid import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.sorting import sort_by_block, sort_by_warp
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
 

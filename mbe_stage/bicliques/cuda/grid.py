@@ -1,19 +1,31 @@
 """What all blocks of a launch do together: share out vertices, and wait for each other between two phases.
 
-A kernel that waits must be launched with no more blocks than are resident (`device.resident_blocks`) and
-`layout.WARPS_PER_BLOCK` warps in each.
+A kernel that waits must be launched with no more blocks than are resident (`device.resident_blocks`), of
+`WARPS_PER_BLOCK` warps each, and compiled for `BLOCKS_PER_MULTIPROCESSOR` of them.
 """
 
 from __future__ import annotations
 
 from numba import cuda
 
-from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.layout import WARP_SIZE
 from mbe_stage.bicliques.cuda.warp import load_fresh
 
-__all__ = ["SHORT", "THREADS", "n_warps", "piece_of", "this_warp", "tile_count", "wait_for_all"]
+__all__ = [
+    "BLOCKS_PER_MULTIPROCESSOR",
+    "SHORT",
+    "THREADS",
+    "WARPS_PER_BLOCK",
+    "n_warps",
+    "piece_of",
+    "this_warp",
+    "tile_count",
+    "wait_for_all",
+]
 
-THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
+WARPS_PER_BLOCK = 8
+BLOCKS_PER_MULTIPROCESSOR = 2
+THREADS = WARPS_PER_BLOCK * WARP_SIZE
 SHORT = 8
 """A list of up to so many entries is read by one lane, a longer one by the whole warp."""
 _NAP_NS = 20
@@ -22,13 +34,13 @@ _NAP_NS = 20
 @cuda.jit(device=True, forceinline=True)
 def this_warp():
     """Number of this warp in the grid."""
-    return cuda.blockIdx.x * at.WARPS_PER_BLOCK + cuda.threadIdx.x // at.WARP_SIZE
+    return cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // WARP_SIZE
 
 
 @cuda.jit(device=True, forceinline=True)
 def n_warps():
     """Warps of the grid."""
-    return cuda.gridDim.x * at.WARPS_PER_BLOCK
+    return cuda.gridDim.x * WARPS_PER_BLOCK
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -23,13 +23,14 @@ from mbe_stage.bicliques.cuda.share import (
 )
 from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
-from mbe_stage.bicliques.cuda.warp import global_nanoseconds
+from mbe_stage.bicliques.cuda.warp import global_nanoseconds, held
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
 
-__all__ = ["KERNELS", "bicliques_warp_per_task_counts", "kernel_for"]
+__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "KERNELS", "THREADS", "bicliques_warp_per_task_counts", "kernel_for"]
 
-_THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
-BLOCKS_PER_MULTIPROCESSOR = 2
+THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
+BLOCKS_PER_MULTIPROCESSOR = (5, 4, 4)
+"""By what a kernel is asked to say: as many as its registers allow without a spill."""
 _TABLES_SHAPE = (at.WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
 _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
@@ -70,15 +71,15 @@ def _own(warp, slot, warps):
         chunk[cuda.laneid] = 0
     cuda.syncwarp()
     return at.Own(
-        warps.words[warp],
-        warps.ints[warp],
+        held(warps.words[warp]),
+        held(warps.ints[warp]),
         warps.frames[warp],
         warps.state[warp],
         warps.own_nodes[warp],
-        warps.bits[warp],
-        warps.counts[warp],
-        warps.touched[warp],
-        warps.columns[warp],
+        held(warps.bits[warp]),
+        held(warps.counts[warp]),
+        held(warps.touched[warp]),
+        held(warps.columns[warp]),
         tables[slot],
         families[slot],
         chunk,
@@ -135,19 +136,19 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
         state[at.BUSY_NS] += global_nanoseconds() - began - idle
 
 
-@cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
+@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[at.COUNTS]))
 def bicliques_warp_per_task_counts(pool, warps, output, control, wide_control):
     """Count only."""
     _work(pool, warps, output, control, wide_control, at.COUNTS, ALL_TECHNIQUES)
 
 
-@cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
+@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[at.SIZES]))
 def bicliques_warp_per_task_sizes(pool, warps, output, control, wide_control):
     """Check sizes and write them."""
     _work(pool, warps, output, control, wide_control, at.SIZES, ALL_TECHNIQUES)
 
 
-@cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
+@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[at.MEMBERS]))
 def bicliques_warp_per_task_members(pool, warps, output, control, wide_control):
     """Check sizes and write members."""
     _work(pool, warps, output, control, wide_control, at.MEMBERS, ALL_TECHNIQUES)
@@ -166,7 +167,7 @@ def kernel_for(mode: int, techniques: int) -> Any:
 
 @cache
 def _variant(mode: int, techniques: int) -> Any:
-    @cuda.jit(cache=True, launch_bounds=(_THREADS, BLOCKS_PER_MULTIPROCESSOR))
+    @cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[mode]))
     def bicliques_warp_per_task(pool, warps, output, control, wide_control):
         _work(pool, warps, output, control, wide_control, mode, techniques)
 

@@ -172,7 +172,8 @@ class Output(NamedTuple):
 
 WARP_SIZE = 32
 WORD_BITS = 32
-WARPS_PER_BLOCK = 8
+WARPS_PER_BLOCK = 4
+"""Of the walk: one on each of a multiprocessor's four partitions."""
 MAX_DEPTH = 33
 """Word frames on a stack: left sets shrink from 32 columns, one at least a level, and the first frame has only one."""
 MAX_OWN_NODES = 64

@@ -24,6 +24,7 @@ _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 _NO_ROW = np.int32(-1)
+"""Behind every other as a uint32."""
 _FEWEST_BITS = 6
 """Of the number of a bitmap's words."""
 _MOST_BITS = at.BITMAP_WORDS.bit_length() - 1
@@ -45,39 +46,34 @@ def mark_rows(node, child, own, numbers, mode):
     length, start = list_of(np.int32(cuda.laneid), child.n_left, node, child, numbers)
     n_bits = _bits_of_bitmap(sum_small(length))
     _clear(own.table, np.int32(2 << n_bits))
-    earlier = _see_rows(length, start, n_bits, node, child, own, numbers, mode)
+    earlier = _see_rows(length, start, n_bits, node, child, own, numbers)
     n_touched, later = _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode)
     return n_touched, at.Singles(earlier, later)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _see_rows(length, start, n_bits, node, child, own, numbers, mode):
+def _see_rows(length, start, n_bits, node, child, own, numbers):
     """Find the rows that are met more than once: `_is_several`; returns the columns that an earlier row holds."""
     earlier = _NONE
     column = np.int32(0)
     while column < child.n_left:
         n = cuda.shfl_sync(ALL, length, column)
         begin = np.uint64(node.column_members + cuda.shfl_sync(ALL, start, column))
-        any_earlier = False
+        first = _U(_NO_ROW)
         tile = np.int32(0)
         while tile < n:
-            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers, mode)
+            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
             met_0 = _see(row_0, n_bits, own.table)
-            met_1, met_2, met_3 = _NONE, _NONE, _NONE
-            if mode == at.COUNTS:
-                met_1 = _see(row_1, n_bits, own.table)
-                met_2 = _see(row_2, n_bits, own.table)
-                met_3 = _see(row_3, n_bits, own.table)
+            met_1 = _see(row_1, n_bits, own.table)
+            met_2 = _see(row_2, n_bits, own.table)
+            met_3 = _see(row_3, n_bits, own.table)
             _see_again(row_0, met_0, n_bits, own.table)
-            if mode == at.COUNTS:
-                _see_again(row_1, met_1, n_bits, own.table)
-                _see_again(row_2, met_2, n_bits, own.table)
-                _see_again(row_3, met_3, n_bits, own.table)
-            # A lane without a row has -1.
-            lowest = min(min(_U(row_0), _U(row_1)), min(_U(row_2), _U(row_3)))
-            any_earlier = any_earlier or lowest < _U(child.row)
-            tile = _behind_rows(tile, mode)
-        if cuda.any_sync(ALL, any_earlier):
+            _see_again(row_1, met_1, n_bits, own.table)
+            _see_again(row_2, met_2, n_bits, own.table)
+            _see_again(row_3, met_3, n_bits, own.table)
+            first = min(first, min(min(_U(row_0), _U(row_1)), min(_U(row_2), _U(row_3))))
+            tile = _behind_rows(tile)
+        if cuda.any_sync(ALL, first < _U(child.row)):
             earlier = _U(earlier | _U(_ONE << _U(column)))
         column = next_one(column)
     cuda.syncwarp()
@@ -97,27 +93,27 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
         is_free = _U(earlier & bit) == 0
         tile = np.int32(0)
         while tile < n:
-            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers, mode)
+            row_0, row_1, row_2, row_3 = _rows_at(tile, n, begin, numbers)
             held_0 = _mark(row_0, bit, n_bits, own)
-            held_1, held_2, held_3 = _ONE, _ONE, _ONE
-            if mode == at.COUNTS:
-                held_1 = _mark(row_1, bit, n_bits, own)
-                held_2 = _mark(row_2, bit, n_bits, own)
-                held_3 = _mark(row_3, bit, n_bits, own)
+            held_1 = _mark(row_1, bit, n_bits, own)
+            held_2 = _mark(row_2, bit, n_bits, own)
+            held_3 = _mark(row_3, bit, n_bits, own)
             if is_free and mode == at.COUNTS:
                 is_later = _is_single(row_0, n_bits, child, own) or _is_single(row_1, n_bits, child, own)
                 is_later = is_later or _is_single(row_2, n_bits, child, own) or _is_single(row_3, n_bits, child, own)
                 later = _U(later | bit) if is_later else later
-            elif is_free and row_0 >= 0 and not _is_several(row_0, n_bits, own.table):
-                own.bits[_U(row_0)] = bit
-                held_0 = _NONE
+            elif is_free:
+                held_0 = _mark_single(row_0, bit, held_0, n_bits, own)
+                held_1 = _mark_single(row_1, bit, held_1, n_bits, own)
+                held_2 = _mark_single(row_2, bit, held_2, n_bits, own)
+                held_3 = _mark_single(row_3, bit, held_3, n_bits, own)
             n_touched = touch(held_0 == 0, row_0, n_touched, own)
-            if mode == at.COUNTS and tile + 32 < n:
+            if tile + 32 < n:
                 n_touched = touch(held_1 == 0, row_1, n_touched, own)
-            if mode == at.COUNTS and tile + 64 < n:
+            if tile + 64 < n:
                 n_touched = touch(held_2 == 0, row_2, n_touched, own)
                 n_touched = touch(held_3 == 0, row_3, n_touched, own)
-            tile = _behind_rows(tile, mode)
+            tile = _behind_rows(tile)
         column = next_one(column)
     cuda.syncwarp()
     return n_touched, or_all(later)
@@ -142,20 +138,16 @@ def _clear(table, n):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _rows_at(tile, n, begin, numbers, mode):
+def _rows_at(tile, n, begin, numbers):
     """This lane's rows of the four tiles of a list from `tile` on, -1 behind the end; go on at `_behind_rows`.
 
-    Four are on their way at once, as in `paths.paths_at`.
+    Four are on their way at once, as each waits for memory.
     """
     k = np.int32(tile + cuda.laneid)
-    row_1 = _NO_ROW
-    row_2 = _NO_ROW
-    row_3 = _NO_ROW
     row_0 = _row_at(k, n, begin, numbers)
-    if mode == at.COUNTS:
-        row_1 = _row_at(np.int32(k + 32), n, begin, numbers)
-        row_2 = _row_at(np.int32(k + 64), n, begin, numbers)
-        row_3 = _row_at(np.int32(k + 96), n, begin, numbers)
+    row_1 = _row_at(np.int32(k + 32), n, begin, numbers)
+    row_2 = _row_at(np.int32(k + 64), n, begin, numbers)
+    row_3 = _row_at(np.int32(k + 96), n, begin, numbers)
     return row_0, row_1, row_2, row_3
 
 
@@ -165,8 +157,8 @@ def _row_at(k, n, begin, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _behind_rows(tile, mode):
-    return next_tile(np.int32(tile + 96)) if mode == at.COUNTS else next_tile(tile)
+def _behind_rows(tile):
+    return next_tile(np.int32(tile + 96))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -206,6 +198,15 @@ def _is_several(row, n_bits, table):
 def _is_single(row, n_bits, child, own):
     """Whether this is a later row that holds no other column."""
     return row > child.row and not _is_several(row, n_bits, own.table)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mark_single(row, column, held, n_bits, own):
+    """Mark a row that holds no other column; as `_mark`, whose answer for it was `held`."""
+    if row < 0 or _is_several(row, n_bits, own.table):
+        return held
+    own.bits[_U(row)] = column
+    return _NONE
 
 
 @cuda.jit(device=True, forceinline=True)

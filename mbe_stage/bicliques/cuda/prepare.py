@@ -23,9 +23,8 @@ from mbe_stage.bicliques.cuda.collapse import (
 )
 from mbe_stage.bicliques.cuda.core import shrinks, shrunk
 from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.bicliques.cuda.grid import THREADS, WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import DeviceGroups, groups_thread_per_vertex, weights_thread_per_vertex
-from mbe_stage.bicliques.cuda.layout import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.plan import GraphFacts, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import N_BINS, PARTS_PER_WARP, write_whole_graph_warp_per_tile
 from mbe_stage.graph import BipartiteCSR
@@ -92,15 +91,16 @@ class DeviceGraph:
     _keys: cp.ndarray
     _order: cp.ndarray
     _numbers: cp.ndarray
+    _n_blocks: int
 
-    def write(self, ints: cp.ndarray, nodes: cp.ndarray, n_blocks: int) -> Roots:
+    def write(self, ints: cp.ndarray, nodes: cp.ndarray) -> Roots:
         """Write the whole graph as node 0 of a pool (`layout.Pool`), whose node fields must be zeros."""
         facts, rows, columns = self.facts, self._rows, self._columns
         zeros = cp.zeros(N_BINS + 1, cp.int32)
-        parts = cp.empty(PARTS_PER_WARP * n_blocks * WARPS_PER_BLOCK, cp.int32)
+        parts = cp.empty(PARTS_PER_WARP * self._n_blocks * WARPS_PER_BLOCK, cp.int32)
         roots = Roots(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
         self._numbers.fill(-1)
-        write_whole_graph_warp_per_tile[n_blocks, THREADS](
+        write_whole_graph_warp_per_tile[self._n_blocks, THREADS](
             *kernel_views(
                 rows.offsets,
                 rows.members,
@@ -237,6 +237,7 @@ def prepare(
         _order=order,
         # The hash table's slots are of no use any more.
         _numbers=slots,
+        _n_blocks=n_blocks,
     )
 
 

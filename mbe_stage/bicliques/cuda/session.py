@@ -13,8 +13,7 @@ from mbe_stage.bicliques.cuda.allocation import new_output, new_scratch, new_war
 from mbe_stage.bicliques.cuda.compaction import LiveNodes, live_nodes, moved_down, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.control import Control
 from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, zeroed_beside
-from mbe_stage.bicliques.cuda.grid import THREADS
-from mbe_stage.bicliques.cuda.kernels import kernel_for
+from mbe_stage.bicliques.cuda.kernels import THREADS, kernel_for
 from mbe_stage.bicliques.cuda.parking import (
     ParkedTasks,
     mark_owned,
@@ -80,7 +79,7 @@ class Session:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
         nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
-        self._roots = graph.write(ints, nodes, plan.n_blocks)
+        self._roots = graph.write(ints, nodes)
         no_weights = cp.empty(1, cp.int32)
         row_weights, column_weights = graph.weights() if self.mode > at.COUNTS else (no_weights, no_weights)
         return at.Pool(

@@ -24,7 +24,7 @@ from mbe_stage.bicliques.cuda.family import (
 )
 from mbe_stage.bicliques.cuda.rows import restrict, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_one, next_tile, rank, sum_small
 from mbe_stage.bicliques.cuda.word_node import set_base, set_frame
 
 __all__ = ["count_small", "open_word_frame"]
@@ -174,7 +174,10 @@ def _write_header(node, child, own, pool):
     lane = np.int32(cuda.laneid)
     write_ids(node, child, own, own.ints, np.int64(0), np.int32(at.WORD_BITS), np.int64(at.HEADER_IDS), pool.ints)
     weight = np.int32(0)
-    for k in range(own.ints[_U(lane)], own.ints[_U(lane + 1)]):
+    k = own.ints[_U(lane)]
+    end = own.ints[_U(lane + 1)]
+    while k < end:
         weight = np.int32(weight + pool.column_weights[_U(own.ints[_U(at.HEADER_IDS + k)])])
+        k = next_one(k)
     own.ints[_U(at.HEADER_WEIGHTS + lane)] = weight
     cuda.syncwarp()

@@ -13,6 +13,7 @@ __all__ = [
     "count_bits",
     "first_bit",
     "global_nanoseconds",
+    "held",
     "inclusive_sum",
     "inclusive_sum_wide",
     "load_fresh",
@@ -66,6 +67,28 @@ def load_fresh(typing_context, array, index):  # noqa: ARG001 - the signature is
         return builder.call(read, [builder.gep(data, [args[1]])])
 
     return array.dtype(array, types.int64), build
+
+
+@intrinsic
+def held(typing_context, array):  # noqa: ARG001 - the signature is Numba's
+    """The array, its address in a register.
+
+    What belongs to a warp is a row of a larger array. The compilers would work out where it begins at every access, in
+    half a dozen instructions.
+    """
+
+    def build(context, builder, signature, args):
+        array_type = signature.args[0]
+        result = context.make_array(array_type)(context, builder, value=args[0])
+        i64 = ir.IntType(64)
+        keep = ir.InlineAsm(ir.FunctionType(i64, [i64]), "mov.b64 $0, $1;", "=l,l", side_effect=True)
+        address = builder.call(keep, [builder.ptrtoint(result.data, i64)])
+        element = result.data.type.pointee
+        in_global_memory = builder.inttoptr(address, ir.PointerType(element, 1))
+        result.data = builder.addrspacecast(in_global_memory, result.data.type)
+        return result._getvalue()
+
+    return array(array), build
 
 
 @intrinsic

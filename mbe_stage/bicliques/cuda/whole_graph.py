@@ -12,8 +12,16 @@ from numba import cuda, types
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
-from mbe_stage.bicliques.cuda.grid import SHORT, THREADS, n_warps, piece_of, this_warp, tile_count, wait_for_all
-from mbe_stage.bicliques.cuda.kernels import BLOCKS_PER_MULTIPROCESSOR
+from mbe_stage.bicliques.cuda.grid import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    SHORT,
+    THREADS,
+    n_warps,
+    piece_of,
+    this_warp,
+    tile_count,
+    wait_for_all,
+)
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
 __all__ = ["N_BINS", "PARTS_PER_WARP", "write_whole_graph_warp_per_tile"]
