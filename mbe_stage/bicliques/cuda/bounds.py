@@ -7,6 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
+from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import next_tile, sum_small
 
 __all__ = ["allows_enough", "left_weight"]
@@ -21,7 +22,7 @@ def left_weight(node, child, pool):
     weight = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < child.n_left:
-        first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
         weight = np.int32(weight + weight_of_ids(first, end, node, pool))
         k = next_tile(k)
     return sum_small(weight)
@@ -38,13 +39,13 @@ def allows_enough(left_most, node, child, n_touched, own, pool):
     weight = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < node.n_path:
-        weight = np.int32(weight + pool.row_weights[_U(numbers[np.uint64(node.path + k)])])
+        weight = np.int32(weight + pool.row_weights[_U(numbers[entry(node, node.path + k)])])
         k = next_tile(k)
     k = np.int32(cuda.laneid)
     while k < n_touched:
         other = own.touched[_U(k)]
         if other >= child.row:
-            weight = np.int32(weight + pool.row_weights[_U(numbers[np.uint64(node.row_ids + other)])])
+            weight = np.int32(weight + pool.row_weights[_U(numbers[entry(node, node.row_ids + other)])])
         k = next_tile(k)
     right_most = sum_small(weight)
     return right_most >= pool.limits[at.MIN_RIGHT] and np.int64(left_most) * right_most >= pool.limits[at.MIN_EDGES]

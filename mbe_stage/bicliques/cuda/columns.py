@@ -14,6 +14,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, list_of, paths_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import (
@@ -274,7 +275,7 @@ def count_ids(node, child, own, numbers):
     k = np.int32(cuda.laneid)
     while k < child.n_left:
         if own.columns[_U(k)] >= 0:
-            first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+            first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
             n_ids = np.int32(n_ids + (end - first))
         k = next_tile(k)
     return sum_small(n_ids)
@@ -308,7 +309,7 @@ def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
             place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
             to = np.int64(ids + place - first)
             while first < end:
-                target[np.uint64(to + first)] = numbers[np.uint64(node.ids + first)]
+                target[np.uint64(to + first)] = numbers[entry(node, node.ids + first)]
                 first = next_one(first)
         tile = next_tile(tile)
     cuda.syncwarp()
@@ -322,14 +323,14 @@ def _ids_at(tile, node, child, own, numbers):
     first, end = np.int32(0), np.int32(0)
     if k < child.n_left:
         column = own.columns[_U(k)]
-        first, end = ids_of(node, numbers[np.uint64(child.left_at + k)], numbers)
+        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
     return column, first, end
 
 
 @cuda.jit(device=True, forceinline=True)
 def ids_of(node, column, numbers):
     """Where the vertices of the reduced graph behind a node's column begin and end among the node's ids."""
-    return numbers[np.uint64(node.id_offsets + column)], numbers[np.uint64(node.id_offsets + column + 1)]
+    return numbers[entry(node, column)], numbers[entry(node, column + 1)]
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -337,6 +338,6 @@ def weight_of_ids(first, end, node, pool):
     """How many of the user's vertices stand behind so many of the node's ids."""
     weight = np.int32(0)
     while first < end:
-        weight = np.int32(weight + pool.column_weights[_U(pool.ints[np.uint64(node.ids + first)])])
+        weight = np.int32(weight + pool.column_weights[_U(pool.ints[entry(node, node.ids + first)])])
         first = next_one(first)
     return weight

@@ -12,6 +12,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.family import spread
+from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
     ballot,
@@ -280,7 +281,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     left_weight = np.int32(0)
     k = lane
     while k < n_left:
-        first, end = ids_of(node, numbers[np.uint64(left_at + k)], numbers)
+        first, end = ids_of(node, numbers[entry(node, left_at + k)], numbers)
         n_members = np.int32(n_members + (end - first))
         left_weight = np.int32(left_weight + weight_of_ids(first, end, node, pool))
         k = next_tile(k)
@@ -293,19 +294,19 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
         first = np.int32(0)
         length = np.int32(0)
         if np.int32(tile + lane) < n_left:
-            first, end = ids_of(node, numbers[np.uint64(left_at + tile + lane)], numbers)
+            first, end = ids_of(node, numbers[entry(node, left_at + tile + lane)], numbers)
             length = np.int32(end - first)
         ends = inclusive_sum(length)
         j = np.int32(0)
         while j < length:
-            output.members[place + np.uint64(ends - length + j)] = numbers[np.uint64(node.ids + first + j)]
+            output.members[place + np.uint64(ends - length + j)] = numbers[entry(node, node.ids + first + j)]
             j = next_one(j)
         place += np.uint64(cuda.shfl_sync(ALL, ends, 31))
         tile = next_tile(tile)
     right_weight = np.int32(0)
     k = lane
     while k < node.n_path:
-        row = numbers[np.uint64(node.path + k)]
+        row = numbers[entry(node, node.path + k)]
         right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
         if mode == at.MEMBERS:
             output.members[place + np.uint64(k)] = row
@@ -320,7 +321,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
             holds = own.counts[_U(row)] == n_left
         mask = ballot(holds)
         if holds:
-            row = numbers[np.uint64(node.row_ids + row)]
+            row = numbers[entry(node, node.row_ids + row)]
             right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
             if mode == at.MEMBERS:
                 output.members[place + np.uint64(n_right + rank(mask))] = row

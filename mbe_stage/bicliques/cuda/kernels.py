@@ -73,7 +73,7 @@ def _own(warp, slot, warps):
     return at.Own(
         held(warps.words[warp]),
         held(warps.ints[warp]),
-        warps.frames[warp],
+        held(warps.frames[warp]),
         warps.state[warp],
         warps.own_nodes[warp],
         held(warps.bits[warp]),

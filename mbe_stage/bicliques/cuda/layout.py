@@ -41,9 +41,12 @@ class Pool(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A sparse node: where the parts of its piece of `Pool.ints` begin (int64), and how many of each there are."""
+    """A sparse node: where its piece of `Pool.ints` begins (int64), and the parts of the piece (uint32).
 
-    id_offsets: Any
+    The offsets of the ids come first; `n_path` is int32.
+    """
+
+    base: Any
     ids: Any
     row_ids: Any
     row_offsets: Any

@@ -15,6 +15,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.paths import list_of, touch
 from mbe_stage.bicliques.cuda.warp import ALL, next_one, next_tile, or_all, sum_small
 
@@ -58,7 +59,7 @@ def _see_rows(length, start, n_bits, node, child, own, numbers):
     column = np.int32(0)
     while column < child.n_left:
         n = cuda.shfl_sync(ALL, length, column)
-        begin = np.uint64(node.column_members + cuda.shfl_sync(ALL, start, column))
+        begin = entry(node, node.column_members + cuda.shfl_sync(ALL, start, column))
         first = _U(_NO_ROW)
         tile = np.int32(0)
         while tile < n:
@@ -88,7 +89,7 @@ def _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode):
     column = np.int32(0)
     while column < child.n_left:
         n = cuda.shfl_sync(ALL, length, column)
-        begin = np.uint64(node.column_members + cuda.shfl_sync(ALL, start, column))
+        begin = entry(node, node.column_members + cuda.shfl_sync(ALL, start, column))
         bit = _U(_ONE << _U(column))
         is_free = _U(earlier & bit) == 0
         tile = np.int32(0)

@@ -10,6 +10,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
     ballot,
@@ -50,9 +51,9 @@ def list_of(place, n_left, node, child, numbers):
     start = np.int32(0)
     length = np.int32(0)
     if 0 <= place < n_left:
-        column = numbers[np.uint64(child.left_at + place)]
-        start = numbers[np.uint64(node.column_offsets + column)]
-        length = np.int32(numbers[np.uint64(node.column_offsets + column + 1)] - start)
+        column = numbers[entry(node, child.left_at + place)]
+        start = numbers[entry(node, node.column_offsets + column)]
+        length = np.int32(numbers[entry(node, node.column_offsets + column + 1)] - start)
     return length, start
 
 
@@ -63,7 +64,7 @@ def path_at(k, total, ends, shift, node, numbers):
     begin = cuda.shfl_sync(ALL, shift, holder)
     other = np.int32(-1)
     if k < total:
-        other = numbers[np.uint64(node.column_members + begin + k)]
+        other = numbers[entry(node, node.column_members + begin + k)]
     return other, holder
 
 
@@ -284,10 +285,10 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
                     cuda.atomic.add(own.bits, _U(other), _ONE)
                 else:
                     local = np.int32(own.bits[_U(other)] - _ONE)
-                    numbers[np.uint64(new.column_members + n_edges + rank(mask))] = local
-                    place = cuda.atomic.add(numbers, np.uint64(new.row_offsets + 1 + local), 1)
-                    numbers[np.uint64(new.row_members + place)] = of
-                    cuda.atomic.add(numbers, np.uint64(new.column_offsets + of), 1)
+                    numbers[entry(new, new.column_members + n_edges + rank(mask))] = local
+                    place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
+                    numbers[entry(new, new.row_members + place)] = of
+                    cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
             n_edges = np.int32(n_edges + count_bits(mask))
         group = next_tile(group)
     cuda.syncwarp()

@@ -7,6 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.columns import count_ids, exclusive_sums, write_ids
+from mbe_stage.bicliques.cuda.nodes import entry, parts_of
 from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, walk_kept
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
 
@@ -37,22 +38,14 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
     number, base = _allocate(size, pool, control, wide_control)
     if number < 0:
         return at.PAUSED
-    ids = base + n_columns + 1
-    row_offsets = ids + n_ids + n_rows
-    column_offsets = row_offsets + n_rows + 1
-    row_members = column_offsets + n_columns + 1
-    column_members = row_members + n_edges
-    path = column_members + n_edges
-    new = at.Node(
-        base, ids, ids + n_ids, row_offsets, column_offsets, row_members, column_members, path, n_path
-    )  # fmt: skip
+    new = parts_of(base, n_columns, n_rows, n_edges, n_ids, n_path)
     if mode > at.COUNTS:
-        write_ids(node, child, own, numbers, new.id_offsets, n_columns, new.ids, numbers)
+        write_ids(node, child, own, numbers, base, n_columns, np.int64(entry(new, new.ids)), numbers)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own, numbers)
     walk_kept(FILL, 1 + n_columns, new, columns, node, child, own, numbers)
-    exclusive_sums(numbers, new.column_offsets, n_columns)
+    exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
     if cuda.laneid == 0:
-        numbers[np.uint64(new.column_offsets + n_columns)] = n_edges
+        numbers[entry(new, new.column_offsets + n_columns)] = n_edges
         fields = pool.nodes[number]
         fields[at.NODE_BASE] = base
         fields[at.NODE_COLUMNS] = n_columns
@@ -98,21 +91,21 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
     lane = np.int32(cuda.laneid)
     bits = own.bits
     # The column offsets serve as a histogram of the candidates' sizes first.
-    _clear(numbers, new.column_offsets, np.int32(n_columns + 1))
+    _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
     tile = np.int32(0)
     while tile < n_touched:
         other = child.row
         if np.int32(tile + lane) < n_touched:
             other = own.touched[_U(tile + lane)]
         if other > child.row and bits[_U(other)] != 0:
-            cuda.atomic.add(numbers, np.uint64(new.column_offsets + bits[_U(other)]), 1)
+            cuda.atomic.add(numbers, entry(new, new.column_offsets + bits[_U(other)]), 1)
         tile = next_tile(tile)
     k = lane
     while k < node.n_path:
-        numbers[np.uint64(new.path + k)] = numbers[np.uint64(node.path + k)]
+        numbers[entry(new, new.path + k)] = numbers[entry(node, node.path + k)]
         k = next_tile(k)
     cuda.syncwarp()
-    exclusive_sums(numbers, new.column_offsets, np.int32(n_columns + 1))
+    exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
     n_before = np.int32(0)
     n_path = np.int32(node.n_path)
     tile = np.int32(0)
@@ -124,26 +117,26 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
             other = own.touched[_U(tile + lane)]
             size = bits[_U(other)]
             is_full = own.counts[_U(other)] == child.n_left
-        row_id = numbers[np.uint64(node.row_ids + other)]
+        row_id = numbers[entry(node, node.row_ids + other)]
         full_rows = ballot(is_full)
         if is_full:
-            numbers[np.uint64(new.path + n_path + rank(full_rows))] = row_id
+            numbers[entry(new, new.path + n_path + rank(full_rows))] = row_id
         n_path = np.int32(n_path + count_bits(full_rows))
         earlier = ballot(size != 0 and other < child.row)
         if size != 0:
             local = np.int32(n_before + rank(earlier))
             if other > child.row:
-                local = np.int32(n_excluded + cuda.atomic.add(numbers, np.uint64(new.column_offsets + size), 1))
-            numbers[np.uint64(new.row_ids + local)] = row_id
-            numbers[np.uint64(new.row_offsets + 1 + local)] = np.int32(size)
+                local = np.int32(n_excluded + cuda.atomic.add(numbers, entry(new, new.column_offsets + size), 1))
+            numbers[entry(new, new.row_ids + local)] = row_id
+            numbers[entry(new, new.row_offsets + 1 + local)] = np.int32(size)
             bits[_U(other)] = _U(local + 1)
         n_before = np.int32(n_before + count_bits(earlier))
         tile = next_tile(tile)
     if lane == 0:
-        numbers[np.uint64(new.row_offsets)] = 0
+        numbers[entry(new, new.row_offsets)] = 0
     cuda.syncwarp()
-    exclusive_sums(numbers, new.row_offsets + 1, n_rows)
-    _clear(numbers, new.column_offsets, np.int32(n_columns + 1))
+    exclusive_sums(numbers, np.int64(entry(new, new.row_offsets + 1)), n_rows)
+    _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
 
 
 @cuda.jit(device=True, forceinline=True)

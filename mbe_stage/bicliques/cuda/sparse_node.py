@@ -10,6 +10,7 @@ from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight
 from mbe_stage.bicliques.cuda.columns import keep_columns
 from mbe_stage.bicliques.cuda.emit import emit_list
 from mbe_stage.bicliques.cuda.marks import mark_rows
+from mbe_stage.bicliques.cuda.nodes import entry, node_at
 from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept
 from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
@@ -30,10 +31,10 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     """
     lane = np.int32(cuda.laneid)
     numbers = pool.ints
-    node = _node(number, pool)
-    first = numbers[np.uint64(node.row_offsets + row)]
-    n_left = np.int32(numbers[np.uint64(node.row_offsets + row + 1)] - first)
-    child = at.Child(row, node.row_members + first, n_left)
+    node = node_at(number, pool)
+    first = numbers[entry(node, node.row_offsets + row)]
+    n_left = np.int32(numbers[entry(node, node.row_offsets + row + 1)] - first)
+    child = at.Child(row, _U(node.row_members + _U(first)), n_left)
     has_conditions = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
     left_most = left_weight(node, child, pool) if has_conditions else np.int32(0)
     if has_conditions and left_most < pool.limits[at.MIN_LEFT]:
@@ -90,30 +91,6 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
             own.state[at.N_WIDE] += 1
     cuda.syncwarp()
     return status
-
-
-@cuda.jit(device=True, forceinline=True)
-def _node(number, pool):
-    fields = pool.nodes[number]
-    n_columns, n_rows, n_edges = fields[at.NODE_COLUMNS], fields[at.NODE_ROWS], fields[at.NODE_EDGES]
-    id_offsets = fields[at.NODE_BASE]
-    ids = id_offsets + n_columns + 1
-    row_ids = ids + fields[at.NODE_IDS]
-    row_offsets = row_ids + n_rows
-    column_offsets = row_offsets + n_rows + 1
-    row_members = column_offsets + n_columns + 1
-    column_members = row_members + n_edges
-    return at.Node(
-        id_offsets,
-        ids,
-        row_ids,
-        row_offsets,
-        column_offsets,
-        row_members,
-        column_members,
-        column_members + n_edges,
-        np.int32(fields[at.NODE_PATH]),
-    )
 
 
 @cuda.jit(device=True, forceinline=True)

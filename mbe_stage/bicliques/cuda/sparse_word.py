@@ -22,6 +22,7 @@ from mbe_stage.bicliques.cuda.family import (
     maximal_family,
     without_whole,
 )
+from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.rows import restrict, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_one, next_tile, rank, sum_small
@@ -148,7 +149,7 @@ def _split_rows(is_wide, full, node, child, n_touched, candidates_at, base, base
             if in_base:
                 place = np.int32(n_base + rank(mask))
                 words[_U(base + place)] = _EVERYTHING if is_full else row
-                own.ints[_U(base_ids + place)] = numbers[np.uint64(node.row_ids + other)]
+                own.ints[_U(base_ids + place)] = numbers[entry(node, node.row_ids + other)]
             n_base = np.int32(n_base + count_bits(mask))
         n_candidates = np.int32(n_candidates + count_bits(later))
         n_excluded = np.int32(n_excluded + count_bits(earlier))
@@ -163,7 +164,7 @@ def _lay_path(node, base, base_ids, own, numbers):
     k = np.int32(cuda.laneid)
     while k < node.n_path:
         own.words[_U(base + k)] = _EVERYTHING
-        own.ints[_U(base_ids + k)] = numbers[np.uint64(node.path + k)]
+        own.ints[_U(base_ids + k)] = numbers[entry(node, node.path + k)]
         k = next_tile(k)
     return np.int32(node.n_path)
 
