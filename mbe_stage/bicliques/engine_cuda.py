@@ -204,7 +204,8 @@ def _slices(
 
 
 def _mode(detail: Detail, limits: np.ndarray) -> int:
-    return at.SIZES if detail == Detail.COUNT and limits[at.ACTIVE] else int(detail)
+    within = {Detail.COUNT: at.SIZES, Detail.SIZES: at.SIZES, Detail.MEMBERS: at.WITHIN}
+    return within[detail] if limits[at.ACTIVE] else int(detail)
 
 
 def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> MemoryPlan:

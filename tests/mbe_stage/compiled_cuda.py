@@ -21,6 +21,7 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import kernels
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from tests.mbe_stage import cupy_stand_in
 
 CAPABILITIES = ((8, 0), (9, 0))
@@ -57,7 +58,7 @@ _U8, _U32, _U64, _I8 = map(_array, (types.uint8, types.uint32, types.uint64, typ
 Call = tuple[tuple[Any, ...], Any]
 
 
-def calls() -> dict[Any, Call]:
+def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     """Every kernel, and what it is called with."""
     cupy_stand_in.install()
     from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, grid, groups, growth, whole_graph
@@ -68,8 +69,11 @@ def calls() -> dict[Any, Call]:
     device_groups = types.NamedTuple((_I64, _I32, _I32), groups.DeviceGroups)
     lists_of_side = types.NamedTuple((_I64, _I32), expand_kernels.Lists)
     walking = {
-        kernel: (SIGNATURE, (kernels.THREADS, n_blocks))
-        for kernel, n_blocks in zip(kernels.KERNELS, kernels.BLOCKS_PER_MULTIPROCESSOR, strict=True)
+        kernels.kernel_for(mode, ALL_TECHNIQUES, capability): (
+            SIGNATURE,
+            (kernels.THREADS, kernels.blocks_per_multiprocessor(mode, capability)),
+        )
+        for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.WITHIN)
     }
     resident = {
         collapse.collapse_twins_warp_per_tile: (*lists, *lists, _U64, _I32, _I32, _I32, _I32, _U32, _I64, _I32),
@@ -151,7 +155,7 @@ def main() -> None:
     report = {
         f"{kernel.py_func.__name__} sm_{capability[0]}{capability[1]}": resources(kernel, call, capability, ptxas)
         for capability in CAPABILITIES
-        for kernel, call in calls().items()
+        for kernel, call in calls(capability).items()
     }
     json.dump(report, sys.stdout, indent=2)
     print()

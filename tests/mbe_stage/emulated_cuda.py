@@ -37,7 +37,8 @@ def put_in_place() -> Any:
     cupy_stand_in.install()
     device = python_types.ModuleType("mbe_stage.bicliques.cuda.device")
     device.resident_blocks = lambda: 2
-    device.walking_blocks = lambda _mode: 6
+    device.walking_blocks = lambda _mode: 4
+    device.walking_kernel = None
     device.device_budget = lambda _execution: 1 << 30
     device.kernel_views = lambda *arrays: arrays
     device.kernel_bundles = lambda _kernel, *bundles: bundles
@@ -60,7 +61,7 @@ def put_in_place() -> Any:
                 self._kernel, blocks, threads // 32, arguments, Launcher.seed
             )
 
-    session.kernel_for = lambda mode, techniques: Launcher(kernels.kernel_for(mode, techniques))
+    session.walking_kernel = lambda mode, techniques: Launcher(kernels.kernel_for(mode, techniques, (9, 0)))
     for module, names in (
         (core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
         (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),

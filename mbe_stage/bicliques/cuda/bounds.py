@@ -10,9 +10,15 @@ from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import next_tile, sum_small
 
-__all__ = ["allows_enough", "left_weight"]
+__all__ = ["allows_enough", "left_weight", "limits_hold"]
 
 _U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def limits_hold(mode, pool):
+    """Whether there are conditions; what only counts or writes members is compiled without a thought of them."""
+    return (mode == at.SIZES or mode == at.WITHIN) and pool.limits[at.ACTIVE] != 0
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -25,6 +25,7 @@ __all__ = [
     "resident_blocks",
     "upload",
     "walking_blocks",
+    "walking_kernel",
     "zeroed_beside",
 ]
 
@@ -39,7 +40,7 @@ def resident_blocks() -> int:
 
 def walking_blocks(mode: int) -> int:
     """The same for the walk, whose blocks are smaller."""
-    return _multiprocessors(cp.cuda.runtime.getDevice()) * kernels.BLOCKS_PER_MULTIPROCESSOR[mode]
+    return _multiprocessors(cp.cuda.runtime.getDevice()) * kernels.blocks_per_multiprocessor(mode, _capability())
 
 
 @functools.cache
@@ -54,6 +55,15 @@ def device_budget(execution: Execution) -> int:
     # What CuPy keeps for reuse counts as free: a run takes it from there.
     free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
     return free * 3 // 4
+
+
+def walking_kernel(mode: int, techniques: int) -> Any:
+    """`kernels.kernel_for` this device."""
+    return kernels.kernel_for(mode, techniques, _capability())
+
+
+def _capability() -> tuple[int, int]:
+    return tuple(cuda.get_current_device().compute_capability)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.family import spread
 from mbe_stage.bicliques.cuda.nodes import entry
@@ -95,7 +96,7 @@ def _commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_membe
     cuda.syncwarp()
     if accepted:
         place = np.uint64(descriptor + rank(mask))
-        if mode == at.MEMBERS:
+        if mode >= at.MEMBERS:
             output.starts[place] = start + begin
             output.left_sizes[place] = n_left
             output.right_sizes[place] = n_right
@@ -205,14 +206,14 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
     Their right sides are all rows of ``words[rows:rows + n_rows]``, with ids at ``ints[row_ids:]``, that hold the word.
     """
     lane = np.int32(cuda.laneid)
-    has_limits = pool.limits[at.ACTIVE] != 0
+    has_limits = limits_hold(mode, pool)
     weighs = mode == at.SIZES or has_limits
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
     n_left, left_weight = _left_sizes(word, n, length, own.ints[_U(at.HEADER_WEIGHTS + lane)], weighs)
     n_right, right_weight = _right_sizes(word, n, rows, n_rows, row_ids, weighs, own, pool)
     accepted = lane < n and (not has_limits or _accepts(left_weight, right_weight, pool.limits))
-    n_mine = np.int32(n_left + n_right) if accepted and mode == at.MEMBERS else np.int32(0)
+    n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
     # As many as a chunk holds: a larger one is taken for a single biclique only.
     n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= wide_control[at.CHUNK_MEMBERS])))
@@ -224,7 +225,7 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
     if not _has_room(n_members, count_bits(chosen), mode, own.chunk, wide_control, output):
         return np.int32(0)
     begin = np.int32(ends - n_mine)
-    if mode == at.MEMBERS:
+    if mode >= at.MEMBERS:
         start = own.chunk[at.CHUNK_AT]
         _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, length, own, start, output)
     _commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_members, mode, own, output)
@@ -290,7 +291,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
         return False
     place = np.uint64(own.chunk[at.CHUNK_AT])
     tile = np.int32(0)
-    while tile < n_left and mode == at.MEMBERS:
+    while tile < n_left and mode >= at.MEMBERS:
         first = np.int32(0)
         length = np.int32(0)
         if np.int32(tile + lane) < n_left:
@@ -308,7 +309,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     while k < node.n_path:
         row = numbers[entry(node, node.path + k)]
         right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
-        if mode == at.MEMBERS:
+        if mode >= at.MEMBERS:
             output.members[place + np.uint64(k)] = row
         k = next_tile(k)
     n_right = np.int32(node.n_path)
@@ -323,13 +324,13 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
         if holds:
             row = numbers[entry(node, node.row_ids + row)]
             right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
-            if mode == at.MEMBERS:
+            if mode >= at.MEMBERS:
                 output.members[place + np.uint64(n_right + rank(mask))] = row
         n_right = np.int32(n_right + count_bits(mask))
         tile = next_tile(tile)
     left_weight = sum_small(left_weight)
     right_weight = sum_small(right_weight)
-    accepted = lane == 0 and (pool.limits[at.ACTIVE] == 0 or _accepts(left_weight, right_weight, pool.limits))
+    accepted = lane == 0 and (not limits_hold(mode, pool) or _accepts(left_weight, right_weight, pool.limits))
     n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
     _commit(accepted, np.int32(0), n_members, n_right, left_weight, right_weight, n_used, mode, own, output)
     return True

@@ -1,6 +1,7 @@
 """The kernel: persistent warps, one for each task, that work until the tree is done or the slice ends.
 
-Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `MEMBERS`): three entries, one body.
+Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `MEMBERS`, `WITHIN`): four entries, one
+body.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import global_nanoseconds, held
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
 
-__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "KERNELS", "THREADS", "bicliques_warp_per_task_counts", "kernel_for"]
+__all__ = ["THREADS", "blocks_per_multiprocessor", "kernel_for"]
 
 THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
-BLOCKS_PER_MULTIPROCESSOR = (5, 4, 4)
-"""By what a kernel is asked to say: as many as its registers allow without a spill."""
+_HOPPER = (9, 0)
 _TABLES_SHAPE = (at.WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
 _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
@@ -136,39 +136,51 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
         state[at.BUSY_NS] += global_nanoseconds() - began - idle
 
 
-@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[at.COUNTS]))
 def bicliques_warp_per_task_counts(pool, warps, output, control, wide_control):
     """Count only."""
     _work(pool, warps, output, control, wide_control, at.COUNTS, ALL_TECHNIQUES)
 
 
-@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[at.SIZES]))
 def bicliques_warp_per_task_sizes(pool, warps, output, control, wide_control):
     """Check sizes and write them."""
     _work(pool, warps, output, control, wide_control, at.SIZES, ALL_TECHNIQUES)
 
 
-@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[at.MEMBERS]))
 def bicliques_warp_per_task_members(pool, warps, output, control, wide_control):
-    """Check sizes and write members."""
+    """Write members."""
     _work(pool, warps, output, control, wide_control, at.MEMBERS, ALL_TECHNIQUES)
 
 
-KERNELS = (bicliques_warp_per_task_counts, bicliques_warp_per_task_sizes, bicliques_warp_per_task_members)
+def bicliques_warp_per_task_within(pool, warps, output, control, wide_control):
+    """Check sizes and write members."""
+    _work(pool, warps, output, control, wide_control, at.WITHIN, ALL_TECHNIQUES)
 
 
-def kernel_for(mode: int, techniques: int) -> Any:
+_ENTRIES = (
+    bicliques_warp_per_task_counts,
+    bicliques_warp_per_task_sizes,
+    bicliques_warp_per_task_members,
+    bicliques_warp_per_task_within,
+)
+
+
+def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
+    """How many blocks of a kernel are resident: five where its 96 registers do without spills, else four."""
+    return 5 if mode == at.COUNTS or (mode == at.MEMBERS and capability >= _HOPPER) else 4
+
+
+@cache
+def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
     """The kernel that says so much (`layout.COUNTS` and so on) with the techniques of a mask; compiled when called.
 
     All are cached on disk, each under the constants that it is compiled for.
     """
-    return KERNELS[mode] if techniques == ALL_TECHNIQUES else _variant(mode, techniques)
+    n_blocks = blocks_per_multiprocessor(mode, capability)
+    compiled = cuda.jit(cache=True, launch_bounds=(THREADS, n_blocks))
+    if techniques == ALL_TECHNIQUES:
+        return compiled(_ENTRIES[mode])
 
-
-@cache
-def _variant(mode: int, techniques: int) -> Any:
-    @cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR[mode]))
     def bicliques_warp_per_task(pool, warps, output, control, wide_control):
         _work(pool, warps, output, control, wide_control, mode, techniques)
 
-    return bicliques_warp_per_task
+    return compiled(bicliques_warp_per_task)

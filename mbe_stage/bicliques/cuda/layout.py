@@ -258,8 +258,8 @@ PAUSED = 1
 # Limits.
 ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
 
-# How much a kernel says.
-COUNTS, SIZES, MEMBERS = range(3)
+# How much a kernel says: how many, which sizes, which members, which members within limits.
+COUNTS, SIZES, MEMBERS, WITHIN = range(4)
 
 # A warp's chunk of the output, in shared memory.
 CHUNK_AT, CHUNK_END, DESCRIPTOR_AT, DESCRIPTOR_END = range(4)

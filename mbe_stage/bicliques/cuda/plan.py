@@ -258,7 +258,7 @@ def _plan_for_one_block(graph: GraphFacts, n_blocks: int, mode: int, budget_byte
     members = descriptors = expansion = 0
     if mode > at.COUNTS:
         descriptors = max(at.CHUNK_DESCRIPTORS, min(budget_bytes // 256, 1 << 25) // 64 * 64)
-    if mode == at.MEMBERS:
+    if mode >= at.MEMBERS:
         members = max(_MIN_CHUNK, min(budget_bytes // 32, 1 << 28))
         # No biclique has more members than the graph has vertices: each fits a block.
         expansion = max(budget_bytes // _EXPANSION_SHARE, expansion_bytes(descriptors, graph.n_vertices))

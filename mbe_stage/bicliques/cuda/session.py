@@ -12,8 +12,8 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.allocation import new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
 from mbe_stage.bicliques.cuda.compaction import LiveNodes, live_nodes, moved_down, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.control import Control
-from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, zeroed_beside
-from mbe_stage.bicliques.cuda.kernels import THREADS, kernel_for
+from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, walking_kernel, zeroed_beside
+from mbe_stage.bicliques.cuda.kernels import THREADS
 from mbe_stage.bicliques.cuda.parking import (
     ParkedTasks,
     mark_owned,
@@ -60,7 +60,7 @@ class Session:
     ) -> None:
         self.plan = plan
         self.mode = mode
-        self._kernel = kernel_for(mode, techniques)
+        self._kernel = walking_kernel(mode, techniques)
         self.status = 0
         self.n_slices = 0
         self._budget_bytes = budget_bytes

@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight
+from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
 from mbe_stage.bicliques.cuda.columns import keep_columns
 from mbe_stage.bicliques.cuda.emit import emit_list
 from mbe_stage.bicliques.cuda.marks import mark_rows
@@ -35,7 +35,7 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     first = numbers[entry(node, node.row_offsets + row)]
     n_left = np.int32(numbers[entry(node, node.row_offsets + row + 1)] - first)
     child = at.Child(row, _U(node.row_members + _U(first)), n_left)
-    has_conditions = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
+    has_conditions = limits_hold(mode, pool)
     left_most = left_weight(node, child, pool) if has_conditions else np.int32(0)
     if has_conditions and left_most < pool.limits[at.MIN_LEFT]:
         return at.DONE

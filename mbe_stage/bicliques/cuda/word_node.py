@@ -12,6 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
 from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, is_among, restrict, sort_distinct, union_of
@@ -40,7 +41,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
     n_visits = np.int32(0)
     n_opened = np.int32(0)
     n_families = np.int32(0)
-    checks = mode > at.COUNTS and pool.limits[at.ACTIVE] != 0
+    checks = limits_hold(mode, pool)
     while depth >= 0 and status == at.DONE:
         frame = frames[_U(depth)]
         first, cursor, end = frame[at.WORDS], frame[at.CURSOR], frame[at.END]
@@ -96,7 +97,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     found = np.int32(found + (kind != at.WIDE) + (0 if goes_below else n_listed))
             elif ballot(family != 0) != 0 if is_small else n_kept > 0 or not is_written:
                 fewest = fewest_members(family) if is_small else np.int32(1)
-                n_base, weight = _restrict_base(left, fewest, cursor, frame, own, pool)
+                n_base, weight = _restrict_base(left, fewest, cursor, frame, own, pool, mode)
                 if checks and not _allows_enough(left, weight, own, pool):
                     cursor = np.int32(cursor + 1)
                     continue
@@ -253,7 +254,7 @@ def _push_child(cursor, frame, child, top, n_kept, n_base, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _restrict_base(left, fewest, cursor, frame, own, pool):
+def _restrict_base(left, fewest, cursor, frame, own, pool, mode):
     """The rows of a frame's base that hold at least so many of `left`, at the tops of both arenas.
 
     Returns how many they are, and where there are limits how many of the user's vertices. Most rows hold one column
@@ -267,7 +268,7 @@ def _restrict_base(left, fewest, cursor, frame, own, pool):
     lane = np.int32(cuda.laneid)
     base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
     top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
-    has_limits = pool.limits[at.ACTIVE] != 0
+    has_limits = limits_hold(mode, pool)
     # The rows behind the only child of a first frame do not ascend from it; the first child has no earlier siblings.
     smallest = left if cursor > 0 else _NONE
     n_kept = np.int32(0)
