@@ -16,7 +16,7 @@ from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.cuda.plan import MemoryPlan
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.results import Detail
-from tests.mbe_stage import emulated_cuda, graphs
+from tests.mbe_stage import graphs
 
 PLENTY = 1 << 24
 # What the plan begins with, and how many bytes more a run may take.
@@ -60,6 +60,9 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
 
 
 def main() -> None:
+    # A GPU has no emulator: tests there use what stands above.
+    from tests.mbe_stage import emulated_cuda
+
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     launcher = emulated_cuda.put_in_place()

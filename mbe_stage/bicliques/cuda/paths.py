@@ -187,69 +187,6 @@ def count_kept(columns, n_touched, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def fill_kept(new, node, child, own, numbers):
-    """Write both directions of the node `new`, where no columns are merged; see `FILL` of `walk_kept`.
-
-    Four tiles are on their way at once: wide children, which many warps wait for, spend most of their time here. What
-    writes members has no registers left for it.
-    """
-    lane = np.int32(cuda.laneid)
-    n_filled = np.int32(0)
-    group = np.int32(0)
-    while group < child.n_left:
-        place = np.int32(group + lane)
-        column = np.int32(NO_COLUMN)
-        if place < child.n_left:
-            column = own.columns[_U(place)]
-        length, start = list_of(place if column >= 0 else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
-        ends = inclusive_sum(length)
-        shift = np.int32(start - (ends - length))
-        total = cuda.shfl_sync(ALL, ends, 31)
-        tile = np.int32(0)
-        while tile < total:
-            k = np.int32(tile + lane)
-            other_0, holder_0 = path_at(k, total, ends, shift, node, numbers)
-            other_1, holder_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
-            other_2, holder_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
-            other_3, holder_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
-            row_0, row_1 = _new_row(other_0, own), _new_row(other_1, own)
-            row_2, row_3 = _new_row(other_2, own), _new_row(other_3, own)
-            place_0, place_1 = _place_in(row_0, new, numbers), _place_in(row_1, new, numbers)
-            place_2, place_3 = _place_in(row_2, new, numbers), _place_in(row_3, new, numbers)
-            n_filled = _fill(row_0, place_0, column, holder_0, n_filled, new, numbers)
-            n_filled = _fill(row_1, place_1, column, holder_1, n_filled, new, numbers)
-            n_filled = _fill(row_2, place_2, column, holder_2, n_filled, new, numbers)
-            n_filled = _fill(row_3, place_3, column, holder_3, n_filled, new, numbers)
-            tile = next_tile(np.int32(tile + 96))
-        group = next_tile(group)
-    cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _new_row(other, own):
-    """The number of a row in the new node, which is in `bits` plus one; -1 where it has none."""
-    return np.int32(own.bits[_U(max(other, 0))]) - np.int32(1) if other >= 0 else np.int32(-1)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _place_in(row, new, numbers):
-    """The next free place in a row's list."""
-    return cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + row), 1) if row >= 0 else np.int32(0)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _fill(row, place, column, holder, n_filled, new, numbers):
-    """Write that a row and the column in the lane `holder` hold each other; returns how many edges there are now."""
-    of = cuda.shfl_sync(ALL, column, holder)
-    mask = ballot(row >= 0)
-    if row >= 0:
-        numbers[entry(new, new.column_members + n_filled + rank(mask))] = row
-        numbers[entry(new, new.row_members + place)] = of
-        cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
-    return np.int32(n_filled + count_bits(mask))
-
-
-@cuda.jit(device=True, forceinline=True)
 def _kept_list(i, columns, node, child, own, numbers):
     """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
     place = i

@@ -8,7 +8,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.columns import count_ids, exclusive_sums, write_ids
 from mbe_stage.bicliques.cuda.nodes import entry, parts_of
-from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, fill_kept, walk_kept
+from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, walk_kept
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
 
 __all__ = ["build_sparse_node"]
@@ -42,10 +42,7 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
     if mode > at.COUNTS:
         write_ids(node, child, own, numbers, base, n_columns, np.int64(entry(new, new.ids)), numbers)
     _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own, numbers)
-    if columns.is_merged or mode > at.COUNTS:
-        walk_kept(FILL, 1 + n_columns, new, columns, node, child, own, numbers)
-    else:
-        fill_kept(new, node, child, own, numbers)
+    walk_kept(FILL, 1 + n_columns, new, columns, node, child, own, numbers)
     exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
     if cuda.laneid == 0:
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
