@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long an example takes is the machine's business, and what else runs there.
+hypothesis.settings.register_profile("whatever the machine", deadline=None)
+hypothesis.settings.load_profile("whatever the machine")
 
 
 @pytest.fixture(scope="session")
