@@ -181,6 +181,15 @@ def test_counting_plans_no_output() -> None:
     assert plan.output_bytes == plan.expansion_bytes == 0
 
 
+@pytest.mark.parametrize("n_edges", [1 << 31, (1 << 31) - 1])
+def test_a_graph_whose_entries_cannot_be_numbered_is_refused(n_edges: int) -> None:
+    with pytest.raises(
+        MemoryBudgetExceeded, match=f"fewer than 2,147,483,648 edges.* has {n_edges:,} edges.* use the engine cpu"
+    ):
+        plan_memory(replace(_FACTS, n_edges=n_edges), 264, at.COUNTS, 1 << 50)
+    assert plan_memory(replace(_FACTS, n_edges=1 << 30), 264, at.COUNTS, 1 << 50).n_blocks == 264
+
+
 @pytest.mark.parametrize("mode", [at.COUNTS, at.SIZES, at.MEMBERS])
 def test_the_budget_that_an_error_names_is_enough(mode: int) -> None:
     with pytest.raises(MemoryBudgetExceeded) as refusal:

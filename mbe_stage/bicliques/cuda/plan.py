@@ -33,6 +33,8 @@ _EXPANSION_SHARE = 8
 """Of the budget, what expanding bicliques takes."""
 _GROWTH_SHARE = 4
 """Of the budget, what is not given to warps, so that arenas and pool can grow."""
+_MOST_ENTRIES = (1 << 32) - 1
+"""Of a node's piece of the pool: its parts are found by uint32 places, its edges counted in int32."""
 PASSING_INTS = 1 << 14
 """Entries of the pool that are moved at a time where there is room for no more."""
 REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
@@ -231,8 +233,14 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits; says the smallest budget that would do.
+        Not even one block fits; says the smallest budget that would do. Or the graph is larger than any budget helps.
     """
+    if graph.pool_ints > _MOST_ENTRIES or graph.n_edges >= 1 << 31:
+        raise MemoryBudgetExceeded(
+            f"the CUDA engine takes graphs of fewer than {1 << 31:,} edges, and {_MOST_ENTRIES:,} numbers in all; this "
+            f"one has {graph.n_edges:,} edges and takes {graph.pool_ints:,} numbers: use the engine cpu, or minimum "
+            "sizes, which shrink the graph"
+        )
     smallest = _plan_for_one_block(graph, n_blocks, mode, budget_bytes)
     if smallest.total_bytes > budget_bytes:
         needed = _smallest_budget(graph, n_blocks, mode, budget_bytes)
