@@ -1,4 +1,5 @@
-"""Writing found bicliques. Each warp fills a chunk of its own; where there is none left, nothing has been written.
+"""Writing found bicliques. Each warp fills a chunk of its own (`chunk`); where there is none left, nothing has been
+written.
 
 Bicliques over the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right
 sides come from a list of rows in the arenas of words and ids: all that hold the whole left side.
@@ -11,9 +12,8 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import limits_hold
-from mbe_stage.bicliques.cuda.columns import ids_of, weight_of_ids
+from mbe_stage.bicliques.cuda.chunk import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.family import spread
-from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
     ballot,
@@ -29,7 +29,7 @@ from mbe_stage.bicliques.cuda.warp import (
     sum_small,
 )
 
-__all__ = ["emit_below", "emit_list", "weight_of_columns"]
+__all__ = ["emit_below", "weight_of_columns"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -47,67 +47,6 @@ def weight_of_columns(left, own):
 @cuda.jit(device=True, forceinline=True)
 def _holds(word, bit):
     return _U(word & _U(_ONE << _U(bit))) != 0
-
-
-@cuda.jit(device=True, forceinline=True)
-def _has_room(n_members, n_bicliques, mode, chunk, wide_control, output):
-    """Whether the warp's chunks hold so many more descriptors and members; takes new chunks as needed."""
-    if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
-        cuda.syncwarp()
-        if cuda.laneid == 0:
-            first = cuda.atomic.add(wide_control, at.DESCRIPTORS_TOP, at.CHUNK_DESCRIPTORS)
-            if first + at.CHUNK_DESCRIPTORS <= output.left_sizes.size:
-                chunk[at.DESCRIPTOR_AT] = first
-                chunk[at.DESCRIPTOR_END] = first + at.CHUNK_DESCRIPTORS
-        cuda.syncwarp()
-        if chunk[at.DESCRIPTOR_AT] + n_bicliques > chunk[at.DESCRIPTOR_END]:
-            return False
-    if mode < at.MEMBERS or chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]:
-        return True
-    cuda.syncwarp()
-    if cuda.laneid == 0:
-        size = max(n_members, wide_control[at.CHUNK_MEMBERS])
-        first = cuda.atomic.add(wide_control, at.MEMBERS_TOP, size)
-        if first + size <= output.members.size:
-            chunk[at.CHUNK_AT] = first
-            chunk[at.CHUNK_END] = first + size
-        else:
-            cuda.atomic.max(wide_control, at.NEEDED_MEMBERS, n_members)
-    cuda.syncwarp()
-    return chunk[at.CHUNK_AT] + n_members <= chunk[at.CHUNK_END]
-
-
-@cuda.jit(device=True, forceinline=True)
-def _accepts(left_weight, right_weight, limits):
-    return (
-        limits[at.MIN_LEFT] <= left_weight <= limits[at.MAX_LEFT]
-        and limits[at.MIN_RIGHT] <= right_weight <= limits[at.MAX_RIGHT]
-        and np.int64(left_weight) * np.int64(right_weight) >= limits[at.MIN_EDGES]
-    )
-
-
-@cuda.jit(device=True, forceinline=True)
-def _commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_members, mode, own, output):
-    """Make what was written behind the chunk's cursor bicliques: one for each lane that has `accepted` one."""
-    lane = cuda.laneid
-    mask = ballot(accepted)
-    start = own.chunk[at.CHUNK_AT]
-    descriptor = own.chunk[at.DESCRIPTOR_AT]
-    cuda.syncwarp()
-    if accepted:
-        place = np.uint64(descriptor + rank(mask))
-        if mode >= at.MEMBERS:
-            output.starts[place] = start + begin
-            output.left_sizes[place] = n_left
-            output.right_sizes[place] = n_right
-        else:
-            output.left_sizes[place] = left_weight
-            output.right_sizes[place] = right_weight
-    if lane == 0:
-        own.chunk[at.CHUNK_AT] = start + n_members
-        own.chunk[at.DESCRIPTOR_AT] = descriptor + count_bits(mask)
-        own.state[at.FOUND] += count_bits(mask)
-    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -212,7 +151,7 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
     n_left, left_weight = _left_sizes(word, n, length, own.ints[_U(at.HEADER_WEIGHTS + lane)], weighs)
     n_right, right_weight = _right_sizes(word, n, rows, n_rows, row_ids, weighs, own, pool)
-    accepted = lane < n and (not has_limits or _accepts(left_weight, right_weight, pool.limits))
+    accepted = lane < n and (not has_limits or accepts(left_weight, right_weight, pool.limits))
     n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)
     ends = inclusive_sum(n_mine)
     # As many as a chunk holds: a larger one is taken for a single biclique only.
@@ -222,13 +161,13 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
     if chosen == 0:
         return n_done
     n_members = cuda.shfl_sync(ALL, ends, np.int32(n_done - 1))
-    if not _has_room(n_members, count_bits(chosen), mode, own.chunk, wide_control, output):
+    if not has_room(n_members, count_bits(chosen), mode, own.chunk, wide_control, output):
         return np.int32(0)
     begin = np.int32(ends - n_mine)
     if mode >= at.MEMBERS:
         start = own.chunk[at.CHUNK_AT]
         _write_members(word, begin, n_left, chosen, rows, n_rows, row_ids, ids_at, length, own, start, output)
-    _commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_members, mode, own, output)
+    commit(accepted, begin, n_left, n_right, left_weight, right_weight, n_members, mode, own, output)
     return n_done
 
 
@@ -267,70 +206,3 @@ def emit_below(
         own.state[at.EMITTED] = done if done < total else 0
     cuda.syncwarp()
     return done >= total
-
-
-@cuda.jit(device=True, forceinline=True)
-def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
-    """One biclique with a list of a node's columns; its right side is the path and the touched rows that hold them all.
-
-    Returns False, with nothing done, where there is no room.
-    """
-    lane = np.int32(cuda.laneid)
-    numbers = pool.ints
-    left_at, n_left = child.left_at, child.n_left
-    n_members = np.int32(0)
-    left_weight = np.int32(0)
-    k = lane
-    while k < n_left:
-        first, end = ids_of(node, numbers[entry(node, left_at + k)], numbers)
-        n_members = np.int32(n_members + (end - first))
-        left_weight = np.int32(left_weight + weight_of_ids(first, end, node, pool))
-        k = next_tile(k)
-    n_members = sum_small(n_members)
-    if not _has_room(n_members + node.n_path + n_touched, 1, mode, own.chunk, wide_control, output):
-        return False
-    place = np.uint64(own.chunk[at.CHUNK_AT])
-    tile = np.int32(0)
-    while tile < n_left and mode >= at.MEMBERS:
-        first = np.int32(0)
-        length = np.int32(0)
-        if np.int32(tile + lane) < n_left:
-            first, end = ids_of(node, numbers[entry(node, left_at + tile + lane)], numbers)
-            length = np.int32(end - first)
-        ends = inclusive_sum(length)
-        j = np.int32(0)
-        while j < length:
-            output.members[place + np.uint64(ends - length + j)] = numbers[entry(node, node.ids + first + j)]
-            j = next_one(j)
-        place += np.uint64(cuda.shfl_sync(ALL, ends, 31))
-        tile = next_tile(tile)
-    right_weight = np.int32(0)
-    k = lane
-    while k < node.n_path:
-        row = numbers[entry(node, node.path + k)]
-        right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
-        if mode >= at.MEMBERS:
-            output.members[place + np.uint64(k)] = row
-        k = next_tile(k)
-    n_right = np.int32(node.n_path)
-    tile = np.int32(0)
-    while tile < n_touched:
-        holds = False
-        row = np.int32(0)
-        if np.int32(tile + lane) < n_touched:
-            row = own.touched[_U(tile + lane)]
-            holds = own.counts[_U(row)] == n_left
-        mask = ballot(holds)
-        if holds:
-            row = numbers[entry(node, node.row_ids + row)]
-            right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
-            if mode >= at.MEMBERS:
-                output.members[place + np.uint64(n_right + rank(mask))] = row
-        n_right = np.int32(n_right + count_bits(mask))
-        tile = next_tile(tile)
-    left_weight = sum_small(left_weight)
-    right_weight = sum_small(right_weight)
-    accepted = lane == 0 and (not limits_hold(mode, pool) or _accepts(left_weight, right_weight, pool.limits))
-    n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
-    _commit(accepted, np.int32(0), n_members, n_right, left_weight, right_weight, n_used, mode, own, output)
-    return True

@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.columns import count_ids, exclusive_sums, write_ids
+from mbe_stage.bicliques.cuda.ids import count_ids, exclusive_sums, write_ids
 from mbe_stage.bicliques.cuda.nodes import entry, parts_of
 from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, walk_kept
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank

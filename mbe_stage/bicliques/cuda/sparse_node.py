@@ -8,7 +8,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
 from mbe_stage.bicliques.cuda.columns import keep_columns
-from mbe_stage.bicliques.cuda.emit import emit_list
+from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.marks import mark_rows
 from mbe_stage.bicliques.cuda.nodes import entry, node_at
 from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept

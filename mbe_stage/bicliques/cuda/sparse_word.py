@@ -14,7 +14,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.columns import count_ids, write_ids
+from mbe_stage.bicliques.cuda.base import set_base
 from mbe_stage.bicliques.cuda.family import (
     add_to_family,
     clear_families,
@@ -22,11 +22,12 @@ from mbe_stage.bicliques.cuda.family import (
     maximal_family,
     without_whole,
 )
+from mbe_stage.bicliques.cuda.ids import count_ids, write_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.rows import restrict, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_one, next_tile, rank, sum_small
-from mbe_stage.bicliques.cuda.word_node import set_base, set_frame
+from mbe_stage.bicliques.cuda.word_node import set_frame
 
 __all__ = ["count_small", "open_word_frame"]
 

@@ -12,15 +12,16 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.base import allows_right_side, drop_from_base, restrict_base, set_base
 from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
 from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
-from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, is_among, restrict, sort_distinct, union_of
+from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["set_base", "set_frame", "walk_word_nodes"]
+__all__ = ["set_frame", "walk_word_nodes"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -97,8 +98,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     found = np.int32(found + (kind != at.WIDE) + (0 if goes_below else n_listed))
             elif ballot(family != 0) != 0 if is_small else n_kept > 0 or not is_written:
                 fewest = fewest_members(family) if is_small else np.int32(1)
-                n_base, weight = _restrict_base(left, fewest, cursor, frame, own, pool, mode)
-                if checks and not _allows_enough(left, weight, own, pool):
+                n_base, weight = restrict_base(left, fewest, cursor, frame, own, pool, mode)
+                if checks and not allows_right_side(left, weight, own, pool):
                     cursor = np.int32(cursor + 1)
                     continue
                 list_at = np.int32(top if techniques & DOMINATED != 0 else top + n_kept)
@@ -116,8 +117,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     status = at.PAUSED
                     break
             if goes_below and checks:
-                n_base, weight = _drop_from_base(left, n_base, top, n_kept, frame, own, pool)
-                goes_below = _allows_enough(left, weight, own, pool)
+                n_base, weight = drop_from_base(left, n_base, top, n_kept, frame, own, pool)
+                goes_below = allows_right_side(left, weight, own, pool)
             if goes_below:
                 _push_child(cursor, frame, frames[_U(depth + 1)], top, n_kept, n_base, own)
                 pushed = True
@@ -254,86 +255,6 @@ def _push_child(cursor, frame, child, top, n_kept, n_base, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _restrict_base(left, fewest, cursor, frame, own, pool, mode):
-    """The rows of a frame's base that hold at least so many of `left`, at the tops of both arenas.
-
-    Returns how many they are, and where there are limits how many of the user's vertices. Most rows hold one column
-    only, and are in the right side of that column alone.
-
-    Rows of the base that are smaller than `left` as numbers are left out. No left set that is found from the child on
-    lies inside an excluded row, or it would have been found there before: so a row that lies inside an excluded one
-    holds none of them. A row of the base holds the frame's whole left set, equals a candidate, or lies inside an
-    excluded row. The first are not smaller. Candidates ascend: a smaller one is an earlier sibling, excluded itself.
-    """
-    lane = np.int32(cuda.laneid)
-    base, n_base, base_ids = frame[at.BASE], frame[at.N_BASE], frame[at.BASE_IDS]
-    top, ints_top = frame[at.WORDS_TOP], frame[at.INTS_TOP]
-    has_limits = limits_hold(mode, pool)
-    # The rows behind the only child of a first frame do not ascend from it; the first child has no earlier siblings.
-    smallest = left if cursor > 0 else _NONE
-    n_kept = np.int32(0)
-    weight = np.int32(0)
-    tile = np.int32(0)
-    while tile < n_base:
-        row = _NONE
-        if np.int32(tile + lane) < n_base:
-            row = own.words[_U(base + tile + lane)]
-        keep = row >= smallest and count_bits(_U(row & left)) >= fewest
-        mask = ballot(keep)
-        if keep:
-            row_id = own.ints[_U(base_ids + tile + lane)]
-            place = np.int32(n_kept + rank(mask))
-            own.words[_U(top + place)] = _U(row & left)
-            own.ints[_U(ints_top + place)] = row_id
-            if has_limits:
-                weight = np.int32(weight + pool.row_weights[_U(row_id)])
-        n_kept = np.int32(n_kept + count_bits(mask))
-        tile = next_tile(tile)
-    cuda.syncwarp()
-    return n_kept, sum_small(weight) if has_limits else weight
-
-
-@cuda.jit(device=True, forceinline=True)
-def _drop_from_base(left, n_base, top, n_candidates, frame, own, pool):
-    """Keep the rows of a child's base that hold all of `left` or are equal to a candidate: the others lie inside an
-    excluded row, and hold nothing new below (see `_restrict_base`).
-
-    Returns how many they are, and how many of the user's vertices: no right side below the child is larger.
-    """
-    lane = np.int32(cuda.laneid)
-    base, base_ids = frame[at.WORDS_TOP], frame[at.INTS_TOP]
-    n_kept = np.int32(0)
-    weight = np.int32(0)
-    tile = np.int32(0)
-    while tile < n_base:
-        row = _NONE
-        row_id = np.int32(0)
-        if np.int32(tile + lane) < n_base:
-            row = own.words[_U(base + tile + lane)]
-            row_id = own.ints[_U(base_ids + tile + lane)]
-        keep = row == left or (row != 0 and is_among(row, own.words, top, n_candidates))
-        mask = ballot(keep)
-        cuda.syncwarp()
-        if keep:
-            place = np.int32(n_kept + rank(mask))
-            own.words[_U(base + place)] = row
-            own.ints[_U(base_ids + place)] = row_id
-            weight = np.int32(weight + pool.row_weights[_U(row_id)])
-        n_kept = np.int32(n_kept + count_bits(mask))
-        tile = next_tile(tile)
-    cuda.syncwarp()
-    return n_kept, sum_small(weight)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _allows_enough(left, right_most, own, pool):
-    """Whether `left` and a right side of so many of the user's vertices are right vertices enough, and edges."""
-    if right_most < pool.limits[at.MIN_RIGHT]:
-        return False
-    return np.int64(weight_of_columns(left, own)) * np.int64(right_most) >= pool.limits[at.MIN_EDGES]
-
-
-@cuda.jit(device=True, forceinline=True)
 def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
     """Say where a frame's rows are, its excluded ones behind them, and where the arena of words is free; by one lane.
 
@@ -345,12 +266,3 @@ def set_frame(frame, n_rows, n_excluded, singles, first, words_top):
     frame[at.SINGLES] = np.int32(singles)
     frame[at.WORDS] = first
     frame[at.WORDS_TOP] = words_top
-
-
-@cuda.jit(device=True, forceinline=True)
-def set_base(frame, base, n_base, base_ids):
-    """Say where a frame's base is; by one lane. The ids are the last thing that it owns in the arena of ints."""
-    frame[at.BASE] = base
-    frame[at.N_BASE] = n_base
-    frame[at.BASE_IDS] = base_ids
-    frame[at.INTS_TOP] = base_ids + n_base
