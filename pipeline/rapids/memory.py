@@ -13,6 +13,7 @@ from typing import Any
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.errors import DeviceMemoryExhausted
+from pipeline.rapids.plan import mebibytes
 
 __all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memory"]
 
@@ -137,7 +138,7 @@ def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
     except MemoryBudgetExceeded as error:
         if error.needed_bytes is None:
             raise
-        limit = _mebibytes(limit_for(error.needed_bytes))
+        limit = mebibytes(limit_for(error.needed_bytes))
         raise MemoryBudgetExceeded(
             f"{error}; its budget is a share of execution.device_memory, of which {limit} would do"
         ) from error
@@ -175,9 +176,9 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int)
 
     free, total = (round(n / 2**20) for n in rmm.mr.available_device_memory())
     has = f"{free:,} of {total:,} MiB free"
-    limit = f"{_mebibytes(pool.limit_bytes)} (execution.device_memory)"
+    limit = f"{mebibytes(pool.limit_bytes)} (execution.device_memory)"
     if reached_limit:
-        needs = f"{_mebibytes(at_least)} at least" if at_least > pool.limit_bytes else "more"
+        needs = f"{mebibytes(at_least)} at least" if at_least > pool.limit_bytes else "more"
         return DeviceMemoryExhausted(
             f"device memory: the limit of {limit} is reached in {place}, which needs {needs}; "
             f"raise it (the GPU has {has}), or ask for larger groups (query.min_left, query.min_right)",
@@ -188,7 +189,3 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int)
         "lower execution.device_memory to what is free, or end the programs that hold the rest (nvidia-smi lists them)",
         may_pass=True,
     )
-
-
-def _mebibytes(n_bytes: int) -> str:
-    return f"{-(-n_bytes // 2**20):,} MiB"

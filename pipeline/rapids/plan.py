@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import DeviceMemoryExhausted
 
-__all__ = ["LONG_FORM", "MemoryShares", "WritingPlan"]
+__all__ = ["LONG_FORM", "MemoryShares", "WritingPlan", "mebibytes"]
 
 _WRITERS = 4
 _LARGEST_PART = 512 << 20
@@ -125,9 +125,14 @@ def _cut(budget_bytes: int, encoder_bytes: int, per_part: int) -> tuple[int, int
 
 
 def _too_little(limit_bytes: int, needed_bytes: int) -> DeviceMemoryExhausted:
-    limit, needed = (f"{-(-n_bytes // 2**20):,} MiB" for n_bytes in (limit_bytes, needed_bytes))
     return DeviceMemoryExhausted(
-        f"device memory: the limit of {limit} (execution.device_memory) is too little to encode the output beside the "
-        f"graph; raise it to {needed} or more, or choose another codec (output.compression)",
+        f"device memory: the limit of {mebibytes(limit_bytes)} (execution.device_memory) is too little to encode the "
+        f"output beside the graph; raise it to {mebibytes(needed_bytes)} or more, or choose another codec "
+        "(output.compression)",
         may_pass=False,
     )
+
+
+def mebibytes(n_bytes: int) -> str:
+    """So many bytes, as people say what a limit is or should be: rounded up."""
+    return f"{-(-n_bytes // 2**20):,} MiB"

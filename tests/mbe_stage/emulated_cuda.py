@@ -26,7 +26,7 @@ TINY: list[dict[str, Any]] = [
     {"nodes": 2},
     {"pool_extra": 64},
     {"slice_seconds": 0.05},
-    {"members": 256, "descriptors": 64, "chunk_members": 16},
+    {"members": 64, "descriptors": 64, "chunk_members": 16},
 ]
 
 

@@ -9,11 +9,10 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import limits_hold
-from mbe_stage.bicliques.cuda.emit import weight_of_columns
 from mbe_stage.bicliques.cuda.rows import is_among
 from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["allows_right_side", "drop_from_base", "restrict_base", "set_base"]
+__all__ = ["drop_from_base", "restrict_base", "set_base"]
 
 _U = np.uint32
 _NONE = _U(0)
@@ -89,14 +88,6 @@ def drop_from_base(left, n_base, top, n_candidates, frame, own, pool):
         tile = next_tile(tile)
     cuda.syncwarp()
     return n_kept, sum_small(weight)
-
-
-@cuda.jit(device=True, forceinline=True)
-def allows_right_side(left, right_most, own, pool):
-    """Whether `left` and a right side of so many of the user's vertices are right vertices enough, and edges."""
-    if right_most < pool.limits[at.MIN_RIGHT]:
-        return False
-    return np.int64(weight_of_columns(left, own)) * np.int64(right_most) >= pool.limits[at.MIN_EDGES]
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -10,7 +10,7 @@ from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import next_tile, sum_small
 
-__all__ = ["allows_enough", "left_weight", "limits_hold"]
+__all__ = ["allows_enough", "are_enough", "left_weight", "limits_hold"]
 
 _U = np.uint32
 
@@ -53,5 +53,10 @@ def allows_enough(left_most, node, child, n_touched, own, pool):
         if other >= child.row:
             weight = np.int32(weight + pool.row_weights[_U(numbers[entry(node, node.row_ids + other)])])
         k = next_tile(k)
-    right_most = sum_small(weight)
+    return are_enough(left_most, sum_small(weight), pool)
+
+
+@cuda.jit(device=True, forceinline=True)
+def are_enough(left_most, right_most, pool):
+    """Whether sides of so many of the user's vertices at most allow enough on the right, and edges."""
     return right_most >= pool.limits[at.MIN_RIGHT] and np.int64(left_most) * right_most >= pool.limits[at.MIN_EDGES]

@@ -15,23 +15,29 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import exclusive_sums
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, list_of, paths_at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, end_to_end, list_of, paths_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
     ballot,
+    clear,
     count_bits,
     first_bit,
-    inclusive_sum,
     next_tile,
     rank,
 )
 
-__all__ = ["keep_columns"]
+__all__ = ["keep_columns", "no_columns"]
 
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def no_columns():
+    """The `Columns` of a child below which nothing is."""
+    return at.Columns(np.int32(0), np.int32(0), False, np.int32(0), np.int32(0))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -42,7 +48,7 @@ def keep_columns(node, child, n_touched, most_earlier, own, numbers, mode, techn
     """
     n_candidates = _number_candidates(child, n_touched, own)
     if n_candidates == 0:
-        return at.Columns(np.int32(0), np.int32(0), False, np.int32(0), most_earlier)
+        return no_columns()
     table_size = np.int32(2)
     while table_size <= child.n_left:
         table_size = np.int32(2 * table_size)
@@ -55,7 +61,7 @@ def keep_columns(node, child, n_touched, most_earlier, own, numbers, mode, techn
         and sizes + 2 * child.n_left <= own.words.size
     )
     if has_keys:
-        _clear(own.words, table_size)
+        clear(own.words, table_size)
     n_columns, n_kept = _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode)
     is_merged = n_columns < n_kept
     if is_merged:
@@ -87,15 +93,6 @@ def _number_candidates(child, n_touched, own):
         tile = next_tile(tile)
     cuda.syncwarp()
     return n_candidates
-
-
-@cuda.jit(device=True, forceinline=True)
-def _clear(words, n):
-    k = np.int32(cuda.laneid)
-    while k < n:
-        words[_U(k)] = _NONE
-        k = next_tile(k)
-    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -152,9 +149,7 @@ def _keys_of(group, has_keys, node, child, own, numbers, mode):
     own.families[_U(lane + 32)] = _NONE
     cuda.syncwarp()
     length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
-    ends = inclusive_sum(length)
-    shift = np.int32(start - (ends - length))
-    total = cuda.shfl_sync(ALL, ends, 31)
+    ends, shift, total = end_to_end(length, start)
     tile = np.int32(0)
     while tile < total:
         path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)

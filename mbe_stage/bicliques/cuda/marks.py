@@ -17,7 +17,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.paths import list_of, touch
-from mbe_stage.bicliques.cuda.warp import ALL, next_one, next_tile, or_all, sum_small
+from mbe_stage.bicliques.cuda.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
 __all__ = ["mark_rows"]
 
@@ -46,7 +46,7 @@ def mark_rows(node, child, own, numbers, mode):
     """
     length, start = list_of(np.int32(cuda.laneid), child.n_left, node, child, numbers)
     n_bits = _bits_of_bitmap(sum_small(length))
-    _clear(own.table, np.int32(2 << n_bits))
+    clear(own.table, np.int32(2 << n_bits))
     earlier = _see_rows(length, start, n_bits, node, child, own, numbers)
     n_touched, later = _mark_rows(length, start, n_bits, earlier, node, child, own, numbers, mode)
     return n_touched, at.Singles(earlier, later)
@@ -127,15 +127,6 @@ def _bits_of_bitmap(n_paths):
     while n_bits < _MOST_BITS and np.int32(8 << n_bits) < n_paths:
         n_bits = np.int32(n_bits + 1)
     return n_bits
-
-
-@cuda.jit(device=True, forceinline=True)
-def _clear(table, n):
-    k = np.int32(cuda.laneid)
-    while k < n:
-        table[_U(k)] = _NONE
-        k = next_tile(k)
-    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)

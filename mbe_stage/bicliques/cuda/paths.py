@@ -30,6 +30,7 @@ __all__ = [
     "NO_COLUMN",
     "behind_paths",
     "count_paths",
+    "end_to_end",
     "list_of",
     "paths_at",
     "touch",
@@ -55,6 +56,14 @@ def list_of(place, n_left, node, child, numbers):
         start = numbers[entry(node, node.column_offsets + column)]
         length = np.int32(numbers[entry(node, node.column_offsets + column + 1)] - start)
     return length, start
+
+
+@cuda.jit(device=True, forceinline=True)
+def end_to_end(length, start):
+    """The lanes' lists behind each other: where each ends, how far it lies from its place among the node's column
+    members, and how many paths all of them have."""
+    ends = inclusive_sum(length)
+    return ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -120,9 +129,7 @@ def count_paths(node, child, own, numbers, mode):
     group = np.int32(0)
     while group < child.n_left:
         length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
-        ends = inclusive_sum(length)
-        shift = np.int32(start - (ends - length))
-        total = cuda.shfl_sync(ALL, ends, 31)
+        ends, shift, total = end_to_end(length, start)
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
@@ -167,9 +174,7 @@ def count_kept(columns, n_touched, node, child, own, numbers):
             column = own.columns[_U(place)]
         is_walked = (column != NO_COLUMN) == walks_kept
         length, start = list_of(place if is_walked else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
-        ends = inclusive_sum(length)
-        shift = np.int32(start - (ends - length))
-        total = cuda.shfl_sync(ALL, ends, 31)
+        ends, shift, total = end_to_end(length, start)
         tile = np.int32(0)
         while tile < total:
             other, _ = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
@@ -259,9 +264,7 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
     group = np.int32(0)
     while group < n:
         length, start, column, size, leads = _kept_list(np.int32(group + lane), columns, node, child, own, numbers)
-        ends = inclusive_sum(length)
-        shift = np.int32(start - (ends - length))
-        total = cuda.shfl_sync(ALL, ends, 31)
+        ends, shift, total = end_to_end(length, start)
         # What a path needs to know of its column, in one word: which it is, and whether it leads.
         column = np.int32(2 * column + leads)
         following, following_holder = path_at(lane, total, ends, shift, node, numbers)

@@ -14,6 +14,7 @@ from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
     ballot,
+    clear,
     count_bits,
     first_bit,
     next_tile,
@@ -23,7 +24,7 @@ from mbe_stage.bicliques.cuda.warp import (
     shuffle_word,
 )
 
-__all__ = ["clear_table", "drop_dominated", "inside_none", "is_among", "restrict", "sort_distinct", "union_of"]
+__all__ = ["drop_dominated", "inside_none", "is_among", "restrict", "sort_distinct", "union_of"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -183,16 +184,6 @@ def union_of(words, top, n):
 
 
 @cuda.jit(device=True, forceinline=True)
-def clear_table(table):
-    """Empty the warp's hash table."""
-    k = np.int32(cuda.laneid)
-    while k < TABLE_SIZE:
-        table[_U(k)] = _NONE
-        k = next_tile(k)
-    cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
 def restrict(words, first, split, gap, n, mask, top, table):
     """Write the restrictions to `mask` of a list's rows that have two columns or more to `top`, each about once.
 
@@ -206,7 +197,7 @@ def restrict(words, first, split, gap, n, mask, top, table):
         Columns that are restrictions by themselves.
     """
     lane = np.int32(cuda.laneid)
-    clear_table(table)
+    clear(table, TABLE_SIZE)
     kept = np.int32(0)
     singles = _NONE
     tile = np.int32(0)

@@ -7,7 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
-from mbe_stage.bicliques.cuda.columns import keep_columns
+from mbe_stage.bicliques.cuda.columns import keep_columns, no_columns
 from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.marks import mark_rows
 from mbe_stage.bicliques.cuda.nodes import entry, node_at
@@ -48,10 +48,9 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     else:
         n_touched, singles = mark_rows(node, child, own, numbers, mode)
     status = at.DONE
-    none = at.Columns(np.int32(0), np.int32(0), False, np.int32(0), np.int32(0))
     columns = at.Columns(n_left, n_left, False, np.int32(0), np.int32(0))
     if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
-        columns = none
+        columns = no_columns()
     elif is_wide:
         status, columns = _visit_wide(
             node, child, n_touched, own, pool, output, control, wide_control, mode, techniques
@@ -99,17 +98,16 @@ def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control
 
     Where at most 32 are left, `bits` says which of them each row holds.
     """
-    none = at.Columns(np.int32(0), np.int32(0), False, np.int32(0), np.int32(0))
     most_earlier = _most_earlier(child, n_touched, own)
     if most_earlier == child.n_left:
-        return at.DONE, none
+        return at.DONE, no_columns()
     if own.state[at.EMITTED] == 0:
         if mode == at.COUNTS:
             if cuda.laneid == 0:
                 own.state[at.FOUND] += 1
         elif not emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
             ask_to_stop(control, at.OUTPUT_FULL)
-            return at.PAUSED, none
+            return at.PAUSED, no_columns()
         cuda.syncwarp()
         if cuda.laneid == 0:
             own.state[at.EMITTED] = 1

@@ -10,6 +10,7 @@ from numba.cuda.extending import intrinsic
 __all__ = [
     "ALL",
     "ballot",
+    "clear",
     "count_bits",
     "first_bit",
     "global_nanoseconds",
@@ -118,6 +119,16 @@ def next_tile(position):
 def next_one(position):
     """The next position: the step of a loop that all lanes walk together."""
     return onward(position, np.int32(1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def clear(words, n):
+    """Set the first `n` words to 0."""
+    k = np.int32(cuda.laneid)
+    while k < n:
+        words[np.uint32(k)] = np.uint32(0)
+        k = next_tile(k)
+    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -12,8 +12,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.base import allows_right_side, drop_from_base, restrict_base, set_base
-from mbe_stage.bicliques.cuda.bounds import limits_hold
+from mbe_stage.bicliques.cuda.base import drop_from_base, restrict_base, set_base
+from mbe_stage.bicliques.cuda.bounds import are_enough, limits_hold
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
 from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
@@ -50,21 +50,16 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
         while cursor < end and not pushed:
             n_visits = np.int32(n_visits + 1)
             if n_visits % _POLL_EVERY == 0:
-                if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
-                    stop_if_late(control, deadline)
-                signal = read_shared(control, at.SIGNAL)
-                if signal >= at.STOP_BIT:
+                is_over, end = _look_around(
+                    warp, n_visits, cursor, end, depth, own, warps, control, deadline, mode, techniques
+                )
+                if is_over:
                     status = at.PAUSED
                     break
-                if signal > 0 and techniques & SPLITTING != 0:
-                    if lane == 0:
-                        frame[at.CURSOR] = cursor
-                    cuda.syncwarp()
-                    give_work(warp, depth, own, warps, control, mode)
-                    end = frame[at.END]
             left = words[_U(first + cursor)]
             width = count_bits(left)
-            if checks and weight_of_columns(left, own) < pool.limits[at.MIN_LEFT]:
+            left_most = weight_of_columns(left, own) if checks else np.int32(0)
+            if checks and left_most < pool.limits[at.MIN_LEFT]:
                 cursor = np.int32(cursor + 1)
                 continue
             if techniques & DOMINATED == 0 and _is_excluded(left, cursor, frame, words):
@@ -99,7 +94,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
             elif ballot(family != 0) != 0 if is_small else n_kept > 0 or not is_written:
                 fewest = fewest_members(family) if is_small else np.int32(1)
                 n_base, weight = restrict_base(left, fewest, cursor, frame, own, pool, mode)
-                if checks and not allows_right_side(left, weight, own, pool):
+                if checks and not are_enough(left_most, weight, pool):
                     cursor = np.int32(cursor + 1)
                     continue
                 list_at = np.int32(top if techniques & DOMINATED != 0 else top + n_kept)
@@ -118,7 +113,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     break
             if goes_below and checks:
                 n_base, weight = drop_from_base(left, n_base, top, n_kept, frame, own, pool)
-                goes_below = allows_right_side(left, weight, own, pool)
+                goes_below = are_enough(left_most, weight, pool)
             if goes_below:
                 _push_child(cursor, frame, frames[_U(depth + 1)], top, n_kept, n_base, own)
                 pushed = True
@@ -139,6 +134,24 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
             state[at.FOUND] += found
     cuda.syncwarp()
     return status
+
+
+@cuda.jit(device=True, forceinline=True)
+def _look_around(warp, n_visits, cursor, end, depth, own, warps, control, deadline, mode, techniques):
+    """Whether the slice is to end; else an idle warp is given children, and where this warp's end now is said, too."""
+    if n_visits % _LOOK_AT_CLOCK_EVERY == 0:
+        stop_if_late(control, deadline)
+    signal = read_shared(control, at.SIGNAL)
+    if signal >= at.STOP_BIT:
+        return True, end
+    if signal > 0 and techniques & SPLITTING != 0:
+        frame = own.frames[_U(depth)]
+        if cuda.laneid == 0:
+            frame[at.CURSOR] = cursor
+        cuda.syncwarp()
+        give_work(warp, depth, own, warps, control, mode)
+        end = frame[at.END]
+    return False, end
 
 
 @cuda.jit(device=True, forceinline=True)
