@@ -14,12 +14,13 @@ import pyarrow as pa
 import pylibcudf as plc
 from rmm.pylibrmm.stream import CudaStreamFlags, Stream
 
+from pipeline.parquet_parts import write_table
 from pipeline.schemas import SIZE_HISTOGRAM
 
 if TYPE_CHECKING:
     from pipeline.rapids.memory import DevicePool
 
-__all__ = ["encoder_bytes", "write_frame"]
+__all__ = ["encoder_bytes", "write_frame", "write_frame_on_host"]
 
 _COMPRESSIONS = {
     "zstd": plc.io.types.CompressionType.ZSTD,
@@ -78,18 +79,33 @@ def write_frame(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compressio
         plc.io.parquet.write_parquet(options, stream=Stream(flags=CudaStreamFlags.NON_BLOCKING))
 
 
-def encoder_bytes(pool: DevicePool, compression: str) -> int:
-    """Device memory that `write_frame` takes however little it is to write.
+def write_frame_on_host(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compression: str) -> None:
+    """The same, encoded and compressed by pyarrow: takes time instead of device memory.
 
-    nvCOMP's zstd asks for some half a gigabyte even for four bytes. How much depends on the device, so it is measured,
-    on a few full pages.
+    Raises
+    ------
+    OSError, TypeError
+        As `write_frame`.
+    """
+    _check(frame, schema)
+    columns = [_as(frame[field.name].to_arrow(), field.type) for field in schema]
+    write_table(pa.table(columns, schema=schema), path, compression)
+
+
+def encoder_bytes(pool: DevicePool, compression: str) -> int | None:
+    """Device memory that `write_frame` takes however little it is to write; None where the pool has less.
+
+    nvCOMP's zstd asks for a gigabyte even for a few pages. How much depends on the device, so it is measured.
     """
     numbers = cp.arange(_PAGE_ROWS, dtype=cp.int32)
     columns = (numbers, numbers, numbers.astype(cp.int64))
     frame = cudf.DataFrame(dict(zip(SIZE_HISTOGRAM.names, columns, strict=True)))
     # The writer works on a stream of its own.
     cp.cuda.get_current_stream().synchronize()
-    return pool.bytes_for(lambda: write_frame(frame, Path(os.devnull), SIZE_HISTOGRAM, compression))
+    try:
+        return pool.bytes_for(lambda: write_frame(frame, Path(os.devnull), SIZE_HISTOGRAM, compression))
+    except MemoryError:
+        return None
 
 
 class _HostFile(io.RawIOBase):
@@ -162,6 +178,10 @@ def _check(frame: cudf.DataFrame, schema: pa.Schema) -> None:
             raise TypeError(f"column {field.name!r} holds {column.null_count} nulls: expected none")
         if _arrow_type(column.to_pylibcudf()[0]) != _plain(field.type):
             raise TypeError(f"column {field.name!r} has type {column.dtype}: expected {_plain(field.type)}")
+
+
+def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return (values.dictionary_encode() if pa.types.is_dictionary(kind) else values).cast(kind)
 
 
 def _arrow_type(column: plc.Column) -> pa.DataType | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import cudf
 import cupy as cp
 import pyarrow as pa
 
 from pipeline.publish import as_publish_errors
-from pipeline.rapids.parquet import write_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DataSet", "WriterCrew", "frame_bytes"]
+__all__ = ["DataSet", "FrameWriter", "WriterCrew", "frame_bytes"]
+
+FrameWriter: TypeAlias = Callable[[cudf.DataFrame, Path, pa.Schema], None]
+"""Writes a frame of a schema as one file, as `parquet.write_frame` does."""
 
 
 class WriterCrew:
@@ -29,14 +32,16 @@ class WriterCrew:
     Parameters
     ----------
     n_threads : int
+    write_file : FrameWriter
     """
 
-    def __init__(self, n_threads: int) -> None:
+    def __init__(self, n_threads: int, write_file: FrameWriter) -> None:
+        self._write_file = write_file
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="parquet-writer")
         self._room = threading.BoundedSemaphore(2 * n_threads)
         self._files: list[Future[None]] = []
 
-    def write(self, frame: cudf.DataFrame, path: Path, schema: pa.Schema, compression: str) -> None:
+    def write(self, frame: cudf.DataFrame, path: Path, schema: pa.Schema) -> None:
         """Have a file written; waits while too many are under way.
 
         Raises
@@ -48,9 +53,13 @@ class WriterCrew:
         self._raise_failures()
         # Whatever made the frame must be done: the writer works on another stream.
         cp.cuda.get_current_stream().synchronize()
-        file = self._pool.submit(_write, frame, path, schema, compression)
+        file = self._pool.submit(self._write, frame, path, schema)
         file.add_done_callback(lambda _: self._room.release())
         self._files.append(file)
+
+    def _write(self, frame: cudf.DataFrame, path: Path, schema: pa.Schema) -> None:
+        with as_publish_errors(path):
+            self._write_file(frame, path, schema)
 
     def __enter__(self) -> WriterCrew:
         return self
@@ -81,17 +90,15 @@ class DataSet:
     directory : Path
         Made here; must not exist.
     schema : pa.Schema
-    compression : str
     crew : WriterCrew
     part_bytes : int
         Frames are kept until they hold so many bytes on the device, and then written as one part.
     """
 
-    def __init__(self, directory: Path, schema: pa.Schema, compression: str, crew: WriterCrew, part_bytes: int) -> None:
+    def __init__(self, directory: Path, schema: pa.Schema, crew: WriterCrew, part_bytes: int) -> None:
         directory.mkdir()
         self._directory = directory
         self._schema = schema
-        self._compression = compression
         self._crew = crew
         self._part_bytes = part_bytes
         self._pending: list[cudf.DataFrame] = []
@@ -119,7 +126,7 @@ class DataSet:
         frames, self._pending, self._pending_bytes = self._pending, [], 0
         path = self._directory / f"part-{self._n_parts:05d}.parquet"
         self._n_parts += 1
-        self._crew.write(_joined(frames), path, self._schema, self._compression)
+        self._crew.write(_joined(frames), path, self._schema)
 
 
 def frame_bytes(frame: cudf.DataFrame) -> int:
@@ -129,8 +136,3 @@ def frame_bytes(frame: cudf.DataFrame) -> int:
 
 def _joined(frames: Sequence[cudf.DataFrame]) -> cudf.DataFrame:
     return frames[0] if len(frames) == 1 else cudf.concat(frames, ignore_index=True)
-
-
-def _write(frame: cudf.DataFrame, path: Path, schema: pa.Schema, compression: str) -> None:
-    with as_publish_errors(path):
-        write_frame(frame, path, schema, compression)

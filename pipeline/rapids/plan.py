@@ -69,7 +69,7 @@ class MemoryShares:
         limit_bytes, used_bytes : int
             Of all device memory of the run; what is used by now stays used.
         encoder_bytes : int
-            What each writer takes whatever it writes: `parquet.encoder_bytes`.
+            What each writer takes whatever it writes: `parquet.encoder_bytes`, 0 for one on the host.
         members : bool
             Whether the long form is written too.
         sort : bool
@@ -79,11 +79,11 @@ class MemoryShares:
         DeviceMemoryExhausted
             Not even one writer fits; names the smallest limit that would do.
         """
-        eighth = max(0, limit_bytes - used_bytes) // 8
+        if limit_bytes < (needed_bytes := cls.least(used_bytes, encoder_bytes, members=members)):
+            raise _too_little(limit_bytes, needed_bytes)
+        eighth = (limit_bytes - used_bytes) // 8
         per_part = 1 + LONG_FORM if members else 1
         least = _in_works(1, encoder_bytes, per_part * _SMALLEST_PART)
-        if _EIGHTHS * eighth < least:
-            raise _too_little(limit_bytes, used_bytes + 8 * -(-least // _EIGHTHS))
         if sort:
             engine_bytes, writing_bytes = 4 * eighth, _EIGHTHS * eighth
         else:
@@ -93,6 +93,12 @@ class MemoryShares:
         # Before the engine is done a sorted result has the memory of a few pieces only.
         piece_bytes = max(_SMALLEST_PART, min(piece_bytes, eighth // 2))
         return cls(engine_bytes, WritingPlan(piece_bytes, eighth if sort else 0, n_writers))
+
+    @staticmethod
+    def least(used_bytes: int, encoder_bytes: int, *, members: bool) -> int:
+        """The smallest limit that has room for a writer; parameters as in `of`."""
+        per_part = 1 + LONG_FORM if members else 1
+        return used_bytes + 8 * -(-_in_works(1, encoder_bytes, per_part * _SMALLEST_PART) // _EIGHTHS)
 
     @classmethod
     def smallest_limit(
@@ -126,9 +132,8 @@ def _cut(budget_bytes: int, encoder_bytes: int, per_part: int) -> tuple[int, int
 
 def _too_little(limit_bytes: int, needed_bytes: int) -> DeviceMemoryExhausted:
     return DeviceMemoryExhausted(
-        f"device memory: the limit of {mebibytes(limit_bytes)} (execution.device_memory) is too little to encode the "
-        f"output beside the graph; raise it to {mebibytes(needed_bytes)} or more, or choose another codec "
-        "(output.compression)",
+        f"device memory: the limit of {mebibytes(limit_bytes)} (execution.device_memory) is too little to write the "
+        f"output beside the graph; raise it to {mebibytes(needed_bytes)} or more",
         may_pass=False,
     )
 

@@ -18,7 +18,7 @@ from mbe_stage.keys import Fingerprint
 from mbe_stage.results import Detail
 from pipeline.rapids.columns import pieces
 from pipeline.rapids.order import DeviceOrder
-from pipeline.rapids.parts import DataSet, WriterCrew
+from pipeline.rapids.parts import DataSet, FrameWriter, WriterCrew
 from pipeline.rapids.plan import LONG_FORM, WritingPlan
 from pipeline.rapids.tables import biclique_frame, members_frame
 from pipeline.schemas import BICLIQUES, MEMBERS
@@ -71,7 +71,7 @@ class DeviceParquetSink:
     hashes : pair of (n,) uint64
         Vertex hashes of the left and of the right side, on the device.
     plan : WritingPlan
-    compression : str
+    write_file : FrameWriter
     members : bool
         Also write the long form.
     sort : bool
@@ -97,8 +97,8 @@ class DeviceParquetSink:
         run_path: Path,
         hashes: tuple[cp.ndarray, cp.ndarray],
         plan: WritingPlan,
+        write_file: FrameWriter,
         *,
-        compression: str = "zstd",
         members: bool = False,
         sort: bool = False,
     ) -> None:
@@ -107,12 +107,12 @@ class DeviceParquetSink:
         self._hashes = hashes
         self._piece_bytes = plan.piece_bytes
         self._order = DeviceOrder(run_path / ".sort", plan.sort_bytes, plan.piece_bytes) if sort else None
-        self._crew = WriterCrew(plan.n_writers)
-        self._bicliques = DataSet(run_path / "bicliques", BICLIQUES, compression, self._crew, plan.piece_bytes)
+        self._crew = WriterCrew(plan.n_writers, write_file)
+        self._bicliques = DataSet(run_path / "bicliques", BICLIQUES, self._crew, plan.piece_bytes)
         self._members: DataSet | None = None
         if members:
             part_bytes = LONG_FORM * plan.piece_bytes
-            self._members = DataSet(run_path / "members", MEMBERS, compression, self._crew, part_bytes)
+            self._members = DataSet(run_path / "members", MEMBERS, self._crew, part_bytes)
 
     def accept(self, block: DeviceBlock) -> None:
         """Take one block in; its arrays are kept until they are written.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pylibcudf as plc
 
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.results import CountSink
-from pipeline.config import Config, InputConfig
+from pipeline.config import Config, InputConfig, OutputConfig
 from pipeline.manifest import Counts, peak_memory_bytes
 from pipeline.publish import as_publish_errors
 from pipeline.query import to_query
@@ -26,8 +27,9 @@ from pipeline.rapids.edges import DeviceEdges
 from pipeline.rapids.graph_facts import GraphFacts, graph_facts
 from pipeline.rapids.ingest import ingest
 from pipeline.rapids.memory import DevicePool, naming_the_limit
-from pipeline.rapids.parquet import encoder_bytes, write_frame
-from pipeline.rapids.plan import MemoryShares
+from pipeline.rapids.parquet import encoder_bytes, write_frame, write_frame_on_host
+from pipeline.rapids.parts import FrameWriter
+from pipeline.rapids.plan import MemoryShares, mebibytes
 from pipeline.rapids.sink import DeviceParquetSink, DeviceSummary
 from pipeline.rapids.tables import histogram_frame, vertex_frame
 from pipeline.schemas import SIZE_HISTOGRAM, vertices
@@ -64,7 +66,7 @@ class RapidsSteps:
         clock.lap("graph")
         vertex_facts = graph_facts(graph, output.two_hop_steps, self.pool.left_bytes() // 4)
         clock.lap("two_hop")
-        known = self._memory(config)
+        known, write_file = self._encoding(output)
         shares = MemoryShares.of(self.pool.limit_bytes, **known)
         log.debug("device memory: limit %d, %s; %s", self.pool.limit_bytes, known, shares)
         execution = replace(config.execution.to_execution(), device_memory_bytes=shares.engine_bytes)
@@ -72,7 +74,7 @@ class RapidsSteps:
             run_path,
             hashes,
             shares.writing,
-            compression=output.compression,
+            write_file,
             members=output.members,
             sort=output.sort,
         )
@@ -82,7 +84,7 @@ class RapidsSteps:
         clock.lap("enumerate")
         clock.seconds["enumerate"] -= sum(sink.seconds.values())
         clock.seconds |= sink.seconds
-        counts = _write_tables(run_path, edges, vertex_facts, sink.summary, output.compression)
+        counts = _write_tables(run_path, edges, vertex_facts, sink.summary, write_file)
         clock.lap("tables")
         return EnumerationFacts(
             counts=counts,
@@ -119,16 +121,24 @@ class RapidsSteps:
         """The edges that `save_edges` kept."""
         return load_edges(directory)
 
-    def _memory(self, config: Config) -> dict[str, Any]:
-        """What `MemoryShares` has to know beside the limit; the graph is there."""
-        output = config.output
-        per_writer = encoder_bytes(self.pool, output.compression)
-        return {
-            "used_bytes": self.pool.used_bytes(),
-            "encoder_bytes": per_writer,
-            "members": output.members,
-            "sort": output.sort,
-        }
+    def _encoding(self, output: OutputConfig) -> tuple[dict[str, Any], FrameWriter]:
+        """What `MemoryShares` has to know beside the limit, the graph being there; what writes files.
+
+        Files are encoded on the device where the limit has room for one encoder, else on the host.
+        """
+        limit, codec = self.pool.limit_bytes, output.compression
+        needed = encoder_bytes(self.pool, codec)
+        used = self.pool.used_bytes()
+        known = {"used_bytes": used, "members": output.members, "sort": output.sort}
+        if needed is not None and MemoryShares.least(used, needed, members=output.members) <= limit:
+            return known | {"encoder_bytes": needed}, partial(write_frame, compression=codec)
+        log.info(
+            "encoding on the host: the limit of %s (execution.device_memory) has no room for an encoder of %s on the "
+            "device; a larger limit, or another codec (output.compression), is faster",
+            mebibytes(limit),
+            codec,
+        )
+        return known | {"encoder_bytes": 0}, partial(write_frame_on_host, compression=codec)
 
 
 def _write_tables(
@@ -136,7 +146,7 @@ def _write_tables(
     edges: DeviceEdges,
     facts: GraphFacts,
     summary: DeviceSummary,
-    compression: str,
+    write_file: FrameWriter,
 ) -> Counts:
     participation = {"left": summary.left.to_host(), "right": summary.right.to_host()}
     sizes = summary.sizes.sorted_rows()
@@ -154,7 +164,7 @@ def _write_tables(
     cp.cuda.get_current_stream().synchronize()
     with as_publish_errors(run_path):
         for name, (frame, schema) in frames.items():
-            write_frame(frame, run_path / f"{name}.parquet", schema, compression)
+            write_file(frame, run_path / f"{name}.parquet", schema)
     n_left, n_right, _ = sizes
     return Counts(
         bicliques=summary.fingerprint.n_items,

@@ -104,7 +104,7 @@ def test_a_side_that_takes_too_many_steps_is_not_counted() -> None:
 
 NAMES = ["southern_women", "moreno_crime", "ucforum", "unicodelang", "marvel", "movielens_ti", "mushroom"]
 NAMES += ["lastfm_tag_artist", "dbpedia_writer", "github_half", "BMS_WebView2", "youtube", "EuAll", "gowalla"]
-NAMES += ["actor_movies", "bookcrossing", "kddcup99_onehot", "uni_ca_HepPh", "uni_wiki_Vote"]
+NAMES += ["actor_movies", "bookcrossing", "kddcup99_onehot"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -152,6 +152,18 @@ def test_memory_that_is_too_little_and_then_a_small_run(tmp_path):
     assert_nothing_staged(out)
 
 
+def test_files_are_encoded_on_the_host_where_no_encoder_fits(random_edges, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("pipeline.rapids.steps.encoder_bytes", lambda *_: None)
+    asked = [
+        config(random_edges, tmp_path / e, execution={"engine": e}, output={"sort": True, "members": True})
+        for e in ("rapids", "cpu")
+    ]
+    with caplog.at_level("INFO", logger="pipeline"):
+        published = [run(each) for each in asked]
+    assert "encoding on the host" in caplog.text
+    assert differences(*published) == []
+
+
 @pytest.mark.parametrize("sort", [True, False], ids=["sorted", "as found"])
 def test_a_small_limit_holds(data_dir, tmp_path, sort):
     """A limit that few encoders would fill: the result goes out piece by piece, and is sorted on the host."""

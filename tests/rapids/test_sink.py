@@ -1,6 +1,7 @@
 """The way out of the device: list columns, files, parts, order; compared with the host's sink."""
 
 import errno
+import functools
 import itertools
 import threading
 from pathlib import Path
@@ -63,16 +64,18 @@ def on_device(block: BicliqueBlock):
     )
 
 
-def device_sink(edges, run_path: Path, plan: dict, **options):
+def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encoder="write_frame", **options):
     import cupy as cp
 
+    from pipeline.rapids import parquet
     from pipeline.rapids.plan import WritingPlan
     from pipeline.rapids.sink import DeviceParquetSink
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
     )
-    return DeviceParquetSink(run_path, hashes, WritingPlan(**plan), **options)
+    write_file = functools.partial(getattr(parquet, encoder), compression=compression)
+    return DeviceParquetSink(run_path, hashes, WritingPlan(**plan), write_file, **options)
 
 
 def host_sink(edges, run_path: Path, **options) -> ParquetSink:
@@ -91,14 +94,14 @@ def ordered(table: pa.Table) -> pa.Table:
     return table.take(pa.array(np.argsort(table["biclique_key"].to_numpy(), kind="stable")))
 
 
-def both(edges, blocks, directory: Path, plan: dict, **options):
+def both(edges, blocks, directory: Path, plan: dict, encoder="write_frame", **options):
     """The same blocks through both sinks, into ``host`` and ``device``."""
     for name in ("host", "device"):
         (directory / name).mkdir()
     with host_sink(edges, directory / "host", **options) as host:
         for block in blocks:
             host.accept(block)
-    with device_sink(edges, directory / "device", plan, **options) as device:
+    with device_sink(edges, directory / "device", plan, encoder=encoder, **options) as device:
         for block in blocks:
             device.accept(on_device(block))
     return host.summary, device.summary
@@ -106,9 +109,10 @@ def both(edges, blocks, directory: Path, plan: dict, **options):
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "lz4", "none"])
 @pytest.mark.parametrize("piece_bytes", [1 << 10, 1 << 20])
-def test_rows_sums_and_schemas_are_the_hosts(edges, blocks, tmp_path, compression, piece_bytes):
+@pytest.mark.parametrize("encoder", ["write_frame", "write_frame_on_host"])
+def test_rows_sums_and_schemas_are_the_hosts(edges, blocks, tmp_path, compression, piece_bytes, encoder):
     plan = ROOMY | {"piece_bytes": piece_bytes}
-    host, device = both(edges, blocks, tmp_path, plan, compression=compression, members=True)
+    host, device = both(edges, blocks, tmp_path, plan, encoder, compression=compression, members=True)
     assert str(device.fingerprint) == str(host.fingerprint)
     assert (device.left_members, device.right_members) == (host.left_members, host.right_members)
     for mine, theirs in ((device.left.to_host(), host.left), (device.right.to_host(), host.right)):
