@@ -23,7 +23,7 @@ from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
 TINY: list[dict[str, Any]] = [
     {},
     {"words": 64},
-    {"nodes": 2},
+    {"nodes": 2, "words": 640},
     {"pool_extra": 64},
     {"slice_seconds": 0.05},
     {"members": 64, "descriptors": 64, "chunk_members": 16},

@@ -70,10 +70,12 @@ class _Atomic:
 class _Shared:
     @staticmethod
     def array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """The same array for all lanes of a block, by order of the calls."""
+        """The same array for all lanes of a block, by order of the calls; it holds what others left there."""
         me = getcurrent()
         if len(me.shared) == me.n_shared:
-            me.shared.append(np.zeros(shape, np.dtype(str(dtype))))
+            array = np.empty(shape, np.dtype(str(dtype)))
+            array.view(np.uint8).fill(0xA5)
+            me.shared.append(array)
         me.n_shared += 1
         return me.shared[me.n_shared - 1]
 

@@ -33,6 +33,7 @@ __all__ = [
     "end_to_end",
     "list_of",
     "paths_at",
+    "record_of",
     "touch",
     "walk_kept",
 ]
@@ -216,33 +217,39 @@ def _kept_list(i, columns, node, child, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_live(other, column, size, leads, first_tag, child, own):
+def _is_live(other, held, column, size, leads, first_tag, child, own):
     """Whether this lane's path says that a row holds a new column: once for each pair, in the order of the columns.
 
     A candidate holds all of a new column's members or none: the leader speaks for it. An excluded row must hold all of
     them, which is counted in `counts`, under a tag for the new column: larger tags forget the smaller ones before.
+    `held` may be older than what other paths of the tile before counted.
     """
-    # A lane without a path has `other` = -1: neither.
-    held = own.counts[_U(max(other, 0))]
     live = other > child.row and leads and held != child.n_left
     is_counted = 0 <= other < child.row and held >= size
     if is_counted and size == 1:
         live = True
         is_counted = False
-    pending = ballot(is_counted)
-    while pending != 0:
-        now = cuda.shfl_sync(ALL, column, first_bit(pending))
-        is_now = is_counted and column == now
-        tag = np.int32((first_tag + now) << _TAG_SHIFT)
-        # Lanes with the same row count together, and one of them speaks for all: nobody else's counts are these.
-        same = _U(cuda.match_any_sync(ALL, other if is_now else np.int32(-1 - cuda.laneid)))
-        if is_now and first_bit(same) == cuda.laneid:
-            counted = np.int32(max(own.counts[_U(other)], tag) + count_bits(same))
-            own.counts[_U(other)] = counted
+    if ballot(is_counted) != 0:
+        counted = own.counts[_U(other)] if is_counted else np.int32(0)
+        row = other if is_counted else np.int32(-1 - cuda.laneid)
+        # Paths from one column to one row count together, and one of them speaks for all: nobody else's counts are
+        # these. For a row that is met from two columns at once the later one's count is kept: the other ends here.
+        same_row = _U(cuda.match_any_sync(ALL, row))
+        same = _U(cuda.match_any_sync(ALL, np.int64(np.int64(row) << 32 | column)))
+        if is_counted and first_bit(same) == cuda.laneid:
+            tag = np.int32((first_tag + column) << _TAG_SHIFT)
+            counted = np.int32(max(counted, tag) + count_bits(same))
             live = counted == tag + size
+            if same_row >> _U(cuda.laneid) == same >> _U(cuda.laneid):
+                own.counts[_U(other)] = counted
         cuda.syncwarp()
-        pending = _U(pending & ~ballot(is_now))
     return live
+
+
+@cuda.jit(device=True, forceinline=True)
+def record_of(columns):
+    """Where in the arena of words the pairs of a row and a new column are recorded: behind all that merging needs."""
+    return np.int32(columns.sizes + 2 * columns.n_columns)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -252,9 +259,9 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
     Parameters
     ----------
     action : int, known when it is compiled
-        `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there. `FILL`: write both
-        directions of the node `new`; then a row's number in it, plus one, is in `bits`, its list goes on at
-        ``new.row_offsets[1 + number]``, and ``new.column_offsets`` receives the lengths of the columns' lists.
+        `MARK`: collect a row's new columns, at most 32, in `bits`. `COUNT`: count them there, and record the pairs as
+        far as there is room. `FILL`: write both directions of the node `new` (see `sparse_fill`), and the lengths of
+        its columns' lists into ``new.column_offsets``.
     first_tag : int
         See `_is_live`: a second walk needs larger ones than the first.
     """
@@ -268,24 +275,31 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
         # What a path needs to know of its column, in one word: which it is, and whether it leads.
         column = np.int32(2 * column + leads)
         following, following_holder = path_at(lane, total, ends, shift, node, numbers)
+        # A lane without a path has `other` = -1: neither candidate nor excluded.
+        following_held = own.counts[_U(max(following, 0))]
         tile = np.int32(0)
         while tile < total:
-            other, holder = following, following_holder
+            other, holder, held = following, following_holder, following_held
             tile = next_tile(tile)
             if tile < total:
                 # On its way while this one is looked at.
                 following, following_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+                following_held = own.counts[_U(max(following, 0))]
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
             leader = of & 1 != 0
             of = np.int32(of >> 1)
-            live = _is_live(other, of, of_size, leader, first_tag, child, own)
+            live = _is_live(other, held, of, of_size, leader, first_tag, child, own)
             mask = ballot(live)
             if live:
                 if action == MARK:
                     cuda.atomic.or_(own.bits, _U(other), _U(_ONE << _U(of)))
                 elif action == COUNT:
                     cuda.atomic.add(own.bits, _U(other), _ONE)
+                    recorded = np.int32(record_of(columns) + 2 * (n_edges + rank(mask)))
+                    if recorded + 2 <= own.words.size:
+                        own.words[_U(recorded)] = _U(other)
+                        own.words[_U(recorded + 1)] = _U(of)
                 else:
                     local = np.int32(own.bits[_U(other)] - _ONE)
                     numbers[entry(new, new.column_members + n_edges + rank(mask))] = local

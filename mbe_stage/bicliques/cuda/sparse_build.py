@@ -8,7 +8,8 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import count_ids, exclusive_sums, write_ids
 from mbe_stage.bicliques.cuda.nodes import entry, parts_of
-from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, walk_kept
+from mbe_stage.bicliques.cuda.paths import COUNT, FILL, count_kept, record_of, walk_kept
+from mbe_stage.bicliques.cuda.sparse_fill import fill_from_paths, fill_from_record
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
 
 __all__ = ["build_sparse_node"]
@@ -38,14 +39,7 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
     number, base = _allocate(size, pool, control, wide_control)
     if number < 0:
         return at.PAUSED
-    new = parts_of(base, n_columns, n_rows, n_edges, n_ids, n_path)
-    if mode > at.COUNTS:
-        write_ids(node, child, own, numbers, base, n_columns, np.int64(entry(new, new.ids)), numbers)
-    _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own, numbers)
-    walk_kept(FILL, 1 + n_columns, new, columns, node, child, own, numbers)
-    exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
     if cuda.laneid == 0:
-        numbers[entry(new, new.column_offsets + n_columns)] = n_edges
         fields = pool.nodes[number]
         fields[at.NODE_BASE] = base
         fields[at.NODE_COLUMNS] = n_columns
@@ -54,6 +48,21 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
         fields[at.NODE_PATH] = n_path
         fields[at.NODE_IDS] = n_ids
         fields[at.NODE_SIZE] = size
+    new = parts_of(base, n_columns, n_rows, n_edges, n_ids, n_path)
+    if mode > at.COUNTS:
+        write_ids(node, child, own, numbers, base, n_columns, np.int64(entry(new, new.ids)), numbers)
+    _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own, numbers)
+    if cuda.laneid == 0:
+        numbers[entry(new, new.column_offsets + n_columns)] = n_edges
+    if columns.is_merged:
+        _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+        if record_of(columns) + 2 * n_edges <= own.words.size:
+            fill_from_record(new, columns, n_edges, own, numbers)
+        else:
+            walk_kept(FILL, 1 + n_columns, new, columns, node, child, own, numbers)
+        exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+    else:
+        fill_from_paths(new, n_full, node, child, own, numbers, mode)
     _publish(number, n_excluded, n_rows, own, pool, control)
     return at.DONE
 
@@ -86,7 +95,7 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
     """Number the touched rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
 
     `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
-    list of a row begins; ``new.column_offsets`` is left empty.
+    list of a row begins.
     """
     lane = np.int32(cuda.laneid)
     bits = own.bits
@@ -136,7 +145,6 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
         numbers[entry(new, new.row_offsets)] = 0
     cuda.syncwarp()
     exclusive_sums(numbers, np.int64(entry(new, new.row_offsets + 1)), n_rows)
-    _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
 
 
 @cuda.jit(device=True, forceinline=True)
