@@ -24,7 +24,7 @@ CASES: list[tuple[dict[str, Any], int, Detail]] = [
     ({"pool_extra": 64}, PLENTY, Detail.COUNT),
     ({"pool_extra": 64, "words": 64}, 48_000, Detail.MEMBERS),
     ({"pool_extra": 300, "words": 64}, 12_000, Detail.COUNT),
-    ({"pool_extra": 300, "words": 64}, 6_000, Detail.COUNT),
+    ({"pool_extra": 300, "words": 64}, 8_000, Detail.COUNT),
     ({"pool_extra": 64, "nodes": 2}, 120_000, Detail.MEMBERS),
     ({"pool_extra": 64, "n_blocks": 1}, 0, Detail.COUNT),
 ]

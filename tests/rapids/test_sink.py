@@ -65,16 +65,21 @@ def on_device(block: BicliqueBlock):
 
 
 def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encoder="write_frame", **options):
+    from pipeline.rapids import parquet
+
+    write_file = functools.partial(getattr(parquet, encoder), compression=compression)
+    return sink_of(edges, run_path, plan, write_file, **options)
+
+
+def sink_of(edges, run_path: Path, plan: dict, write_file, **options):
     import cupy as cp
 
-    from pipeline.rapids import parquet
     from pipeline.rapids.plan import WritingPlan
     from pipeline.rapids.sink import DeviceParquetSink
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
     )
-    write_file = functools.partial(getattr(parquet, encoder), compression=compression)
     return DeviceParquetSink(run_path, hashes, WritingPlan(**plan), write_file, **options)
 
 
@@ -301,16 +306,13 @@ def test_vertex_tables_are_the_hosts(tmp_path, keys):
 
 
 @pytest.mark.parametrize("when", ["first", "last"])
-def test_a_part_that_cannot_be_written(edges, blocks, tmp_path, monkeypatch, when):
-    from pipeline.rapids import parts
-
+def test_a_part_that_cannot_be_written(edges, blocks, tmp_path, when):
     def full(_frame, path, *_):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(parts, "write_frame", full)
     plan = ROOMY | {"piece_bytes": 1 << 10 if when == "first" else 1 << 20}
     with pytest.raises(PublishError, match=r"No space left on device.*nothing was published; free some space"):
-        feed(device_sink(edges, tmp_path, plan), blocks)
+        feed(sink_of(edges, tmp_path, plan, full), blocks)
     assert not writer_threads()
 
 
