@@ -36,8 +36,9 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two processes: what takes longest, the kernels on the emulator, is one thread's work.
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: check
 	$(BIN)/python -m pytest -m 'not gpu'

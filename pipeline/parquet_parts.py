@@ -121,7 +121,7 @@ class PartWriter:
 
 
 def write_table(table: pa.Table, path: Path, compression: str) -> None:
-    """Write a small table as one file."""
+    """Write a table as one file."""
     pq.write_table(table, path, **_options(table.schema, compression))
 
 
