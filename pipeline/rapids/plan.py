@@ -82,14 +82,13 @@ class MemoryShares:
         if limit_bytes < (needed_bytes := cls.least(used_bytes, encoder_bytes, members=members)):
             raise _too_little(limit_bytes, needed_bytes)
         eighth = (limit_bytes - used_bytes) // 8
-        per_part = 1 + LONG_FORM if members else 1
-        least = _in_works(1, encoder_bytes, per_part * _SMALLEST_PART)
         if sort:
             engine_bytes, writing_bytes = 4 * eighth, _EIGHTHS * eighth
         else:
-            writing_bytes = max(least, min(_EIGHTHS * eighth, max(3 * eighth, encoder_bytes + eighth)))
+            wanted = min(_EIGHTHS * eighth, max(3 * eighth, encoder_bytes + eighth))
+            writing_bytes = max(_least_writer(encoder_bytes, members), wanted)
             engine_bytes = 7 * eighth - writing_bytes
-        n_writers, piece_bytes = _cut(writing_bytes, encoder_bytes, per_part)
+        n_writers, piece_bytes = _cut(writing_bytes, encoder_bytes, _per_part(members))
         # Before the engine is done a sorted result has the memory of a few pieces only.
         piece_bytes = max(_SMALLEST_PART, min(piece_bytes, eighth // 2))
         return cls(engine_bytes, WritingPlan(piece_bytes, eighth if sort else 0, n_writers))
@@ -97,8 +96,7 @@ class MemoryShares:
     @staticmethod
     def least(used_bytes: int, encoder_bytes: int, *, members: bool) -> int:
         """The smallest limit that has room for a writer; parameters as in `of`."""
-        per_part = 1 + LONG_FORM if members else 1
-        return used_bytes + 8 * -(-_in_works(1, encoder_bytes, per_part * _SMALLEST_PART) // _EIGHTHS)
+        return used_bytes + 8 * -(-_least_writer(encoder_bytes, members) // _EIGHTHS)
 
     @classmethod
     def smallest_limit(
@@ -113,6 +111,15 @@ class MemoryShares:
                 return 0
 
         return bisect_left(range(1 << 30), engine_bytes, key=share) << 20
+
+
+def _per_part(members: bool) -> int:
+    return 1 + LONG_FORM if members else 1
+
+
+def _least_writer(encoder_bytes: int, members: bool) -> int:
+    """What the smallest parts take, with one writer."""
+    return _in_works(1, encoder_bytes, _per_part(members) * _SMALLEST_PART)
 
 
 def _in_works(n_writers: int, encoder_bytes: int, part_bytes: int) -> int:

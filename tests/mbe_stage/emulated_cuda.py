@@ -23,7 +23,8 @@ from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
 TINY: list[dict[str, Any]] = [
     {},
     {"words": 64},
-    {"nodes": 2, "words": 640},
+    {"nodes": 2},
+    {"words": 640},
     {"pool_extra": 64},
     {"slice_seconds": 0.05},
     {"members": 64, "descriptors": 64, "chunk_members": 16},
@@ -168,7 +169,7 @@ def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """How many word nodes are opened where a condition on the right leaves few, and how many may be."""
     launcher.seed = 0
-    n = 16
+    n = 20
     # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all children of each are
     # looked at. Those with at most ten columns are families, and not opened.
     most_opened = sum((depth + 1) * (n - depth) for depth in range(n - at.FAMILY_WIDTH - 1))

@@ -104,7 +104,8 @@ def test_a_side_that_takes_too_many_steps_is_not_counted() -> None:
 
 NAMES = ["southern_women", "moreno_crime", "ucforum", "unicodelang", "marvel", "movielens_ti", "mushroom"]
 NAMES += ["lastfm_tag_artist", "dbpedia_writer", "github_half", "BMS_WebView2", "youtube", "EuAll", "gowalla"]
-NAMES += ["actor_movies", "bookcrossing", "kddcup99_onehot"]
+NAMES += ["actor_movies", "bookcrossing", "kddcup99_onehot", "uni_ca_HepPh", "uni_wiki_Vote"]
+NAMES += ["chess", "club_membership", "corporate_leadership"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -112,7 +113,8 @@ def test_real_graphs(data_dir: Path, name: str) -> None:
     if not (data_dir / f"{name}.npz").is_file():
         pytest.skip(f"no {name}.npz in {data_dir}")
     with np.load(data_dir / f"{name}.npz") as archive:
-        ids = [np.unique(archive[side], return_inverse=True)[1] for side in ("u", "v")]
+        # u and v; src and dst of an undirected graph, as good as two sides here.
+        ids = [np.unique(archive[side], return_inverse=True)[1] for side in archive.files]
     graph = BipartiteCSR.from_edges(*ids)
     device = on_device(graph)
     facts = graph_facts(device, 10**12, PLENTY)

@@ -15,7 +15,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import exclusive_sums
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, end_to_end, list_of, paths_at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, column_at, end_to_end, list_of, number_of, paths_at
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
@@ -127,12 +127,6 @@ def _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number_of(other, own):
-    """A candidate's number, plus one; 0 for other rows and where there is no path."""
-    return own.bits[_U(other)] if other >= 0 else _NONE
-
-
-@cuda.jit(device=True, forceinline=True)
 def _add_to_key(number, holder, has_keys, own):
     """Add a candidate to the key of the column in the lane `holder`."""
     if number != 0:
@@ -157,8 +151,8 @@ def _keys_of(group, has_keys, node, child, own, numbers, mode):
         other_1, holder_1 = path_1
         other_2, holder_2 = path_2
         other_3, holder_3 = path_3
-        number_0, number_1 = _number_of(other_0, own), _number_of(other_1, own)
-        number_2, number_3 = _number_of(other_2, own), _number_of(other_3, own)
+        number_0, number_1 = number_of(other_0, own), number_of(other_1, own)
+        number_2, number_3 = number_of(other_2, own), number_of(other_3, own)
         _add_to_key(number_0, holder_0, has_keys, own)
         _add_to_key(number_1, holder_1, has_keys, own)
         _add_to_key(number_2, holder_2, has_keys, own)
@@ -237,7 +231,5 @@ def _sort_by_column(n_columns, sizes, child, own):
 def _new_column_at(tile, child, own):
     """This lane's place in the left set, the new column that stands there, -1 for none, and the lanes with the same."""
     k = np.int32(tile + cuda.laneid)
-    column = np.int32(NO_COLUMN)
-    if k < child.n_left:
-        column = own.columns[_U(k)]
+    column = column_at(k, child, own)
     return k, column, _U(cuda.match_any_sync(ALL, column))

@@ -29,22 +29,41 @@ __all__ = [
     "MARK",
     "NO_COLUMN",
     "behind_paths",
+    "column_at",
     "count_paths",
     "end_to_end",
     "list_of",
+    "number_of",
     "paths_at",
     "record_of",
     "touch",
     "walk_kept",
+    "write_edge",
 ]
 
 _U = np.uint32
 _ONE = _U(1)
+_NONE = _U(0)
 _TAG_SHIFT = 16
 NO_COLUMN = -1
 _NO_PATH = (np.int32(-1), np.int32(0))
 """What `path_at` answers behind the last one."""
 MARK, COUNT, FILL = range(3)
+
+
+@cuda.jit(device=True, forceinline=True)
+def column_at(place, child, own):
+    """What stands in `columns` for the left set's column at `place`; `NO_COLUMN` behind the last one."""
+    column = np.int32(NO_COLUMN)
+    if place < child.n_left:
+        column = own.columns[_U(place)]
+    return column
+
+
+@cuda.jit(device=True, forceinline=True)
+def number_of(other, own):
+    """What stands in `bits` for a row, where that is its number plus one; 0 where there is no path."""
+    return own.bits[_U(other)] if other >= 0 else _NONE
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -170,9 +189,7 @@ def count_kept(columns, n_touched, node, child, own, numbers):
     group = np.int32(0) if columns.n_kept < child.n_left else child.n_left
     while group < child.n_left:
         place = np.int32(group + lane)
-        column = np.int32(NO_COLUMN)
-        if place < child.n_left:
-            column = own.columns[_U(place)]
+        column = column_at(place, child, own)
         is_walked = (column != NO_COLUMN) == walks_kept
         length, start = list_of(place if is_walked else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
         ends, shift, total = end_to_end(length, start)
@@ -247,6 +264,18 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
 
 
 @cuda.jit(device=True, forceinline=True)
+def write_edge(number, of, place, new, numbers):
+    """Write one edge of the node `new`: at `place` among its column members, and where the row's list goes on.
+
+    `number` is the row's, plus one, and `of` the column.
+    """
+    local = np.int32(number - _ONE)
+    numbers[entry(new, new.column_members + place)] = local
+    row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
+    numbers[entry(new, new.row_members + row_place)] = of
+
+
+@cuda.jit(device=True, forceinline=True)
 def record_of(columns):
     """Where in the arena of words the pairs of a row and a new column are recorded: behind all that merging needs."""
     return np.int32(columns.sizes + 2 * columns.n_columns)
@@ -301,10 +330,7 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
                         own.words[_U(recorded)] = _U(other)
                         own.words[_U(recorded + 1)] = _U(of)
                 else:
-                    local = np.int32(own.bits[_U(other)] - _ONE)
-                    numbers[entry(new, new.column_members + n_edges + rank(mask))] = local
-                    place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
-                    numbers[entry(new, new.row_members + place)] = of
+                    write_edge(own.bits[_U(other)], of, n_edges + rank(mask), new, numbers)
                     cuda.atomic.add(numbers, entry(new, new.column_offsets + of), 1)
             n_edges = np.int32(n_edges + count_bits(mask))
         group = next_tile(group)

@@ -11,7 +11,17 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.nodes import entry
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, end_to_end, list_of, paths_at, record_of
+from mbe_stage.bicliques.cuda.paths import (
+    NO_COLUMN,
+    behind_paths,
+    column_at,
+    end_to_end,
+    list_of,
+    number_of,
+    paths_at,
+    record_of,
+    write_edge,
+)
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
 
 __all__ = ["fill_from_paths", "fill_from_record"]
@@ -32,9 +42,7 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
     group = np.int32(0)
     while group < child.n_left:
         place = np.int32(group + cuda.laneid)
-        column = np.int32(NO_COLUMN)
-        if place < child.n_left:
-            column = own.columns[_U(place)]
+        column = column_at(place, child, own)
         length, start = list_of(place if column >= 0 else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
         ends, shift, total = end_to_end(length, start)
         kept = ballot(column >= 0)
@@ -43,8 +51,8 @@ def fill_from_paths(new, n_full, node, child, own, numbers, mode):
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
-            number_0, number_1 = _number_of(path_0[0], own), _number_of(path_1[0], own)
-            number_2, number_3 = _number_of(path_2[0], own), _number_of(path_3[0], own)
+            number_0, number_1 = number_of(path_0[0], own), number_of(path_1[0], own)
+            number_2, number_3 = number_of(path_2[0], own), number_of(path_3[0], own)
             to = _put(number_0, cuda.shfl_sync(ALL, column, path_0[1]), to, new, numbers)
             if mode == at.COUNTS and tile + 32 < total:
                 to = _put(number_1, cuda.shfl_sync(ALL, column, path_1[1]), to, new, numbers)
@@ -85,18 +93,9 @@ def _recorded(tile, columns, n_edges, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number_of(other, own):
-    """A row's number in the new node, plus one; 0 for rows that are not in it, and where there is no path."""
-    return own.bits[_U(other)] if other >= 0 else _NONE
-
-
-@cuda.jit(device=True, forceinline=True)
 def _put(number, of, to, new, numbers):
     """Write the edges of the lanes that have one; returns where the next ones of the columns go."""
     live = ballot(number != 0)
     if number != 0:
-        local = np.int32(number - _ONE)
-        numbers[entry(new, new.column_members + to + rank(live))] = local
-        place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
-        numbers[entry(new, new.row_members + place)] = of
+        write_edge(number, of, to + rank(live), new, numbers)
     return np.int32(to + count_bits(live))
