@@ -10,9 +10,10 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 
-__all__ = ["entry", "node_at", "parts_of"]
+__all__ = ["entry", "node_at", "parts_of", "write_edge"]
 
 _U = np.uint32
+_ONE = _U(1)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -48,3 +49,15 @@ def node_at(number, pool):
         fields[at.NODE_IDS],
         fields[at.NODE_PATH],
     )
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_edge(number, of, place, new, numbers):
+    """Write one edge of the node `new`: at `place` among its column members, and where the row's list goes on.
+
+    `number` is the row's, plus one, and `of` the column.
+    """
+    local = np.int32(number - _ONE)
+    numbers[entry(new, new.column_members + place)] = local
+    row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
+    numbers[entry(new, new.row_members + row_place)] = of

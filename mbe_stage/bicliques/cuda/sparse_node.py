@@ -9,9 +9,10 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
 from mbe_stage.bicliques.cuda.columns import keep_columns, no_columns
 from mbe_stage.bicliques.cuda.emit_list import emit_list
+from mbe_stage.bicliques.cuda.kept import MARK, walk_kept
 from mbe_stage.bicliques.cuda.marks import mark_rows
 from mbe_stage.bicliques.cuda.nodes import entry, node_at
-from mbe_stage.bicliques.cuda.paths import MARK, count_paths, walk_kept
+from mbe_stage.bicliques.cuda.paths import count_paths
 from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
