@@ -4,6 +4,9 @@ Columns with the same candidates are in the same left sets further down, so one 
 row only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns
 are equal if their keys are, and nothing is left to prove. On dense data thousands of columns become a few dozen.
 
+Which candidate holds which column was recorded when paths were counted; only where the record did not fit the arena are
+all paths walked again.
+
 Scratch in the arena of words, which is free while a child is visited: a hash table, the keys, how many columns stand
 behind each new one, and where the next of them goes. The sorted places of the kept columns replace the table.
 """
@@ -15,7 +18,16 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import exclusive_sums
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, column_at, end_to_end, list_of, number_of, paths_at
+from mbe_stage.bicliques.cuda.paths import (
+    NO_COLUMN,
+    column_at,
+    end_to_end,
+    list_of,
+    number_of,
+    pairs_from,
+    path_at,
+    touched_at,
+)
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import (
     ALL,
@@ -23,31 +35,46 @@ from mbe_stage.bicliques.cuda.warp import (
     clear,
     count_bits,
     first_bit,
+    max_all,
     next_tile,
     rank,
 )
 
-__all__ = ["keep_columns", "no_columns"]
+__all__ = ["all_columns", "keep_columns", "look_at_rows", "no_columns", "no_rows"]
 
 _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
+_KEPT = 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def all_columns(n):
+    """The `Columns` of a narrow child: all of them, as they are."""
+    return at.Columns(n, n, False, np.int32(0))
 
 
 @cuda.jit(device=True, forceinline=True)
 def no_columns():
     """The `Columns` of a child below which nothing is."""
-    return at.Columns(np.int32(0), np.int32(0), False, np.int32(0), np.int32(0))
+    return all_columns(np.int32(0))
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_columns(node, child, n_touched, most_earlier, own, numbers, mode, techniques):
+def no_rows():
+    """The `Rows` of a narrow child, whose rows are not looked at in this way."""
+    zero = np.int32(0)
+    return at.Rows(zero, zero, zero, zero, zero)
+
+
+@cuda.jit(device=True, forceinline=True)
+def keep_columns(node, child, rows, own, numbers, techniques):
     """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
 
-    `counts` says how many of the left set every touched row holds; `bits` is empty before and after.
+    In `bits` stand the numbers of the candidates before (`look_at_rows`). Afterwards it is empty, unless there is more
+    than a word of columns, none of them merged: then whoever goes on writes all of it anew.
     """
-    n_candidates = _number_candidates(child, n_touched, own)
-    if n_candidates == 0:
+    if rows.n_candidates == 0:
         return no_columns()
     table_size = np.int32(2)
     while table_size <= child.n_left:
@@ -56,55 +83,139 @@ def keep_columns(node, child, n_touched, most_earlier, own, numbers, mode, techn
     sizes = np.int32(keys + 2 * child.n_left)
     has_keys = (
         techniques & MERGING != 0
-        and n_candidates <= at.MOST_KEY_ROWS
+        and rows.n_candidates <= at.MOST_KEY_ROWS
         and child.n_left <= at.MOST_MERGED
         and sizes + 2 * child.n_left <= own.words.size
     )
     if has_keys:
-        clear(own.words, table_size)
-    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode)
+        clear(own.words, sizes)
+    else:
+        _keep_none(child, own)
+    if pairs_from(child) + 2 * rows.n_pairs <= own.words.size:
+        _note_recorded(rows.n_pairs, has_keys, keys, child, own)
+    else:
+        _note_walked(has_keys, keys, node, child, own, numbers)
+    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, child, own)
     is_merged = n_columns < n_kept
     if is_merged:
         _sort_by_column(n_columns, sizes, child, own)
-    k = np.int32(cuda.laneid)
-    while k < n_touched:
-        own.bits[_U(own.touched[_U(k)])] = _NONE
-        k = next_tile(k)
-    cuda.syncwarp()
-    return at.Columns(n_columns, n_kept, is_merged, sizes, most_earlier)
+    if is_merged or n_columns <= at.WORD_BITS:
+        _forget_numbers(rows, own)
+    return at.Columns(n_columns, n_kept, is_merged, sizes)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number_candidates(child, n_touched, own):
-    """Put the number of each candidate, plus one, into `bits`; returns how many there are."""
+def _forget_numbers(rows, own):
+    k = np.int32(cuda.laneid)
+    if rows.n_candidates <= at.MOST_KEY_ROWS:
+        while k < rows.n_candidates:
+            own.bits[own.families[_U(k)]] = _NONE
+            k = next_tile(k)
+    else:
+        while k < rows.n_touched:
+            own.bits[_U(own.touched[_U(k)])] = _NONE
+            k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def look_at_rows(child, n_touched, n_pairs, own):
+    """Put the number of each candidate, plus one, into `bits`; returns the `Rows`."""
     lane = np.int32(cuda.laneid)
     n_candidates = np.int32(0)
+    n_full = np.int32(0)
+    most_earlier = np.int32(0)
+    following = touched_at(lane, n_touched, own)
     tile = np.int32(0)
     while tile < n_touched:
-        is_candidate = False
-        other = np.int32(0)
-        if np.int32(tile + lane) < n_touched:
-            other = own.touched[_U(tile + lane)]
-            is_candidate = other > child.row and own.counts[_U(other)] != child.n_left
+        other = following
+        tile = next_tile(tile)
+        following = touched_at(np.int32(tile + lane), n_touched, own)
+        held = own.counts[_U(other)] if other >= 0 else np.int32(0)
+        is_full = held == child.n_left
+        is_candidate = other > child.row and not is_full
+        if other < child.row:
+            most_earlier = max(most_earlier, held)
         mask = ballot(is_candidate)
         if is_candidate:
-            own.bits[_U(other)] = _U(n_candidates + rank(mask) + 1)
+            number = np.int32(n_candidates + rank(mask))
+            own.bits[_U(other)] = _U(number + 1)
+            if number < at.MOST_KEY_ROWS:
+                own.families[_U(number)] = _U(other)
         n_candidates = np.int32(n_candidates + count_bits(mask))
-        tile = next_tile(tile)
+        n_full = np.int32(n_full + count_bits(ballot(is_full)))
     cuda.syncwarp()
-    return n_candidates
+    return at.Rows(n_touched, n_pairs, n_candidates, n_full, max_all(most_earlier))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode):
+def _keep_none(child, own):
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        own.columns[_U(k)] = NO_COLUMN
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note(number, place, has_keys, keys, own):
+    """Note that a candidate holds the column at a place of the left set; nothing where its number is 0.
+
+    Where there are no keys all that matters is that there is one: the column is kept.
+    """
+    if number != 0:
+        if has_keys:
+            bit = _U(number - _ONE)
+            cuda.atomic.or_(own.words, _U(_U(keys + 2 * place) + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
+        else:
+            own.columns[_U(place)] = _KEPT
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note_recorded(n_pairs, has_keys, keys, child, own):
+    """Note what was recorded when the paths were counted. A recorded row that holds everything has no number."""
+    n_words = np.int32(2 * n_pairs)
+    first = pairs_from(child)
+    k = np.int32(2 * cuda.laneid)
+    while k < n_words:
+        other, place = own.words[_U(first + k)], own.words[_U(first + k + 1)]
+        _note(own.bits[other], np.int32(place), has_keys, keys, own)
+        k = next_tile(next_tile(k))
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note_walked(has_keys, keys, node, child, own, numbers):
+    """The same by walking all paths."""
+    lane = np.int32(cuda.laneid)
+    group = np.int32(0)
+    while group < child.n_left:
+        length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
+        ends, shift, total = end_to_end(length, start)
+        tile = np.int32(0)
+        while tile < total:
+            other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+            _note(number_of(other, own), np.int32(group + holder), has_keys, keys, own)
+            tile = next_tile(tile)
+        group = next_tile(group)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _assign_columns(has_keys, table_size, keys, child, own):
     """Give each column of the left set that a candidate holds its new column; returns how many of both there are."""
     lane = np.int32(cuda.laneid)
     n_columns = np.int32(0)
     n_kept = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
-        low, high = _keys_of(group, has_keys, node, child, own, numbers, mode)
         k = np.int32(group + lane)
+        low, high = _NONE, _NONE
+        if k < child.n_left:
+            if has_keys:
+                low, high = own.words[_U(keys + 2 * k)], own.words[_U(keys + 2 * k + 1)]
+            else:
+                low = _U(own.columns[_U(k)] == _KEPT)
         is_kept = _U(low | high) != 0
         leader = k
         if has_keys:
@@ -127,50 +238,8 @@ def _assign_columns(has_keys, table_size, keys, node, child, own, numbers, mode)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_to_key(number, holder, has_keys, own):
-    """Add a candidate to the key of the column in the lane `holder`."""
-    if number != 0:
-        # Without keys all that matters is whether there is one.
-        bit = _U(number - _ONE) if has_keys else _NONE
-        cuda.atomic.or_(own.families, _U(2 * holder + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _keys_of(group, has_keys, node, child, own, numbers, mode):
-    """The candidates that hold this lane's column, the `group + lane`-th of the left set, as two words."""
-    lane = np.int32(cuda.laneid)
-    own.families[_U(lane)] = _NONE
-    own.families[_U(lane + 32)] = _NONE
-    cuda.syncwarp()
-    length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
-    ends, shift, total = end_to_end(length, start)
-    tile = np.int32(0)
-    while tile < total:
-        path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
-        other_0, holder_0 = path_0
-        other_1, holder_1 = path_1
-        other_2, holder_2 = path_2
-        other_3, holder_3 = path_3
-        number_0, number_1 = number_of(other_0, own), number_of(other_1, own)
-        number_2, number_3 = number_of(other_2, own), number_of(other_3, own)
-        _add_to_key(number_0, holder_0, has_keys, own)
-        _add_to_key(number_1, holder_1, has_keys, own)
-        _add_to_key(number_2, holder_2, has_keys, own)
-        _add_to_key(number_3, holder_3, has_keys, own)
-        tile = behind_paths(tile, mode)
-    cuda.syncwarp()
-    low, high = own.families[_U(2 * lane)], own.families[_U(2 * lane + 1)]
-    cuda.syncwarp()
-    return low, high
-
-
-@cuda.jit(device=True, forceinline=True)
 def _find_leader(k, is_kept, low, high, table_size, keys, words):
     """The first column found with the same key, `k` itself where there was none."""
-    if is_kept:
-        words[_U(keys + 2 * k)] = low
-        words[_U(keys + 2 * k + 1)] = high
-    cuda.syncwarp()
     place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
     leader = k
     # Of lanes with the same key one searches: on dense data most have the same.

@@ -80,22 +80,34 @@ def _right_sizes(word, n, rows, n_rows, row_ids, weighs, own, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _left_sizes(word, n, length, weight, weighs):
-    """The same for the columns of this lane's word; `length` and `weight` are those of the lane's own column."""
-    lane = np.int32(cuda.laneid)
+def _sum_over(mask, value):
+    """The sum of the values of the lanes in this lane's mask."""
+    total = np.int32(0)
+    j = np.int32(0)
+    while j < at.WARP_SIZE:
+        theirs = cuda.shfl_sync(ALL, value, j)
+        if _holds(mask, j):
+            total = np.int32(total + theirs)
+        j = next_one(j)
+    return total
+
+
+@cuda.jit(device=True, forceinline=True)
+def _left_sizes(word, length, weight, weighs):
+    """How many vertices of the reduced graph, and where `weighs` of the user's, stand behind the columns of this lane's
+    word; `length` and `weight` are those of the lane's own column."""
     size = count_bits(word)
-    total_weight = np.int32(0)
-    if weighs or cuda.any_sync(ALL, length > 1):
-        j = np.int32(0)
-        while j < n:
-            is_mine = _holds(shuffle_word(word, j), lane)
-            members = sum_small(length if is_mine else 0)
-            heavy = sum_small(weight if is_mine else 0)
-            if lane == j:
-                size = members
-                total_weight = heavy
-            j = next_one(j)
-    return size, total_weight
+    merged = ballot(length > 1)
+    while merged != 0:
+        column = first_bit(merged)
+        merged = _U(merged & _U(merged - _ONE))
+        more = np.int32(cuda.shfl_sync(ALL, length, column) - 1)
+        if _holds(word, column):
+            size = np.int32(size + more)
+    total = np.int32(0)
+    if weighs:
+        total = _sum_over(word, weight)
+    return size, total
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -149,7 +161,7 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
     weighs = mode == at.SIZES or has_limits
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
-    n_left, left_weight = _left_sizes(word, n, length, own.ints[_U(at.HEADER_WEIGHTS + lane)], weighs)
+    n_left, left_weight = _left_sizes(word, length, own.ints[_U(at.HEADER_WEIGHTS + lane)], weighs)
     n_right, right_weight = _right_sizes(word, n, rows, n_rows, row_ids, weighs, own, pool)
     accepted = lane < n and (not has_limits or accepts(left_weight, right_weight, pool.limits))
     n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)

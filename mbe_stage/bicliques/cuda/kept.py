@@ -6,8 +6,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.nodes import entry, write_edge
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, column_at, end_to_end, list_of, path_at
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, first_bit, next_tile, rank, sum_small
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, column_at, end_to_end, list_of, path_at, touched_at
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
 
 __all__ = ["COUNT", "FILL", "MARK", "count_kept", "record_of", "walk_kept"]
 
@@ -18,21 +18,24 @@ MARK, COUNT, FILL = range(3)
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_kept(columns, n_touched, node, child, own, numbers):
-    """Put into `bits` how many of the kept columns each row holds, where none are merged; returns their sum.
+def count_kept(columns, rows, node, child, own, numbers):
+    """Put into `bits` how many of the kept columns each row holds, where none are merged.
 
     A candidate holds kept columns only, and `counts` says how many. What earlier rows hold is found by walking either
     the kept columns or the others, whichever are fewer. Rows that hold the whole left set get 0.
     """
     lane = np.int32(cuda.laneid)
     walks_kept = columns.n_kept < np.int32(child.n_left - columns.n_kept)
-    k = lane
-    while k < n_touched:
-        other = own.touched[_U(k)]
-        held = own.counts[_U(other)]
-        is_known = held != child.n_left and (other > child.row or not walks_kept)
-        own.bits[_U(other)] = _U(held) if is_known else _U(0)
-        k = next_tile(k)
+    following = touched_at(lane, rows.n_touched, own)
+    tile = np.int32(0)
+    while tile < rows.n_touched:
+        other = following
+        tile = next_tile(tile)
+        following = touched_at(np.int32(tile + lane), rows.n_touched, own)
+        if other >= 0:
+            held = own.counts[_U(other)]
+            is_known = held != child.n_left and (other > child.row or not walks_kept)
+            own.bits[_U(other)] = _U(held) if is_known else _U(0)
     cuda.syncwarp()
     step = _U(1) if walks_kept else _U(0xFFFFFFFF)
     group = np.int32(0) if columns.n_kept < child.n_left else child.n_left
@@ -50,16 +53,10 @@ def count_kept(columns, n_touched, node, child, own, numbers):
             tile = next_tile(tile)
         group = next_tile(group)
     cuda.syncwarp()
-    n = np.int32(0)
-    k = lane
-    while k < n_touched:
-        n = np.int32(n + np.int32(own.bits[_U(own.touched[_U(k)])]))
-        k = next_tile(k)
-    return sum_small(n)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _kept_list(i, columns, node, child, own, numbers):
+def _kept_list(i, columns, rows, node, child, own, numbers):
     """The i-th kept column's list: length, start; its new column, for how many that stands, whether it leads them."""
     place = i
     size = np.int32(1)
@@ -77,7 +74,7 @@ def _kept_list(i, columns, node, child, own, numbers):
         size = np.int32(own.words[_U(columns.sizes + column)])
         leads = i == 0 or own.columns[_U(own.words[_U(max(i - 1, 0))])] != column
     # Candidates are found in the leader's list, earlier rows that hold a whole group in all of its lists, if there are.
-    is_read = column >= 0 and (leads or size <= columns.most_earlier)
+    is_read = column >= 0 and (leads or size <= rows.most_earlier)
     length, start = list_of(place if is_read else np.int32(NO_COLUMN), child.n_left, node, child, numbers)
     return length, start, column, size, leads
 
@@ -119,7 +116,7 @@ def record_of(columns):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
+def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers):
     """Walk the paths through the kept columns that say that a row holds a new column; returns how many there are.
 
     Parameters
@@ -136,7 +133,9 @@ def walk_kept(action, first_tag, new, columns, node, child, own, numbers):
     n_edges = np.int32(0)
     group = np.int32(0)
     while group < n:
-        length, start, column, size, leads = _kept_list(np.int32(group + lane), columns, node, child, own, numbers)
+        length, start, column, size, leads = _kept_list(
+            np.int32(group + lane), columns, rows, node, child, own, numbers
+        )
         ends, shift, total = end_to_end(length, start)
         # What a path needs to know of its column, in one word: which it is, and whether it leads.
         column = np.int32(2 * column + leads)

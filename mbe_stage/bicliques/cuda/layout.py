@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Singles", "Warps"]
+__all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Rows", "Singles", "Warps"]
 
 
 class Pool(NamedTuple):
@@ -80,6 +80,30 @@ class Singles(NamedTuple):
     later: Any
 
 
+class Rows(NamedTuple):
+    """The rows that see a wide child's left set.
+
+    Attributes
+    ----------
+    n_touched : int32
+        All of them, as they stand in `touched`.
+    n_pairs : int32
+        Paths to later ones. Where all of them fit the arena of words, each stands there (`paths.pairs_from`), in two
+        words: the row, and the column's place in the left set.
+    n_candidates, n_full : int32
+        Later ones that hold a part of the left set; those that hold all of it. Of up to `MOST_KEY_ROWS` candidates each
+        stands in `families`, under its number.
+    most_earlier : int32
+        The most of the left set that an earlier one holds: it holds no larger group of columns as a whole.
+    """
+
+    n_touched: Any
+    n_pairs: Any
+    n_candidates: Any
+    n_full: Any
+    most_earlier: Any
+
+
 class Columns(NamedTuple):
     """The columns that a wide child keeps, as groups that its candidates cannot tell apart.
 
@@ -91,15 +115,12 @@ class Columns(NamedTuple):
         Whether a new column may stand for several. Then the arena of words holds the places of the kept ones in the
         left set, sorted by new column, from 0 on, and from `sizes` on how many each new column stands for.
     sizes : int32
-    most_earlier : int32
-        The most of the left set that an earlier row holds: none holds a larger group as a whole.
     """
 
     n_columns: Any
     n_kept: Any
     is_merged: Any
     sizes: Any
-    most_earlier: Any
 
 
 class Own(NamedTuple):

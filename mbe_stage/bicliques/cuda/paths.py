@@ -21,9 +21,11 @@ __all__ = [
     "end_to_end",
     "list_of",
     "number_of",
+    "pairs_from",
     "path_at",
     "paths_at",
     "touch",
+    "touched_at",
 ]
 
 _U = np.uint32
@@ -121,13 +123,40 @@ def touch(is_new, other, n_touched, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def count_paths(node, child, own, numbers, mode):
-    """Count in `counts` how many of the left set every row holds; collects those that hold some in `touched`.
+def touched_at(k, n_touched, own):
+    """The k-th row in `touched`, -1 behind the last one."""
+    return own.touched[_U(k)] if k < n_touched else np.int32(-1)
 
-    Returns how many they are.
+
+@cuda.jit(device=True, forceinline=True)
+def pairs_from(child):
+    """Where in the arena of words the paths to later rows are recorded: behind all that merging columns needs."""
+    return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _record(path, group, n_pairs, child, own):
+    """Record the lanes' paths that lead to later rows, as far as there is room; returns how many there are now."""
+    other, holder = path
+    is_later = other > child.row
+    mask = ballot(is_later)
+    place = np.int32(pairs_from(child) + 2 * (n_pairs + rank(mask)))
+    if is_later and place + 2 <= own.words.size:
+        own.words[_U(place)] = _U(other)
+        own.words[_U(place + 1)] = _U(group + holder)
+    return np.int32(n_pairs + count_bits(mask))
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_paths(node, child, own, numbers, mode):
+    """Count in `counts` how many of the left set every row holds; collects those that hold some in `touched`, and
+    records the paths to later ones.
+
+    Returns how many of both there are (see `layout.Rows`).
     """
     lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
+    n_pairs = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
         length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
@@ -138,13 +167,17 @@ def count_paths(node, child, own, numbers, mode):
             other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
             is_new_0, is_new_1 = _is_first(other_0, own), _is_first(other_1, own)
             is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
+            n_pairs = _record(path_0, group, n_pairs, child, own)
             n_touched = touch(is_new_0, other_0, n_touched, own)
             if mode == at.COUNTS and tile + 32 < total:
+                n_pairs = _record(path_1, group, n_pairs, child, own)
                 n_touched = touch(is_new_1, other_1, n_touched, own)
             if mode == at.COUNTS and tile + 64 < total:
+                n_pairs = _record(path_2, group, n_pairs, child, own)
+                n_pairs = _record(path_3, group, n_pairs, child, own)
                 n_touched = touch(is_new_2, other_2, n_touched, own)
                 n_touched = touch(is_new_3, other_3, n_touched, own)
             tile = behind_paths(tile, mode)
         group = next_tile(group)
     cuda.syncwarp()
-    return n_touched
+    return n_touched, n_pairs

@@ -85,8 +85,9 @@ def take_child(node, is_own, pool, control):
                 if taken + 1 == end:
                     cuda.atomic.add(control, at.N_OPEN, -1)
     child = cuda.shfl_sync(ALL, child, 0)
-    if not is_own:
-        # The node's data was written before END: nothing read from here on may be older.
+    if not is_own and node != 0:
+        # The node's data was written before END: nothing read from here on may be older. The whole graph is older than
+        # the launch; the fence empties the multiprocessor's cache, and most children of a small graph are roots.
         cuda.threadfence()
     return child
 

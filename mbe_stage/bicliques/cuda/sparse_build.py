@@ -9,8 +9,9 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import count_ids, exclusive_sums, write_ids
 from mbe_stage.bicliques.cuda.kept import COUNT, FILL, count_kept, record_of, walk_kept
 from mbe_stage.bicliques.cuda.nodes import entry, parts_of
+from mbe_stage.bicliques.cuda.paths import touched_at
 from mbe_stage.bicliques.cuda.sparse_fill import fill_from_paths, fill_from_record
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 
 __all__ = ["build_sparse_node"]
 
@@ -19,7 +20,7 @@ _ONE = _U(1)
 
 
 @cuda.jit(device=True, forceinline=True)
-def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_control, mode):
+def build_sparse_node(node, child, columns, rows, own, pool, control, wide_control, mode):
     """Make a wide child a sparse node that any warp may work on.
 
     `counts` says how many of the left set every touched row holds, `own.columns` which columns stay and as which.
@@ -29,11 +30,12 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
     numbers = pool.ints
     n_columns = columns.n_columns
     if columns.is_merged:
-        n_edges = walk_kept(COUNT, 1, node, columns, node, child, own, numbers)
+        walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers)
     else:
-        n_edges = count_kept(columns, n_touched, node, child, own, numbers)
-    n_rows, n_excluded, n_full = _count_kinds(child, n_touched, own)
-    n_path = np.int32(node.n_path + n_full)
+        count_kept(columns, rows, node, child, own, numbers)
+    n_edges, n_excluded = _totals(child, rows.n_touched, own)
+    n_rows = np.int32(n_excluded + rows.n_candidates)
+    n_path = np.int32(node.n_path + rows.n_full)
     n_ids = count_ids(node, child, own, numbers) if mode > at.COUNTS else np.int32(0)
     size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
     number, base = _allocate(size, pool, control, wide_control)
@@ -51,7 +53,7 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
     new = parts_of(base, n_columns, n_rows, n_edges, n_ids, n_path)
     if mode > at.COUNTS:
         write_ids(node, child, own, numbers, base, n_columns, np.int64(entry(new, new.ids)), numbers)
-    _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own, numbers)
+    _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
     if cuda.laneid == 0:
         numbers[entry(new, new.column_offsets + n_columns)] = n_edges
     if columns.is_merged:
@@ -59,39 +61,37 @@ def build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
         else:
-            walk_kept(FILL, 1 + n_columns, new, columns, node, child, own, numbers)
+            walk_kept(FILL, 1 + n_columns, new, columns, rows, node, child, own, numbers)
         exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
     else:
-        fill_from_paths(new, n_full, node, child, own, numbers, mode)
+        fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)
     _publish(number, n_excluded, n_rows, own, pool, control)
     return at.DONE
 
 
 @cuda.jit(device=True, forceinline=True)
-def _count_kinds(child, n_touched, own):
-    """How many of the touched rows the new node has, how many of them are excluded, and how many hold everything."""
-    lane = np.int32(cuda.laneid)
-    n_rows = np.int32(0)
+def _totals(child, n_touched, own):
+    """How many edges the new node has, the sum of `bits`, and how many of the excluded rows have some.
+
+    Of the candidates all have: the columns that stay are those that they hold.
+    """
+    n_edges = np.int32(0)
     n_excluded = np.int32(0)
-    n_full = np.int32(0)
+    lane = np.int32(cuda.laneid)
+    following = touched_at(lane, n_touched, own)
     tile = np.int32(0)
     while tile < n_touched:
-        is_live = False
-        is_full = False
-        other = np.int32(0)
-        if np.int32(tile + lane) < n_touched:
-            other = own.touched[_U(tile + lane)]
-            is_live = own.bits[_U(other)] != 0
-            is_full = own.counts[_U(other)] == child.n_left
-        n_rows = np.int32(n_rows + count_bits(ballot(is_live)))
-        n_excluded = np.int32(n_excluded + count_bits(ballot(is_live and other < child.row)))
-        n_full = np.int32(n_full + count_bits(ballot(is_full)))
+        other = following
         tile = next_tile(tile)
-    return n_rows, n_excluded, n_full
+        following = touched_at(np.int32(tile + lane), n_touched, own)
+        n_held = np.int32(own.bits[_U(other)]) if other >= 0 else np.int32(0)
+        n_edges = np.int32(n_edges + n_held)
+        n_excluded = np.int32(n_excluded + (n_held > 0 and other < child.row))
+    return sum_small(n_edges), sum_small(n_excluded)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own, numbers):
+def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers):
     """Number the touched rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
 
     `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
@@ -101,11 +101,14 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
     bits = own.bits
     # The column offsets serve as a histogram of the candidates' sizes first.
     _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
+    are_listed = rows.n_candidates <= at.MOST_KEY_ROWS
+    n = rows.n_candidates if are_listed else rows.n_touched
     tile = np.int32(0)
-    while tile < n_touched:
-        other = child.row
-        if np.int32(tile + lane) < n_touched:
-            other = own.touched[_U(tile + lane)]
+    while tile < n:
+        k = np.int32(tile + lane)
+        other = np.int32(-1)
+        if k < n:
+            other = np.int32(own.families[_U(k)]) if are_listed else own.touched[_U(k)]
         if other > child.row and bits[_U(other)] != 0:
             cuda.atomic.add(numbers, entry(new, new.column_offsets + bits[_U(other)]), 1)
         tile = next_tile(tile)
@@ -117,16 +120,19 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
     exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
     n_before = np.int32(0)
     n_path = np.int32(node.n_path)
+    following = touched_at(lane, rows.n_touched, own)
     tile = np.int32(0)
-    while tile < n_touched:
+    while tile < rows.n_touched:
+        other = following
+        tile = next_tile(tile)
+        following = touched_at(np.int32(tile + lane), rows.n_touched, own)
         size = _U(0)
         is_full = False
-        other = child.row
-        if np.int32(tile + lane) < n_touched:
-            other = own.touched[_U(tile + lane)]
+        row_id = np.int32(0)
+        if other >= 0:
             size = bits[_U(other)]
             is_full = own.counts[_U(other)] == child.n_left
-        row_id = numbers[entry(node, node.row_ids + other)]
+            row_id = numbers[entry(node, node.row_ids + other)]
         full_rows = ballot(is_full)
         if is_full:
             numbers[entry(new, new.path + n_path + rank(full_rows))] = row_id
@@ -140,7 +146,6 @@ def _number_rows(new, node, child, n_columns, n_rows, n_excluded, n_touched, own
             numbers[entry(new, new.row_offsets + 1 + local)] = np.int32(size)
             bits[_U(other)] = _U(local + 1)
         n_before = np.int32(n_before + count_bits(earlier))
-        tile = next_tile(tile)
     if lane == 0:
         numbers[entry(new, new.row_offsets)] = 0
     cuda.syncwarp()

@@ -7,7 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
-from mbe_stage.bicliques.cuda.columns import keep_columns, no_columns
+from mbe_stage.bicliques.cuda.columns import all_columns, keep_columns, look_at_rows, no_columns, no_rows
 from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.kept import MARK, walk_kept
 from mbe_stage.bicliques.cuda.marks import mark_rows
@@ -17,7 +17,7 @@ from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
 from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
-from mbe_stage.bicliques.cuda.warp import max_all, next_tile
+from mbe_stage.bicliques.cuda.warp import next_tile
 
 __all__ = ["visit_sparse_child"]
 
@@ -44,24 +44,25 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
     family_width = at.FAMILY_WIDTH if techniques & FAMILIES != 0 else 0
     is_wide = n_left > word_width
     singles = at.Singles(_U(0), _U(0))
+    n_pairs = np.int32(0)
+    rows = no_rows()
     if is_wide:
-        n_touched = count_paths(node, child, own, numbers, mode)
+        n_touched, n_pairs = count_paths(node, child, own, numbers, mode)
     else:
         n_touched, singles = mark_rows(node, child, own, numbers, mode)
     status = at.DONE
-    columns = at.Columns(n_left, n_left, False, np.int32(0), np.int32(0))
+    columns = all_columns(n_left)
     if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
         columns = no_columns()
     elif is_wide:
-        status, columns = _visit_wide(
-            node, child, n_touched, own, pool, output, control, wide_control, mode, techniques
-        )
+        rows = look_at_rows(child, n_touched, n_pairs, own)
+        status, columns = _visit_wide(node, child, rows, own, pool, output, control, wide_control, mode, techniques)
     else:
         if mode > at.COUNTS and lane < n_left:
             own.columns[_U(lane)] = lane
         cuda.syncwarp()
     if status == at.DONE and columns.n_columns > word_width:
-        status = build_sparse_node(node, child, columns, n_touched, own, pool, control, wide_control, mode)
+        status = build_sparse_node(node, child, columns, rows, own, pool, control, wide_control, mode)
     elif status == at.DONE and columns.n_columns > 0:
         # What is only counted, or is nothing, is finished at once.
         is_open = columns.n_columns > family_width
@@ -94,38 +95,24 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit_wide(node, child, n_touched, own, pool, output, control, wide_control, mode, techniques):
+def _visit_wide(node, child, rows, own, pool, output, control, wide_control, mode, techniques):
     """Write a wide child unless an earlier row holds its whole left set, and find the columns below it.
 
     Where at most 32 are left, `bits` says which of them each row holds.
     """
-    most_earlier = _most_earlier(child, n_touched, own)
-    if most_earlier == child.n_left:
+    if rows.most_earlier == child.n_left:
         return at.DONE, no_columns()
     if own.state[at.EMITTED] == 0:
         if mode == at.COUNTS:
             if cuda.laneid == 0:
                 own.state[at.FOUND] += 1
-        elif not emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
+        elif not emit_list(node, child, rows.n_touched, own, mode, pool, output, wide_control):
             ask_to_stop(control, at.OUTPUT_FULL)
             return at.PAUSED, no_columns()
         cuda.syncwarp()
         if cuda.laneid == 0:
             own.state[at.EMITTED] = 1
-    columns = keep_columns(node, child, n_touched, most_earlier, own, pool.ints, mode, techniques)
+    columns = keep_columns(node, child, rows, own, pool.ints, techniques)
     if techniques & WORDS != 0 and 0 < columns.n_columns <= at.WORD_BITS:
-        walk_kept(MARK, 1, node, columns, node, child, own, pool.ints)
+        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints)
     return at.DONE, columns
-
-
-@cuda.jit(device=True, forceinline=True)
-def _most_earlier(child, n_touched, own):
-    """The most of the left set that an earlier row holds."""
-    most = np.int32(0)
-    k = np.int32(cuda.laneid)
-    while k < n_touched:
-        other = own.touched[_U(k)]
-        if other < child.row:
-            most = max(most, own.counts[_U(other)])
-        k = next_tile(k)
-    return max_all(most)
