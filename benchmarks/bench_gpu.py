@@ -122,7 +122,7 @@ def graph_on_device(name: str) -> BipartiteCSR:
 def _measured(names: Sequence[str], repeats: int) -> Iterator[dict[str, Any]]:
     print(
         f"{'graph':<20}{'bicliques':>12}{'seconds':>10}{'at most':>9}{'GMBE+':>8}{'times':>7}{'ParAdaMBE':>11}"
-        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'stored s':>10}{'of it':>7}{'4 GB s':>9}{'of it':>7}"
+        f"{'times':>7}{'kernel s':>10}{'busy':>7}{'warps':>7}{'stored s':>10}{'of it':>7}{'4 GB s':>9}{'of it':>7}"
     )
     for name in names:
         yield _measured_graph(name, graph_on_device(name), repeats)
@@ -146,6 +146,7 @@ def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, A
         "paradambe": _peer("ParAdaMBE", name),
         "kernel_seconds": facts["kernel_ms"] / 1e3 if facts else None,
         "busy_ratio": facts.get("busy_ratio"),
+        "busy_warps": facts.get("busy_warps"),
         "visited": {key: facts[key] for key in ("opened", "families", "wide", "given", "slices") if key in facts},
         "refused": refused,
     }
@@ -205,8 +206,8 @@ def _line(row: dict[str, Any]) -> str:
     def number(value: float | None, digits: int) -> str:
         return "" if value is None else f"{value:.{digits}f}"
 
-    def ratio(over: float | None, under: float | None) -> str:
-        return "" if over is None or under is None else f"{over / under:.1f}"
+    def ratio(over: float | None, under: float | None, digits: int = 1) -> str:
+        return "" if over is None or under is None else f"{over / under:.{digits}f}"
 
     seconds, stored, small = (row.get(key) for key in ("seconds", "materialised_seconds", "small_budget_seconds"))
     found = "" if row["found"] is None else f"{row['found']:,}"
@@ -215,7 +216,8 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['graph']:<20}{found:>12}{number(seconds, 4):>10}{number(row['at_most'], 3):>9}"
         f"{number(row['gmbe_plus'], 3):>8}{ratio(row['gmbe_plus'], seconds):>7}{number(row['paradambe'], 3):>11}"
         f"{ratio(row['paradambe'], seconds):>7}{number(row['kernel_seconds'], 4):>10}{number(row['busy_ratio'], 2):>7}"
-        f"{number(stored, 4):>10}{ratio(stored, seconds):>7}{number(small, 4):>9}{ratio(small, seconds):>7}{wrong}"
+        f"{number(row['busy_warps'], 2):>7}{number(stored, 4):>10}{ratio(stored, seconds, 2):>7}"
+        f"{number(small, 4):>9}{ratio(small, seconds, 2):>7}{wrong}"
     )
     return "\n".join([line, *(f"  REFUSED {reason}" for reason in row["refused"])])
 

@@ -306,7 +306,8 @@ def test_a_refused_budget_does_not_end_the_gpu_table(monkeypatch: pytest.MonkeyP
         if execution.device_memory_bytes is not None:
             raise MemoryBudgetExceeded("too small")
         if facts is not None:
-            facts |= dict.fromkeys(("kernel_ms", "busy_ratio", "opened", "families", "wide", "given", "slices"), 1.0)
+            names = ("kernel_ms", "busy_ratio", "busy_warps", "opened", "families", "wide", "given", "slices")
+            facts |= dict.fromkeys(names, 1.0)
         return bench_gpu.TARGETS["bookcrossing"][0]
 
     monkeypatch.setattr(bench_gpu, "_median", lambda work, _repeats: (0.5, work()))
@@ -325,7 +326,8 @@ def test_a_refused_budget_does_not_end_the_gpu_table(monkeypatch: pytest.MonkeyP
 
 def test_the_gpu_table_fails_where_a_run_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = {"found": None, "bicliques": 3, "seconds": None, "at_most": 1.0, "gmbe_plus": 2.0, "paradambe": None}
-    refused |= {"graph": "marvel", "kernel_seconds": None, "busy_ratio": None, "refused": ["count: too small"]}
+    refused |= {"graph": "marvel", "kernel_seconds": None, "busy_ratio": None, "busy_warps": None}
+    refused |= {"refused": ["count: too small"]}
     monkeypatch.setattr(bench_gpu.engine_cuda, "unavailable_reason", lambda: None)
     monkeypatch.setattr(bench_gpu, "device_facts", lambda _commit: {"device": "", "date": "", "commit": ""})
     monkeypatch.setattr(bench_gpu, "_measured", lambda _names, _repeats: iter([refused]))

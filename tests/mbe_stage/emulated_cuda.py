@@ -150,6 +150,8 @@ def found_with(
         techniques=techniques,
     ):
         sink.accept(block)
+    # A block is busy while one of its warps is.
+    assert 0.0 < statistics["busy_warps"] <= statistics["busy_ratio"] <= 1.0, statistics
     return sink.table(), statistics
 
 

@@ -25,6 +25,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     """
     lane = np.int32(cuda.laneid)
     numbers = pool.ints
+    weighs = mode == at.SIZES or limits_hold(mode, pool)
     left_at, n_left = child.left_at, child.n_left
     n_members = np.int32(0)
     left_weight = np.int32(0)
@@ -32,7 +33,8 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     while k < n_left:
         first, end = ids_of(node, numbers[entry(node, left_at + k)], numbers)
         n_members = np.int32(n_members + (end - first))
-        left_weight = np.int32(left_weight + weight_of_ids(first, end, node, pool))
+        if weighs:
+            left_weight = np.int32(left_weight + weight_of_ids(first, end, node, pool))
         k = next_tile(k)
     n_members = sum_small(n_members)
     if not has_room(n_members + node.n_path + n_touched, 1, mode, own.chunk, wide_control, output):
@@ -56,7 +58,8 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     k = lane
     while k < node.n_path:
         row = numbers[entry(node, node.path + k)]
-        right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
+        if weighs:
+            right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
         if mode >= at.MEMBERS:
             output.members[place + np.uint64(k)] = row
         k = next_tile(k)
@@ -71,7 +74,8 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
         mask = ballot(holds)
         if holds:
             row = numbers[entry(node, node.row_ids + row)]
-            right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
+            if weighs:
+                right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
             if mode >= at.MEMBERS:
                 output.members[place + np.uint64(n_right + rank(mask))] = row
         n_right = np.int32(n_right + count_bits(mask))

@@ -34,10 +34,11 @@ _HOPPER = (9, 0)
 _TABLES_SHAPE = (at.WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
 _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
+_IDLE_SHAPE = at.WARPS_PER_BLOCK + 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_child(own, pool, control, techniques):
+def _next_child(own, pool, control, mode, techniques):
     """A child of a sparse node: of this warp's own newest one, else of the oldest that has some."""
     child = np.int32(-1)
     node = np.int32(NO_NODE)
@@ -47,7 +48,7 @@ def _next_child(own, pool, control, techniques):
         if is_own:
             node = own.own_nodes[n_own - 1]
         else:
-            node = find_open_node(pool, control, techniques & SPLITTING != 0)
+            node = find_open_node(pool, control, techniques & SPLITTING != 0, mode)
             if node < 0:
                 break
         child = take_child(node, is_own, pool, control)
@@ -87,12 +88,40 @@ def _own(warp, slot, warps):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _begin_busy(idle):
+    """What the warps of a block know of each other: since when each has been idle, and behind that how many are."""
+    if cuda.threadIdx.x < _IDLE_SHAPE:
+        idle[cuda.threadIdx.x] = 0
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _go_idle(slot, now, idle):
+    if cuda.laneid == 0:
+        idle[slot] = now
+        cuda.threadfence_block()
+        cuda.atomic.add(idle, at.WARPS_PER_BLOCK, 1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _go_on(now, idle, state):
+    """The first warp that goes on where all were idle accounts for how long."""
+    if cuda.laneid == 0 and cuda.atomic.add(idle, at.WARPS_PER_BLOCK, -1) == at.WARPS_PER_BLOCK:
+        since = idle[0]
+        for slot in range(1, at.WARPS_PER_BLOCK):
+            since = max(since, idle[slot])
+        state[at.BLOCK_IDLE_NS] += now - since
+
+
+@cuda.jit(device=True, forceinline=True)
 def _work(pool, warps, output, control, wide_control, mode, techniques):
     lane = cuda.laneid
     slot = np.int32(cuda.threadIdx.x // at.WARP_SIZE)
     warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + slot)
     own = _own(warp, slot, warps)
     state = own.state
+    idle_warps = cuda.shared.array(_IDLE_SHAPE, types.int64)
+    _begin_busy(idle_warps)
     began = global_nanoseconds()
     deadline = began + wide_control[at.SLICE_NS]
     idle = 0
@@ -110,11 +139,14 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
         node = np.int32(state[at.PENDING_NODE])
         row = np.int32(state[at.PENDING_ROW])
         if node < 0:
-            node, row = _next_child(own, pool, control, techniques)
+            node, row = _next_child(own, pool, control, mode, techniques)
             if row < 0:
                 before = global_nanoseconds()
+                _go_idle(slot, before, idle_warps)
                 answer = wait_for_work(warp, warps, control, deadline)
-                idle += global_nanoseconds() - before
+                after = global_nanoseconds()
+                _go_on(after, idle_warps, state)
+                idle += after - before
                 if answer == EXIT:
                     break
                 continue

@@ -242,6 +242,7 @@ N_OPENED = 8
 N_FAMILIES = 9
 N_WIDE = 10
 N_GIVEN = 11
+BLOCK_IDLE_NS = 12  # how long this warp's whole block was idle, as far as this warp was the first of it to go on
 STATE_FIELDS = 16
 
 # Control block, int32.

@@ -224,14 +224,21 @@ class Session:
         return self._roots.work_before(min(int(self._pool.cursors[0]), self._n_roots))
 
     def statistics(self) -> dict[str, float]:
-        """What the warps did, for benchmarks."""
+        """What the warps did, for benchmarks.
+
+        ``busy_ratio`` is what thread blocks were busy of their time, as published for cuMBE (thesis, equation 6.1); a
+        block is busy while one of its warps is. ``busy_warps`` is the same for warps, which is stricter.
+        """
         state = cp.asnumpy(self._warps.state)
         busy, idle = float(state[:, at.BUSY_NS].sum()), float(state[:, at.IDLE_NS].sum())
+        of_blocks = (busy + idle) / at.WARPS_PER_BLOCK
+        idle_blocks = float(state[:, at.BLOCK_IDLE_NS].sum())
         return {
             "slices": self.n_slices,
             "kernel_ms": float((state[:, at.BUSY_NS] + state[:, at.IDLE_NS]).max()) / 1e6,
             "busiest_ms": float(state[:, at.BUSY_NS].max()) / 1e6,
-            "busy_ratio": busy / max(1.0, busy + idle),
+            "busy_ratio": 1.0 - idle_blocks / max(1.0, of_blocks),
+            "busy_warps": busy / max(1.0, busy + idle),
             "opened": int(state[:, at.N_OPENED].sum()),
             "families": int(state[:, at.N_FAMILIES].sum()),
             "wide": int(state[:, at.N_WIDE].sum()),
