@@ -102,13 +102,29 @@ class Tier:
             While the context lasts, on the ``rapids`` tier: the memory of the GPU was not enough.
         """
         if self.name != RAPIDS:
-            yield _HostSteps(self.engine)
+            with _what_a_signal_raised():
+                yield _HostSteps(self.engine)
             return
         from pipeline.rapids.memory import device_pool
         from pipeline.rapids.steps import RapidsSteps
 
-        with device_pool(execution.device_memory) as pool:
+        with _what_a_signal_raised(), device_pool(execution.device_memory) as pool:
             yield RapidsSteps(pool)
+
+
+@contextmanager
+def _what_a_signal_raised() -> Iterator[None]:
+    """Let through what the handler of a signal has raised, Ctrl-C above all, where it met Numba loading compiled code.
+
+    Numba goes on then, and Python makes a SystemError of its answer: "returned a result with an exception set".
+    """
+    try:
+        yield
+    except SystemError as error:
+        raised = error.__cause__
+        if raised is None or isinstance(raised, Exception):
+            raise
+        raise raised from None
 
 
 def choose_tier(execution: ExecutionConfig) -> Tier:

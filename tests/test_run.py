@@ -195,3 +195,17 @@ def test_interrupted_before_the_engine_starts_no_thread_stays(tmp_path, monkeypa
         run(Config.from_mapping({"output": {"directory": str(tmp_path)}}), (["a", "b"], [1, 1]))
     assert [thread.name for thread in threading.enumerate() if thread.name == "parquet-writer"] == []
     assert RunStore(tmp_path).runs() == []
+
+
+@pytest.mark.parametrize(("cause", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (ValueError(), SystemError)])
+def test_ctrl_c_while_compiled_code_is_loaded(tmp_path, monkeypatch, cause, raised):
+    """What Numba's call of a function gives then; a SystemError of another kind stays what it is."""
+
+    def interrupted(*_arguments, **_options):
+        raise SystemError("CPUDispatcher(...) returned a result with an exception set") from cause
+
+    monkeypatch.setattr("pipeline.tiers.steps.enumerate_to", interrupted)
+    with pytest.raises(raised):
+        run(settings(tmp_path), table(random_pairs(3)))
+    assert_nothing_staged(tmp_path)
+    assert RunStore(tmp_path).latest() is None
