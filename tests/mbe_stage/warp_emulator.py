@@ -176,8 +176,6 @@ class FakeCuda(python_types.ModuleType):
     def threadfence(self) -> None:
         """Memory order is not emulated."""
 
-    threadfence_block = threadfence
-
     def nanosleep(self, _nanoseconds: int) -> None:
         getcurrent().parent.switch(("sleep", None))
 

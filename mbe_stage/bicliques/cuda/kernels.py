@@ -24,7 +24,7 @@ from mbe_stage.bicliques.cuda.share import (
 )
 from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
-from mbe_stage.bicliques.cuda.warp import global_nanoseconds, held
+from mbe_stage.bicliques.cuda.warp import global_nanoseconds, held, load_fresh
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
 
 __all__ = ["THREADS", "blocks_per_multiprocessor", "kernel_for"]
@@ -34,7 +34,6 @@ _HOPPER = (9, 0)
 _TABLES_SHAPE = (at.WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
 _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
-_IDLE_SHAPE = at.WARPS_PER_BLOCK + 1
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -88,29 +87,22 @@ def _own(warp, slot, warps):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _begin_busy(idle):
-    """What the warps of a block know of each other: since when each has been idle, and behind that how many are."""
-    if cuda.threadIdx.x < _IDLE_SHAPE:
-        idle[cuda.threadIdx.x] = 0
-    cuda.syncthreads()
-
-
-@cuda.jit(device=True, forceinline=True)
-def _go_idle(slot, now, idle):
+def _go_idle(warp, first, now, states):
+    """Say since when a warp is idle, and that its block, whose first warp is `first`, has one more that is."""
     if cuda.laneid == 0:
-        idle[slot] = now
-        cuda.threadfence_block()
-        cuda.atomic.add(idle, at.WARPS_PER_BLOCK, 1)
+        states[warp, at.IDLE_SINCE] = now
+        cuda.threadfence()
+        cuda.atomic.add(states, (first, at.N_IDLE), 1)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _go_on(now, idle, state):
-    """The first warp that goes on where all were idle accounts for how long."""
-    if cuda.laneid == 0 and cuda.atomic.add(idle, at.WARPS_PER_BLOCK, -1) == at.WARPS_PER_BLOCK:
-        since = idle[0]
-        for slot in range(1, at.WARPS_PER_BLOCK):
-            since = max(since, idle[slot])
-        state[at.BLOCK_IDLE_NS] += now - since
+def _go_on(warp, first, now, states):
+    """Take that back; the first warp that goes on where all of a block were idle accounts for how long."""
+    if cuda.laneid == 0 and cuda.atomic.add(states, (first, at.N_IDLE), -1) == at.WARPS_PER_BLOCK:
+        since = load_fresh(states[first], at.IDLE_SINCE)
+        for other in range(1, at.WARPS_PER_BLOCK):
+            since = max(since, load_fresh(states[first + other], at.IDLE_SINCE))
+        states[warp, at.BLOCK_IDLE_NS] += now - since
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -120,8 +112,6 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
     warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + slot)
     own = _own(warp, slot, warps)
     state = own.state
-    idle_warps = cuda.shared.array(_IDLE_SHAPE, types.int64)
-    _begin_busy(idle_warps)
     began = global_nanoseconds()
     deadline = began + wide_control[at.SLICE_NS]
     idle = 0
@@ -142,10 +132,10 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
             node, row = _next_child(own, pool, control, mode, techniques)
             if row < 0:
                 before = global_nanoseconds()
-                _go_idle(slot, before, idle_warps)
+                _go_idle(warp, np.int32(warp - slot), before, warps.state)
                 answer = wait_for_work(warp, warps, control, deadline)
                 after = global_nanoseconds()
-                _go_on(after, idle_warps, state)
+                _go_on(warp, np.int32(warp - slot), after, warps.state)
                 idle += after - before
                 if answer == EXIT:
                     break

@@ -124,7 +124,8 @@ class Columns(NamedTuple):
 
 
 class Own(NamedTuple):
-    """One warp's rows of `Warps`, and its shared memory: a table, two families, its chunk of the output."""
+    """One warp's rows of `Warps`, and its shared memory: a table, two families or a few candidates, its chunk of the
+    output."""
 
     words: Any
     ints: Any
@@ -243,6 +244,8 @@ N_FAMILIES = 9
 N_WIDE = 10
 N_GIVEN = 11
 BLOCK_IDLE_NS = 12  # how long this warp's whole block was idle, as far as this warp was the first of it to go on
+IDLE_SINCE = 13
+N_IDLE = 14  # of a block's first warp: how many of the block are idle
 STATE_FIELDS = 16
 
 # Control block, int32.
