@@ -26,7 +26,6 @@ from mbe_stage.bicliques.cuda.paths import (
     number_of,
     pairs_from,
     path_at,
-    touched_at,
 )
 from mbe_stage.bicliques.cuda.techniques import MERGING
 from mbe_stage.bicliques.cuda.warp import (
@@ -35,12 +34,11 @@ from mbe_stage.bicliques.cuda.warp import (
     clear,
     count_bits,
     first_bit,
-    max_all,
     next_tile,
     rank,
 )
 
-__all__ = ["all_columns", "keep_columns", "look_at_rows", "no_columns", "no_rows"]
+__all__ = ["all_columns", "keep_columns", "no_columns"]
 
 _U = np.uint32
 _ONE = _U(1)
@@ -61,18 +59,11 @@ def no_columns():
 
 
 @cuda.jit(device=True, forceinline=True)
-def no_rows():
-    """The `Rows` of a narrow child, whose rows are not looked at in this way."""
-    zero = np.int32(0)
-    return at.Rows(zero, zero, zero, zero, zero)
-
-
-@cuda.jit(device=True, forceinline=True)
 def keep_columns(node, child, rows, own, numbers, techniques):
     """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
 
-    In `bits` stand the numbers of the candidates before (`look_at_rows`). Afterwards it is empty, unless there is more
-    than a word of columns, none of them merged: then whoever goes on writes all of it anew.
+    In `bits` stand the numbers of the candidates before (`touched.look_at_rows`). Afterwards it is empty, unless there
+    is more than a word of columns, none of them merged: then whoever goes on writes all of it anew.
     """
     if rows.n_candidates == 0:
         return no_columns()
@@ -116,36 +107,6 @@ def _forget_numbers(rows, own):
             own.bits[_U(own.touched[_U(k)])] = _NONE
             k = next_tile(k)
     cuda.syncwarp()
-
-
-@cuda.jit(device=True, forceinline=True)
-def look_at_rows(child, n_touched, n_pairs, own):
-    """Put the number of each candidate, plus one, into `bits`; returns the `Rows`."""
-    lane = np.int32(cuda.laneid)
-    n_candidates = np.int32(0)
-    n_full = np.int32(0)
-    most_earlier = np.int32(0)
-    following = touched_at(lane, n_touched, own)
-    tile = np.int32(0)
-    while tile < n_touched:
-        other = following
-        tile = next_tile(tile)
-        following = touched_at(np.int32(tile + lane), n_touched, own)
-        held = own.counts[_U(other)] if other >= 0 else np.int32(0)
-        is_full = held == child.n_left
-        is_candidate = other > child.row and not is_full
-        if other < child.row:
-            most_earlier = max(most_earlier, held)
-        mask = ballot(is_candidate)
-        if is_candidate:
-            number = np.int32(n_candidates + rank(mask))
-            own.bits[_U(other)] = _U(number + 1)
-            if number < at.MOST_KEY_ROWS:
-                own.families[_U(number)] = _U(other)
-        n_candidates = np.int32(n_candidates + count_bits(mask))
-        n_full = np.int32(n_full + count_bits(ballot(is_full)))
-    cuda.syncwarp()
-    return at.Rows(n_touched, n_pairs, n_candidates, n_full, max_all(most_earlier))
 
 
 @cuda.jit(device=True, forceinline=True)

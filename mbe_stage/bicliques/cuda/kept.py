@@ -6,7 +6,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.nodes import entry, write_edge
-from mbe_stage.bicliques.cuda.paths import NO_COLUMN, column_at, end_to_end, list_of, path_at, touched_at
+from mbe_stage.bicliques.cuda.paths import NO_COLUMN, column_at, end_to_end, list_of, path_at
+from mbe_stage.bicliques.cuda.touched import touched_at
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
 
 __all__ = ["COUNT", "FILL", "MARK", "count_kept", "record_of", "walk_kept"]
@@ -162,7 +163,7 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers):
                 elif action == COUNT:
                     cuda.atomic.add(own.bits, _U(other), _ONE)
                     recorded = np.int32(record_of(columns) + 2 * (n_edges + rank(mask)))
-                    if recorded + 2 <= own.words.size:
+                    if n_edges < own.words.size and recorded + 2 <= own.words.size:
                         own.words[_U(recorded)] = _U(other)
                         own.words[_U(recorded + 1)] = _U(of)
                 else:

@@ -38,7 +38,7 @@ _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
 
 @cuda.jit(device=True, forceinline=True)
 def _next_child(own, pool, control, mode, techniques):
-    """A child of a sparse node: of this warp's own newest one, else of the oldest that has some."""
+    """A child of a sparse node: of this warp's own newest one, else of one that anybody has made."""
     child = np.int32(-1)
     node = np.int32(NO_NODE)
     n_own = np.int32(own.state[at.N_OWN])

@@ -25,7 +25,6 @@ __all__ = [
     "path_at",
     "paths_at",
     "touch",
-    "touched_at",
 ]
 
 _U = np.uint32
@@ -123,12 +122,6 @@ def touch(is_new, other, n_touched, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def touched_at(k, n_touched, own):
-    """The k-th row in `touched`, -1 behind the last one."""
-    return own.touched[_U(k)] if k < n_touched else np.int32(-1)
-
-
-@cuda.jit(device=True, forceinline=True)
 def pairs_from(child):
     """Where in the arena of words the paths to later rows are recorded: behind all that merging columns needs."""
     return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
@@ -144,7 +137,8 @@ def _record(path, group, n_pairs, child, own):
     if is_later and place + 2 <= own.words.size:
         own.words[_U(place)] = _U(other)
         own.words[_U(place + 1)] = _U(group + holder)
-    return np.int32(n_pairs + count_bits(mask))
+    # More than fit need not be told from each other.
+    return np.int32(min(n_pairs + count_bits(mask), own.words.size))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -7,7 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
-from mbe_stage.bicliques.cuda.columns import all_columns, keep_columns, look_at_rows, no_columns, no_rows
+from mbe_stage.bicliques.cuda.columns import all_columns, keep_columns, no_columns
 from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.kept import MARK, walk_kept
 from mbe_stage.bicliques.cuda.marks import mark_rows
@@ -17,6 +17,7 @@ from mbe_stage.bicliques.cuda.share import ask_to_stop
 from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
 from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
+from mbe_stage.bicliques.cuda.touched import look_at_rows, no_rows
 from mbe_stage.bicliques.cuda.warp import next_tile
 
 __all__ = ["visit_sparse_child"]
