@@ -83,6 +83,13 @@ def test_a_run_lives_within_what_it_may_take() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+def test_the_node_a_warp_goes_to_is_the_models() -> None:
+    kinds = json.loads(run_module("emulated_share"))
+    assert set(kinds) == {"largest", "oldest", "none"}
+    assert min(kinds.values()) > 50
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
 def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
     assert len(run_module("emulated_device").splitlines()) == 10
 

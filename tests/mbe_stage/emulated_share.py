@@ -1,0 +1,69 @@
+"""Which node a warp without one of its own goes to, on the emulator against a plain model. Run as a script: prints how
+many of the choices were of each kind, as a JSON object, and ends with an AssertionError where one is not the model's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.bicliques.cuda import layout as at
+from tests.mbe_stage import warp_emulator
+
+
+def chosen_by_model(ends: Any, cursors: Any, sizes: Any, low: int, n_open: int, mode: int) -> tuple[str, int]:
+    """The kind of choice, and the node; -1 where none has children left."""
+    n = len(ends)
+    is_open = [node for node in range(low, n) if cursors[node] < ends[node]]
+    if mode == at.COUNTS and n_open < 1024:
+        mixed = (n + n_open * 0x85EBCA6B) * 0x9E3779B1 % (1 << 32)
+        start = low + (mixed * (n - low) >> 32)
+        near = [node for node in is_open if start <= node < start + 32]
+        if near:
+            return "largest", max(near, key=lambda node: (sizes[node], -node))
+    return ("oldest", is_open[0]) if is_open else ("none", -1)
+
+
+def main() -> None:
+    np.seterr(all="ignore")
+    warp_emulator.install()
+    from mbe_stage.bicliques.cuda.share import find_open_node
+
+    answer = np.zeros(32, np.int32)
+
+    def choose(pool: at.Pool, control: np.ndarray, mode: int) -> None:
+        node = find_open_node(pool, control, True, mode)
+        answer[warp_emulator.getcurrent().lane] = node
+
+    kinds: Counter = Counter()
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        n = int(rng.integers(1, 150))
+        nodes = np.zeros((n + 40, at.NODE_FIELDS), np.int64)
+        cursors = np.zeros(n + 40, np.int32)
+        # Some are being written: they have a cursor, and no end yet.
+        ends = np.where(rng.random(n) < 0.8, 10, 0)
+        cursors[:n] = np.where(rng.random(n) < rng.choice([0.05, 0.5]), 4, 10)
+        nodes[:n, at.NODE_END] = ends
+        nodes[:n, at.NODE_SIZE] = rng.integers(1, 50, n)
+        low = int(rng.integers(0, n + 1))
+        n_open = int(rng.choice([1, 7, 300, 2000]))
+        control = np.zeros(at.CONTROL_FIELDS, np.int32)
+        control[at.N_OPEN], control[at.N_NODES], control[at.LOW_NODE] = n_open, n, low
+        pool = at.Pool(None, nodes, cursors, None, None, None, None)
+        for mode in (at.COUNTS, at.MEMBERS):
+            control[at.LOW_NODE] = low
+            kind, wanted = chosen_by_model(ends, cursors, nodes[:, at.NODE_SIZE], low, n_open, mode)
+            warp_emulator.launch(choose, 1, 1, (pool, control, mode))
+            assert set(answer.tolist()) == {wanted}, (kind, wanted, answer)
+            # Nothing with children left is before the node where others begin to look.
+            assert not (cursors[low : control[at.LOW_NODE]] < nodes[low : control[at.LOW_NODE], at.NODE_END]).any()
+            kinds[kind] += 1
+    print(json.dumps(kinds))
+
+
+if __name__ == "__main__":
+    main()
