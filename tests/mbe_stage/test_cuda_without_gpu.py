@@ -75,11 +75,11 @@ def test_a_run_lives_within_what_it_may_take() -> None:
     cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]
     happened = {event for case in cases for event in case["happened"]}
     assert happened == {"in place", "grown", "grown partly", "fewer warps"}
-    refused = [case for case in cases if "refused" in case]
-    assert len(refused) == 1
-    assert re.search(r"needs [\d,]+ bytes of device memory to go on, its budget is", refused[0]["refused"])
     for case in cases:
-        assert case.get("same", "refused" in case), case
+        if case["spare"] == 0:
+            assert re.search(r"needs [\d,]+ bytes of device memory to go on, its budget is", case["refused"])
+        else:
+            assert case["same"], case
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
