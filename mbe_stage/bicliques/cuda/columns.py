@@ -21,8 +21,7 @@ from mbe_stage.bicliques.cuda.ids import exclusive_sums
 from mbe_stage.bicliques.cuda.paths import (
     NO_COLUMN,
     column_at,
-    end_to_end,
-    list_of,
+    group_at,
     number_of,
     pairs_from,
     path_at,
@@ -151,8 +150,7 @@ def _note_walked(has_keys, keys, node, child, own, numbers):
     lane = np.int32(cuda.laneid)
     group = np.int32(0)
     while group < child.n_left:
-        length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
-        ends, shift, total = end_to_end(length, start)
+        ends, shift, total = group_at(group, node, child, numbers)
         tile = np.int32(0)
         while tile < total:
             other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)

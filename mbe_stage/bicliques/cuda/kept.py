@@ -118,7 +118,7 @@ def record_of(columns):
 
 @cuda.jit(device=True, forceinline=True)
 def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers):
-    """Walk the paths through the kept columns that say that a row holds a new column; returns how many there are.
+    """Walk the paths through the kept columns that say that a row holds a new column.
 
     Parameters
     ----------
@@ -172,4 +172,3 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers):
             n_edges = np.int32(n_edges + count_bits(mask))
         group = next_tile(group)
     cuda.syncwarp()
-    return n_edges

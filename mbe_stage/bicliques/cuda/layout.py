@@ -88,8 +88,8 @@ class Rows(NamedTuple):
     n_touched : int32
         All of them, as they stand in `touched`.
     n_pairs : int32
-        Paths to later ones. Where all of them fit the arena of words, each stands there (`paths.pairs_from`), in two
-        words: the row, and the column's place in the left set.
+        Paths to later ones, counted up to the size of the arena of words. Where all of them fit it, each stands there
+        (`paths.pairs_from`), in two words: the row, and the column's place in the left set.
     n_candidates, n_full : int32
         Later ones that hold a part of the left set; those that hold all of it. Of up to `MOST_KEY_ROWS` candidates each
         stands in `families`, under its number.

@@ -19,6 +19,7 @@ __all__ = [
     "column_at",
     "count_paths",
     "end_to_end",
+    "group_at",
     "list_of",
     "number_of",
     "pairs_from",
@@ -67,6 +68,13 @@ def end_to_end(length, start):
     members, and how many paths all of them have."""
     ends = inclusive_sum(length)
     return ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31)
+
+
+@cuda.jit(device=True, forceinline=True)
+def group_at(group, node, child, numbers):
+    """The lists of 32 columns of the left set, from the one at place `group` on: as `end_to_end`."""
+    length, start = list_of(np.int32(group + cuda.laneid), child.n_left, node, child, numbers)
+    return end_to_end(length, start)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -148,13 +156,11 @@ def count_paths(node, child, own, numbers, mode):
 
     Returns how many of both there are (see `layout.Rows`).
     """
-    lane = np.int32(cuda.laneid)
     n_touched = np.int32(0)
     n_pairs = np.int32(0)
     group = np.int32(0)
     while group < child.n_left:
-        length, start = list_of(np.int32(group + lane), child.n_left, node, child, numbers)
-        ends, shift, total = end_to_end(length, start)
+        ends, shift, total = group_at(group, node, child, numbers)
         tile = np.int32(0)
         while tile < total:
             path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)

@@ -16,7 +16,6 @@ from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, ra
 __all__ = ["build_sparse_node"]
 
 _U = np.uint32
-_ONE = _U(1)
 
 
 @cuda.jit(device=True, forceinline=True)
