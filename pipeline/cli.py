@@ -35,11 +35,12 @@ class _Group(TyperGroup):
     """Turns errors into one line and an exit code, for the real command and for tests alike."""
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            from pipeline.errors import INTERRUPTED, interruption
+        from pipeline.errors import INTERRUPTED, interruption, what_a_signal_raised
 
+        try:
+            with what_a_signal_raised():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
             _say(interruption(interrupt) if ctx.invoked_subcommand in _PUBLISHING else "interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except MemoryError:

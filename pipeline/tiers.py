@@ -29,6 +29,7 @@ from mbe_stage.errors import EngineUnavailable
 from mbe_stage.results import CountSink
 from pipeline import steps
 from pipeline.config import Config, ExecutionConfig, InputConfig
+from pipeline.errors import what_a_signal_raised
 from pipeline.ingest import ingest
 from pipeline.query import to_query
 
@@ -101,30 +102,15 @@ class Tier:
         DeviceMemoryExhausted
             While the context lasts, on the ``rapids`` tier: the memory of the GPU was not enough.
         """
-        if self.name != RAPIDS:
-            with _what_a_signal_raised():
+        with what_a_signal_raised():
+            if self.name != RAPIDS:
                 yield _HostSteps(self.engine)
-            return
-        from pipeline.rapids.memory import device_pool
-        from pipeline.rapids.steps import RapidsSteps
+                return
+            from pipeline.rapids.memory import device_pool
+            from pipeline.rapids.steps import RapidsSteps
 
-        with _what_a_signal_raised(), device_pool(execution.device_memory) as pool:
-            yield RapidsSteps(pool)
-
-
-@contextmanager
-def _what_a_signal_raised() -> Iterator[None]:
-    """Let through what the handler of a signal has raised, Ctrl-C above all, where it met Numba loading compiled code.
-
-    Numba goes on then, and Python makes a SystemError of its answer: "returned a result with an exception set".
-    """
-    try:
-        yield
-    except SystemError as error:
-        raised = error.__cause__
-        if raised is None or isinstance(raised, Exception):
-            raise
-        raise raised from None
+            with device_pool(execution.device_memory) as pool:
+                yield RapidsSteps(pool)
 
 
 def choose_tier(execution: ExecutionConfig) -> Tier:

@@ -239,13 +239,16 @@ def test_interruption_of_a_run_that_is_published(tmp_path: Path, edges: Path, mo
     assert_nothing_staged(out)
 
 
+@pytest.mark.parametrize("loading", [False, True])
 @pytest.mark.parametrize("command", ["verify", "inspect"])
 def test_interruption_of_a_command_that_publishes_nothing(
-    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, command: str, loading: bool
 ) -> None:
     assert mbe("enumerate", edges, "--out", tmp_path / "out", "--quiet").exit_code == 0
 
     def interrupt(*_: object, **__: object) -> None:
+        if loading:
+            raise SystemError("CPUDispatcher(...) returned a result with an exception set") from KeyboardInterrupt()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pipeline.ingest, "ingest", interrupt)

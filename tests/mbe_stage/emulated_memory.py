@@ -20,12 +20,15 @@ from mbe_stage.results import Detail
 from tests.mbe_stage import graphs
 
 PLENTY = 1 << 24
+AT_THE_EDGE = 8_000
 # What the plan begins with, and how many bytes more a run may take.
 CASES: list[tuple[dict[str, Any], int, Detail]] = [
     ({"pool_extra": 64}, PLENTY, Detail.COUNT),
     ({"pool_extra": 64, "words": 64}, 48_000, Detail.MEMBERS),
     ({"pool_extra": 300, "words": 64}, 12_000, Detail.COUNT),
     ({"pool_extra": 300, "words": 64}, 16_000, Detail.COUNT),
+    # At the edge: which seed decides whether it is enough.
+    ({"pool_extra": 300, "words": 64}, AT_THE_EDGE, Detail.COUNT),
     ({"pool_extra": 64, "nodes": 2}, 120_000, Detail.MEMBERS),
     ({"pool_extra": 64, "n_blocks": 1}, 0, Detail.COUNT),
 ]

@@ -4,7 +4,9 @@ many of the choices were of each kind, as a JSON object, and ends with an Assert
 
 from __future__ import annotations
 
+import itertools
 import json
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -14,11 +16,14 @@ from mbe_stage.bicliques.cuda import layout as at
 from tests.mbe_stage import warp_emulator
 
 
-def chosen_by_model(ends: Any, cursors: Any, sizes: Any, low: int, n_open: int, mode: int) -> tuple[str, int]:
+def chosen_by_model(
+    ends: Any, cursors: Any, nodes: Any, low: int, n_open: int, any_owner: bool, mode: int
+) -> tuple[str, int]:
     """The kind of choice, and the node; -1 where none has children left."""
-    n = len(ends)
-    is_open = [node for node in range(low, n) if cursors[node] < ends[node]]
-    if mode == at.COUNTS and n_open < 1024:
+    n, sizes = len(ends), nodes[:, at.NODE_SIZE]
+    may_be = [node for node in range(low, n) if any_owner or not nodes[node, at.NODE_IS_OWNED]]
+    is_open = [node for node in may_be if cursors[node] < ends[node]]
+    if mode == at.COUNTS and any_owner and n_open < 1024:
         mixed = (n + n_open * 0x85EBCA6B) * 0x9E3779B1 % (1 << 32)
         start = low + (mixed * (n - low) >> 32)
         near = [node for node in is_open if start <= node < start + 32]
@@ -28,14 +33,15 @@ def chosen_by_model(ends: Any, cursors: Any, sizes: Any, low: int, n_open: int, 
 
 
 def main() -> None:
-    np.seterr(all="ignore")
+    # The mixing of numbers wraps around.
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
     warp_emulator.install()
     from mbe_stage.bicliques.cuda.share import find_open_node
 
     answer = np.zeros(32, np.int32)
 
-    def choose(pool: at.Pool, control: np.ndarray, mode: int) -> None:
-        node = find_open_node(pool, control, True, mode)
+    def choose(pool: at.Pool, control: np.ndarray, any_owner: bool, mode: int) -> None:
+        node = find_open_node(pool, control, any_owner, mode)
         answer[warp_emulator.getcurrent().lane] = node
 
     kinds: Counter = Counter()
@@ -49,15 +55,16 @@ def main() -> None:
         cursors[:n] = np.where(rng.random(n) < rng.choice([0.05, 0.5]), 4, 10)
         nodes[:n, at.NODE_END] = ends
         nodes[:n, at.NODE_SIZE] = rng.integers(1, 50, n)
+        nodes[:n, at.NODE_IS_OWNED] = rng.random(n) < 0.5
         low = int(rng.integers(0, n + 1))
         n_open = int(rng.choice([1, 7, 300, 2000]))
         control = np.zeros(at.CONTROL_FIELDS, np.int32)
         control[at.N_OPEN], control[at.N_NODES], control[at.LOW_NODE] = n_open, n, low
         pool = at.Pool(None, nodes, cursors, None, None, None, None)
-        for mode in (at.COUNTS, at.MEMBERS):
+        for any_owner, mode in itertools.product((True, False), (at.COUNTS, at.MEMBERS)):
             control[at.LOW_NODE] = low
-            kind, wanted = chosen_by_model(ends, cursors, nodes[:, at.NODE_SIZE], low, n_open, mode)
-            warp_emulator.launch(choose, 1, 1, (pool, control, mode))
+            kind, wanted = chosen_by_model(ends, cursors, nodes, low, n_open, any_owner, mode)
+            warp_emulator.launch(choose, 1, 1, (pool, control, any_owner, mode))
             assert set(answer.tolist()) == {wanted}, (kind, wanted, answer)
             # Nothing with children left is before the node where others begin to look.
             assert not (cursors[low : control[at.LOW_NODE]] < nodes[low : control[at.LOW_NODE], at.NODE_END]).any()
