@@ -26,6 +26,7 @@ __all__ = [
     "ask_to_stop",
     "find_open_node",
     "give_work",
+    "is_drawn",
     "read_shared",
     "stop_if_late",
     "take_child",
@@ -36,6 +37,8 @@ _U = np.uint32
 _NAP_NS = 400
 _FEW_OPEN = 1024
 _LARGEST = 1 << 30
+# Given children and rows after them: each such pair is a row to restrict. Fewer are not worth handing over.
+_MIN_PAIRS = 4
 MORE = 1
 TASK = 2
 EXIT = 3
@@ -196,39 +199,47 @@ def wait_for_work(warp, warps, control, deadline):
 
 
 @cuda.jit(device=True, forceinline=True)
+def is_drawn(warp, n_visits, n_idle, warps):
+    """Whether this warp is to look for an idle one at this visit: of all busy ones, about four for each that is idle.
+
+    If all of them looked, most would not find one, and wait for each other's atomics meanwhile.
+    """
+    mixed = _U(_U(_U(warp) * _U(0x9E3779B1)) + _U(_U(n_visits) * _U(0x85EBCA6B)))
+    return np.int32(mixed >> _U(18)) * np.int32(warps.idle_mask.size << 5) < n_idle << 16
+
+
+@cuda.jit(device=True, forceinline=True)
 def _claim_idle(warp, warps, control):
-    """An idle warp that is this warp's now, or -1."""
+    """An idle warp that is this warp's now, or -1.
+
+    It looks at 1,024: where few warps are busy, some of those are idle, and where many are, others look at the rest.
+    """
     lane = cuda.laneid
     n_words = warps.idle_mask.size
-    start = (warp >> 5) * 7
-    tile = np.int32(0)
-    while tile < n_words:
-        word = np.int32(np.uint32(start + tile + lane) % np.uint32(n_words))
-        mask = np.uint32(0)
-        if np.int32(tile + lane) < n_words:
-            mask = np.uint32(load_fresh(warps.idle_mask, word))
-        holders = ballot(mask != 0)
-        while holders != 0:
-            source = cuda.ffs(holders) - 1
-            holders &= holders - np.uint32(1)
-            claimed = -1
-            if lane == source:
-                bit = mask & (~mask + np.uint32(1))
-                bit = np.uint32(bit)
-                if cuda.atomic.and_(warps.idle_mask, word, ~bit) & bit != 0:
-                    cuda.atomic.add(control, at.SIGNAL, -1)
-                    cuda.atomic.add(control, at.N_BUSY, 1)
-                    claimed = word * 32 + cuda.ffs(bit) - 1
-            claimed = cuda.shfl_sync(ALL, claimed, source)
-            if claimed >= 0:
-                return claimed
-        tile = next_tile(tile)
+    word = np.int32(np.uint32((warp >> 5) * 7 + lane) % np.uint32(n_words))
+    mask = np.uint32(0)
+    if lane < n_words:
+        mask = np.uint32(load_fresh(warps.idle_mask, word))
+    holders = ballot(mask != 0)
+    while holders != 0:
+        source = first_bit(holders)
+        holders &= holders - np.uint32(1)
+        claimed = -1
+        if lane == source:
+            bit = np.uint32(mask & (~mask + np.uint32(1)))
+            if cuda.atomic.and_(warps.idle_mask, word, ~bit) & bit != 0:
+                cuda.atomic.add(control, at.SIGNAL, -1)
+                cuda.atomic.add(control, at.N_BUSY, 1)
+                claimed = word * 32 + first_bit(bit)
+        claimed = cuda.shfl_sync(ALL, claimed, source)
+        if claimed >= 0:
+            return claimed
     return np.int32(-1)
 
 
 @cuda.jit(device=True, forceinline=True)
 def give_work(warp, depth, own, warps, control, mode):
-    """Give half of the children still ahead in the shallowest frame that has some to an idle warp.
+    """Give half of the children still ahead in the shallowest frame that has enough of them to an idle warp.
 
     The deepest frame's cursor must be in memory. Its owner keeps at least one child, so that it is never left idle.
     """
@@ -239,8 +250,10 @@ def give_work(warp, depth, own, warps, control, mode):
     while source <= depth:
         ahead = np.int32(frames[_U(source)][at.END] - frames[_U(source)][at.CURSOR])
         given = np.int32(ahead >> 1 if source == depth else ahead - (ahead >> 1))
-        if given > 0:
+        later = np.int32(frames[_U(source)][at.N_ROWS] - frames[_U(source)][at.END])
+        if given * later + (given * (given - 1) >> 1) >= _MIN_PAIRS:
             break
+        given = np.int32(0)
         source = next_one(source)
     if given <= 0:
         return

@@ -17,7 +17,7 @@ from mbe_stage.bicliques.cuda.bounds import are_enough, limits_hold
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
 from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
-from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, read_shared, stop_if_late
+from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, is_drawn, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
 
@@ -27,7 +27,6 @@ _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 _NO_MOVES = (_NONE, _NONE, _NONE, _NONE, _NONE)
-_POLL_EVERY = 4
 _LOOK_AT_CLOCK_EVERY = 64
 
 
@@ -49,13 +48,12 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
         pushed = False
         while cursor < end and not pushed:
             n_visits = np.int32(n_visits + 1)
-            if n_visits % _POLL_EVERY == 0:
-                is_over, end = _look_around(
-                    warp, n_visits, cursor, end, depth, own, warps, control, deadline, mode, techniques
-                )
-                if is_over:
-                    status = at.PAUSED
-                    break
+            is_over, end = _look_around(
+                warp, n_visits, cursor, end, depth, own, warps, control, deadline, mode, techniques
+            )
+            if is_over:
+                status = at.PAUSED
+                break
             left = words[_U(first + cursor)]
             width = count_bits(left)
             left_most = weight_of_columns(left, own) if checks else np.int32(0)
@@ -144,7 +142,7 @@ def _look_around(warp, n_visits, cursor, end, depth, own, warps, control, deadli
     signal = read_shared(control, at.SIGNAL)
     if signal >= at.STOP_BIT:
         return True, end
-    if signal > 0 and techniques & SPLITTING != 0:
+    if signal > 0 and techniques & SPLITTING != 0 and is_drawn(warp, n_visits, signal, warps):
         frame = own.frames[_U(depth)]
         if cuda.laneid == 0:
             frame[at.CURSOR] = cursor
