@@ -35,10 +35,11 @@ class _Group(TyperGroup):
     """Turns errors into one line and an exit code, for the real command and for tests alike."""
 
     def invoke(self, ctx: Any) -> Any:
-        from pipeline.errors import INTERRUPTED, interruption, what_a_signal_raised
+        from pipeline.errors import INTERRUPTED, interruption
+        from pipeline.signals import signals_are_heard
 
         try:
-            with what_a_signal_raised():
+            with signals_are_heard():
                 return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             _say(interruption(interrupt) if ctx.invoked_subcommand in _PUBLISHING else "interrupted")

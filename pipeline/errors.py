@@ -15,9 +15,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
 
 __all__ = [
@@ -31,7 +28,6 @@ __all__ = [
     "VerificationError",
     "exit_code",
     "interruption",
-    "what_a_signal_raised",
 ]
 
 INTERRUPTED = 130
@@ -117,18 +113,3 @@ def exit_code(error: StageError) -> int:
 def interruption(interrupt: KeyboardInterrupt) -> str:
     """One line about Ctrl-C in a command that publishes; whoever had published before has left a note."""
     return f"interrupted: {'; '.join(getattr(interrupt, '__notes__', ())) or 'nothing was published'}"
-
-
-@contextmanager
-def what_a_signal_raised() -> Iterator[None]:
-    """Let through what the handler of a signal has raised, Ctrl-C above all, where it met Numba loading compiled code.
-
-    Numba goes on then, and Python makes a SystemError of its answer: "returned a result with an exception set".
-    """
-    try:
-        yield
-    except SystemError as error:
-        raised = error.__cause__
-        if raised is None or isinstance(raised, Exception):
-            raise
-        raise raised from None

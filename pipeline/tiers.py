@@ -29,9 +29,9 @@ from mbe_stage.errors import EngineUnavailable
 from mbe_stage.results import CountSink
 from pipeline import steps
 from pipeline.config import Config, ExecutionConfig, InputConfig
-from pipeline.errors import what_a_signal_raised
 from pipeline.ingest import ingest
 from pipeline.query import to_query
+from pipeline.signals import signals_are_heard
 
 __all__ = ["RAPIDS", "Tier", "TierSteps", "choose_tier", "rapids_unavailable_reason", "tier_named"]
 
@@ -102,7 +102,7 @@ class Tier:
         DeviceMemoryExhausted
             While the context lasts, on the ``rapids`` tier: the memory of the GPU was not enough.
         """
-        with what_a_signal_raised():
+        with signals_are_heard():
             if self.name != RAPIDS:
                 yield _HostSteps(self.engine)
                 return

@@ -1,0 +1,95 @@
+"""Signals in the midst of Numba's work."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import numba
+import pytest
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from pipeline.signals import signals_are_heard
+
+
+class Ended(BaseException):
+    """What the handler of SIGTERM raises here."""
+
+
+def _end(*_: object) -> None:
+    raise Ended
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Ctrl-C as in a program of its own, SIGTERM with a handler; both as before at the end."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _end)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Ended)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_signal_while_llvm_calls_numba(number: signal.Signals, raised: type[BaseException], times: int) -> None:
+    """What is raised there, ctypes prints and drops: compilation goes on as if nothing had been said."""
+    add_one = numba.njit(lambda x: x + 1)
+    n_signals = 0
+
+    def interrupted(_library: object, _code: object) -> None:
+        nonlocal n_signals
+        while n_signals < times:
+            n_signals += 1
+            signal.raise_signal(number)
+
+    codegen = cpu_target.target_context.codegen()
+    own_callbacks = codegen._library_class._object_compiled_hook, codegen._library_class._object_getbuffer_hook
+    codegen._engine.set_object_cache(interrupted, None)
+    try:
+        with signals_are_heard(), pytest.raises(raised):
+            add_one(1)
+    finally:
+        codegen._engine.set_object_cache(*own_callbacks)
+    assert n_signals == times
+    assert not global_compiler_lock.is_locked()
+    # Nothing is left waiting.
+    assert add_one(1) == 2
+
+
+def test_signal_at_any_other_time_is_heard_at_once() -> None:
+    with signals_are_heard():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Ended):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_handlers_are_as_before_afterwards() -> None:
+    with signals_are_heard(), signals_are_heard():
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is _end
+    with signals_are_heard():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_without_a_handler_and_beside_the_main_thread_nothing_changes() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with signals_are_heard():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    found = []
+
+    def look() -> None:
+        with signals_are_heard():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]
