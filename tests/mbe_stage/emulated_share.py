@@ -1,5 +1,7 @@
-"""Which node a warp without one of its own goes to, on the emulator against a plain model. Run as a script: prints how
-many of the choices were of each kind, as a JSON object, and ends with an AssertionError where one is not the model's.
+"""Which node a warp without one of its own goes to, on the emulator against a plain model; who looks for idle warps.
+
+Run as a script: prints how many of the choices were of each kind, as a JSON object, and ends with an AssertionError
+where one is not the model's, or too many or too few look.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ import itertools
 import json
 import warnings
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,7 +39,7 @@ def main() -> None:
     # The mixing of numbers wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     warp_emulator.install()
-    from mbe_stage.bicliques.cuda.share import find_open_node
+    from mbe_stage.bicliques.cuda.share import find_open_node, is_drawn
 
     answer = np.zeros(32, np.int32)
 
@@ -69,7 +72,20 @@ def main() -> None:
             # Nothing with children left is before the node where others begin to look.
             assert not (cursors[low : control[at.LOW_NODE]] < nodes[low : control[at.LOW_NODE], at.NODE_END]).any()
             kinds[kind] += 1
+    check_lot(is_drawn)
     print(json.dumps(kinds))
+
+
+def check_lot(is_drawn: Any) -> None:
+    """About four warps for each idle one at every visit, all where there are not so many, none in vain."""
+    n_warps = 5280
+    warps = SimpleNamespace(idle_mask=np.zeros(n_warps // 32, np.uint32))
+    for n_idle in (0, 1, 10, 300, 1320, 5000):
+        for visit in (1, 2, 1000):
+            drawn = sum(bool(is_drawn(warp, visit, n_idle, warps)) for warp in range(n_warps))
+            assert abs(drawn - min(4 * n_idle, n_warps)) <= 0.25 * n_idle + 4, (n_idle, visit, drawn)
+    # Whoever keeps at it is drawn sooner or later.
+    assert all(any(is_drawn(warp, visit, 1, warps) for visit in range(8 * n_warps)) for warp in (0, 7, 5279))
 
 
 if __name__ == "__main__":
