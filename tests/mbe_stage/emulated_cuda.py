@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import sys
 import types as python_types
 import warnings
@@ -156,16 +157,24 @@ def found_with(
 
 
 def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Of the bicliques of a crown only those that a large minimum leaves: few, far down a tree of 2**14 lists."""
+    """Of the bicliques of a crown only those that a large minimum leaves, few, far down a tree of 2**14 lists, or those
+    that a small maximum leaves."""
     n = 14
     launcher.seed = 0
-    pairs = {((v,), tuple(w for w in range(n) if w != v)) for v in range(n)}
-    for side, wanted in (("right", pairs), ("left", {(right, left) for left, right in pairs})):
-        table, statistics = found_with(
-            graphs.crown(n), BicliqueQuery(**{f"min_{side}": n - 1}), Techniques.without("words")
-        )
-        same = table.as_set() == wanted
-        yield {"case": f"deep, {side}", "wanted": n, "counted": len(table), "same": same, "visited": statistics["wide"]}
+    for query, n_right in (
+        (BicliqueQuery(min_right=n - 1), [n - 1]),
+        (BicliqueQuery(min_left=n - 1), [1]),
+        (BicliqueQuery(max_right=2), [1, 2]),
+    ):
+        table, statistics = found_with(graphs.crown(n), query, Techniques.without("words"))
+        wanted = graphs.bicliques_of_crown(n, n_right)
+        yield {
+            "case": f"deep, {n_right} on the right",
+            "wanted": len(wanted),
+            "counted": len(table),
+            "same": table.as_set() == wanted,
+            "visited": statistics["wide"],
+        }
 
 
 def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -175,15 +184,18 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all children of each are
     # looked at. Those with at most ten columns are families, and not opened.
     most_opened = sum((depth + 1) * (n - depth) for depth in range(n - at.FAMILY_WIDTH - 1))
+    # One node for each one or two rows, and all of their children are looked at.
+    most_of_two = sum(math.comb(n, size) for size in (1, 2, 3))
     # Rows inside excluded ones, which are not the siblings before: 182 nodes where they are counted on the right.
     dense = graphs.from_matrix(graphs.random_matrix(6, 12, 26, 0.75))
     for name, graph, query, techniques, most in (
-        ("crown", graphs.crown(n), BicliqueQuery(min_right=n - 1), Techniques(), most_opened),
+        ("crown, many", graphs.crown(n), BicliqueQuery(min_right=n - 1), Techniques(), most_opened),
+        ("crown, few", graphs.crown(n), BicliqueQuery(max_right=2), Techniques(), most_of_two),
         ("dense", dense, BicliqueQuery(min_left=9), Techniques.without("families"), 160),
     ):
         table, statistics = found_with(graph, query, techniques)
-        if name == "crown":
-            wanted = {((v,), tuple(w for w in range(n) if w != v)) for v in range(n)}
+        if name.startswith("crown"):
+            wanted = graphs.bicliques_of_crown(n, [1, 2] if query.max_right else [n - 1])
         else:
             wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
         yield {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -22,6 +25,12 @@ def complete(n_left: int, n_right: int) -> BipartiteCSR:
 def crown(n: int) -> BipartiteCSR:
     """All edges but a perfect matching: 2**n - 2 bicliques, one for each proper non-empty subset of the left side."""
     return from_matrix(~np.eye(n, dtype=bool))
+
+
+def bicliques_of_crown(n: int, n_right: Iterable[int]) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Those of its 2**n - 2 maximal bicliques with so many right vertices: all others are on the left."""
+    chosen = itertools.chain.from_iterable(itertools.combinations(range(n), size) for size in n_right)
+    return {(tuple(v for v in range(n) if v not in right), right) for right in chosen}
 
 
 def path(n_edges: int) -> BipartiteCSR:

@@ -189,6 +189,20 @@ def test_closed_forms(graph: BipartiteCSR, n_bicliques: int) -> None:
     assert found(graph.swapped()) == {(right, left) for left, right in pairs}
 
 
+@pytest.mark.parametrize("n", [31, 75, 110])
+def test_bounds_cut_deep_trees(n: int) -> None:
+    """Of 2**n - 2 bicliques only the paths to the wanted ones, up to n nodes deep, may be walked."""
+    for query, n_right in (
+        (BicliqueQuery(min_right=n - 2), (n - 2, n - 1)),
+        (BicliqueQuery(min_left=n - 2), (1, 2)),
+        (BicliqueQuery(max_right=2), (1, 2)),
+        (BicliqueQuery(max_right=2, min_edges=n), (2,)),
+    ):
+        pairs = graphs.bicliques_of_crown(n, n_right)
+        assert found(graphs.crown(n), query) == pairs
+        assert counted(graphs.crown(n), query) == len(pairs)
+
+
 def random_graph(seed: int) -> BipartiteCSR:
     chance = np.random.default_rng(seed)
     shape = [(12, 12), (30, 25), (14, 40), (160, 14), (90, 90)][seed % 5]

@@ -22,8 +22,8 @@ _NONE = _U(0)
 def restrict_base(left, fewest, cursor, frame, own, pool, mode):
     """The rows of a frame's base that hold at least so many of `left`, at the tops of both arenas.
 
-    Returns how many they are, and where there are limits how many of the user's vertices. Most rows hold one column
-    only, and are in the right side of that column alone.
+    Returns how many they are, and where there are limits how many of the user's vertices, those that hold all of `left`
+    and all of them. Most rows hold one column only, and are in the right side of that column alone.
 
     Rows of the base that are smaller than `left` as numbers are left out. No left set that is found from the child on
     lies inside an excluded row, or it would have been found there before: so a row that lies inside an excluded one
@@ -37,7 +37,8 @@ def restrict_base(left, fewest, cursor, frame, own, pool, mode):
     # The rows behind the only child of a first frame do not ascend from it; the first child has no earlier siblings.
     smallest = left if cursor > 0 else _NONE
     n_kept = np.int32(0)
-    weight = np.int32(0)
+    least = np.int32(0)
+    most = np.int32(0)
     tile = np.int32(0)
     while tile < n_base:
         row = _NONE
@@ -51,11 +52,16 @@ def restrict_base(left, fewest, cursor, frame, own, pool, mode):
             own.words[_U(top + place)] = _U(row & left)
             own.ints[_U(ints_top + place)] = row_id
             if has_limits:
-                weight = np.int32(weight + pool.row_weights[_U(row_id)])
+                weight = pool.row_weights[_U(row_id)]
+                most = np.int32(most + weight)
+                if _U(row & left) == left:
+                    least = np.int32(least + weight)
         n_kept = np.int32(n_kept + count_bits(mask))
         tile = next_tile(tile)
     cuda.syncwarp()
-    return n_kept, sum_small(weight) if has_limits else weight
+    if has_limits:
+        least, most = sum_small(least), sum_small(most)
+    return n_kept, least, most
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -10,9 +10,10 @@ from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import next_tile, sum_small
 
-__all__ = ["allows_enough", "are_enough", "left_weight", "limits_hold"]
+__all__ = ["allows", "left_weight", "limits_hold", "right_bounds"]
 
 _U = np.uint32
+_ALL = _U(0xFFFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -35,28 +36,43 @@ def left_weight(node, child, pool):
 
 
 @cuda.jit(device=True, forceinline=True)
-def allows_enough(left_most, node, child, n_touched, own, pool):
-    """Whether the path, the child and all later rows that see its left set are right vertices enough, and edges.
+def right_bounds(is_wide, node, child, n_touched, own, pool):
+    """How many of the user's right vertices every biclique from a child on has at least, and at most.
 
-    An earlier row is on no right side below: where it holds a left set, that was found before. Without this, the rows
-    that a large minimum on the right leaves no choice about would be tried in all their subsets.
+    At least: the path, the child and the later rows that hold all of its left set. At most: all later rows that see it,
+    too. An earlier row is on no right side below: where it holds a left set, that was found before. Without these
+    bounds, the rows that a large minimum on the right leaves no choice about would be tried in all their subsets, and
+    below a small maximum there would be all that is larger.
     """
     numbers = pool.ints
-    weight = np.int32(0)
+    least = np.int32(0)
+    more = np.int32(0)
     k = np.int32(cuda.laneid)
     while k < node.n_path:
-        weight = np.int32(weight + pool.row_weights[_U(numbers[entry(node, node.path + k)])])
+        least = np.int32(least + pool.row_weights[_U(numbers[entry(node, node.path + k)])])
         k = next_tile(k)
+    whole = child.n_left if is_wide else np.int32(_ALL >> _U(at.WORD_BITS - child.n_left))
     k = np.int32(cuda.laneid)
     while k < n_touched:
         other = own.touched[_U(k)]
         if other >= child.row:
-            weight = np.int32(weight + pool.row_weights[_U(numbers[entry(node, node.row_ids + other)])])
+            weight = pool.row_weights[_U(numbers[entry(node, node.row_ids + other)])]
+            held = own.counts[_U(other)] if is_wide else np.int32(own.bits[_U(other)])
+            if held == whole:
+                least = np.int32(least + weight)
+            else:
+                more = np.int32(more + weight)
         k = next_tile(k)
-    return are_enough(left_most, sum_small(weight), pool)
+    least = sum_small(least)
+    return least, np.int32(least + sum_small(more))
 
 
 @cuda.jit(device=True, forceinline=True)
-def are_enough(left_most, right_most, pool):
-    """Whether sides of so many of the user's vertices at most allow enough on the right, and edges."""
-    return right_most >= pool.limits[at.MIN_RIGHT] and np.int64(left_most) * right_most >= pool.limits[at.MIN_EDGES]
+def allows(left_most, right_least, right_most, pool):
+    """Whether sides within these bounds, in the user's vertices, may be of a wanted size on the right, with the edges
+    wanted."""
+    return (
+        right_least <= pool.limits[at.MAX_RIGHT]
+        and right_most >= pool.limits[at.MIN_RIGHT]
+        and np.int64(left_most) * right_most >= pool.limits[at.MIN_EDGES]
+    )

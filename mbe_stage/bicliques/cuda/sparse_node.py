@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import allows_enough, left_weight, limits_hold
+from mbe_stage.bicliques.cuda.bounds import allows, left_weight, limits_hold, right_bounds
 from mbe_stage.bicliques.cuda.columns import all_columns, keep_columns, no_columns
 from mbe_stage.bicliques.cuda.emit_list import emit_list
 from mbe_stage.bicliques.cuda.kept import MARK, walk_kept
@@ -53,7 +53,11 @@ def visit_sparse_child(number, row, own, pool, output, control, wide_control, mo
         n_touched, singles = mark_rows(node, child, own, numbers, mode)
     status = at.DONE
     columns = all_columns(n_left)
-    if has_conditions and not allows_enough(left_most, node, child, n_touched, own, pool):
+    is_hopeless = False
+    if has_conditions:
+        right_least, right_most = right_bounds(is_wide, node, child, n_touched, own, pool)
+        is_hopeless = not allows(left_most, right_least, right_most, pool)
+    if is_hopeless:
         columns = no_columns()
     elif is_wide:
         rows = look_at_rows(child, n_touched, n_pairs, own)

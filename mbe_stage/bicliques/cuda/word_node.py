@@ -13,7 +13,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.base import drop_from_base, restrict_base, set_base
-from mbe_stage.bicliques.cuda.bounds import are_enough, limits_hold
+from mbe_stage.bicliques.cuda.bounds import allows, limits_hold
 from mbe_stage.bicliques.cuda.emit import emit_below, weight_of_columns
 from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, maximal_family, moves_of, without_whole
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
@@ -83,7 +83,7 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                 if kind != at.WIDE:
                     n_opened = np.int32(n_opened + 1)
             goes_below = n_kept > (2 if techniques & DOMINATED != 0 else 0)
-            n_base = np.int32(0)
+            n_base, right_least = np.int32(0), np.int32(0)
             if mode == at.COUNTS:
                 if is_small:
                     found = np.int32(found + count_bits(family))
@@ -91,8 +91,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     found = np.int32(found + (kind != at.WIDE) + (0 if goes_below else n_listed))
             elif ballot(family != 0) != 0 if is_small else n_kept > 0 or not is_written:
                 fewest = fewest_members(family) if is_small else np.int32(1)
-                n_base, weight = restrict_base(left, fewest, cursor, frame, own, pool, mode)
-                if checks and not are_enough(left_most, weight, pool):
+                n_base, right_least, right_most = restrict_base(left, fewest, cursor, frame, own, pool, mode)
+                if checks and not allows(left_most, right_least, right_most, pool):
                     cursor = np.int32(cursor + 1)
                     continue
                 list_at = np.int32(top if techniques & DOMINATED != 0 else top + n_kept)
@@ -110,8 +110,8 @@ def walk_word_nodes(warp, own, pool, warps, output, control, wide_control, deadl
                     status = at.PAUSED
                     break
             if goes_below and checks:
-                n_base, weight = drop_from_base(left, n_base, top, n_kept, frame, own, pool)
-                goes_below = are_enough(left_most, weight, pool)
+                n_base, right_most = drop_from_base(left, n_base, top, n_kept, frame, own, pool)
+                goes_below = allows(left_most, right_least, right_most, pool)
             if goes_below:
                 _push_child(cursor, frame, frames[_U(depth + 1)], top, n_kept, n_base, own)
                 pushed = True
