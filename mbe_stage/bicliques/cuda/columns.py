@@ -134,13 +134,13 @@ def _note(number, place, has_keys, keys, own):
 @cuda.jit(device=True, forceinline=True)
 def _note_recorded(n_pairs, has_keys, keys, child, own):
     """Note what was recorded when the paths were counted. A recorded row that holds everything has no number."""
-    n_words = np.int32(2 * n_pairs)
-    first = pairs_from(child)
-    k = np.int32(2 * cuda.laneid)
-    while k < n_words:
-        other, place = own.words[_U(first + k)], own.words[_U(first + k + 1)]
-        _note(own.bits[other], np.int32(place), has_keys, keys, own)
-        k = next_tile(next_tile(k))
+    tile = np.int32(0)
+    while tile < n_pairs:
+        k = np.int32(tile + cuda.laneid)
+        if k < n_pairs:
+            pair = _U(pairs_from(child) + 2 * k)
+            _note(own.bits[own.words[pair]], np.int32(own.words[_U(pair + _ONE)]), has_keys, keys, own)
+        tile = next_tile(tile)
     cuda.syncwarp()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.nodes import entry, write_edge
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN, column_at, end_to_end, list_of, path_at
 from mbe_stage.bicliques.cuda.touched import touched_at
@@ -117,7 +118,7 @@ def record_of(columns):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers):
+def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers, mode):
     """Walk the paths through the kept columns that say that a row holds a new column.
 
     Parameters
@@ -140,17 +141,22 @@ def walk_kept(action, first_tag, new, columns, rows, node, child, own, numbers):
         ends, shift, total = end_to_end(length, start)
         # What a path needs to know of its column, in one word: which it is, and whether it leads.
         column = np.int32(2 * column + leads)
-        following, following_holder = path_at(lane, total, ends, shift, node, numbers)
-        # A lane without a path has `other` = -1: neither candidate nor excluded.
-        following_held = own.counts[_U(max(following, 0))]
+        # The next tile is on its way while one is looked at, where it is counted only, two are: the second's rows, and
+        # what is known of the first's. A lane without a path has row -1: neither candidate nor excluded.
+        second, second_holder = path_at(lane, total, ends, shift, node, numbers)
+        first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
         tile = np.int32(0)
+        if mode == at.COUNTS and total > 32:
+            second, second_holder = path_at(np.int32(32 + lane), total, ends, shift, node, numbers)
         while tile < total:
-            other, holder, held = following, following_holder, following_held
+            other, holder, held = first, first_holder, first_held
             tile = next_tile(tile)
+            if mode != at.COUNTS and tile < total:
+                second, second_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
             if tile < total:
-                # On its way while this one is looked at.
-                following, following_holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
-                following_held = own.counts[_U(max(following, 0))]
+                first, first_holder, first_held = second, second_holder, own.counts[_U(max(second, 0))]
+            if mode == at.COUNTS and tile + 32 < total:
+                second, second_holder = path_at(np.int32(tile + 32 + lane), total, ends, shift, node, numbers)
             of = cuda.shfl_sync(ALL, column, holder)
             of_size = cuda.shfl_sync(ALL, size, holder)
             leader = of & 1 != 0

@@ -29,7 +29,7 @@ def build_sparse_node(node, child, columns, rows, own, pool, control, wide_contr
     numbers = pool.ints
     n_columns = columns.n_columns
     if columns.is_merged:
-        walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers)
+        walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
     else:
         count_kept(columns, rows, node, child, own, numbers)
     n_edges, n_excluded = _totals(child, rows.n_touched, own)
@@ -60,7 +60,7 @@ def build_sparse_node(node, child, columns, rows, own, pool, control, wide_contr
         if record_of(columns) + 2 * n_edges <= own.words.size:
             fill_from_record(new, columns, n_edges, own, numbers)
         else:
-            walk_kept(FILL, 1 + n_columns, new, columns, rows, node, child, own, numbers)
+            walk_kept(FILL, 1 + n_columns, new, columns, rows, node, child, own, numbers, mode)
         exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
     else:
         fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)

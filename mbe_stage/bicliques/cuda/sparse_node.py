@@ -119,5 +119,5 @@ def _visit_wide(node, child, rows, own, pool, output, control, wide_control, mod
             own.state[at.EMITTED] = 1
     columns = keep_columns(node, child, rows, own, pool.ints, techniques)
     if techniques & WORDS != 0 and 0 < columns.n_columns <= at.WORD_BITS:
-        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints)
+        walk_kept(MARK, 1, node, columns, rows, node, child, own, pool.ints, mode)
     return at.DONE, columns
