@@ -100,7 +100,7 @@ def _is_live(other, held, column, size, leads, first_tag, child, own):
         # Paths from one column to one row count together, and one of them speaks for all: nobody else's counts are
         # these. For a row that is met from two columns at once the later one's count is kept: the other ends here.
         same_row = _U(cuda.match_any_sync(ALL, row))
-        same = _U(cuda.match_any_sync(ALL, np.int64(np.int64(row) << 32 | column)))
+        same = _U(same_row & _U(cuda.match_any_sync(ALL, column)))
         if is_counted and first_bit(same) == cuda.laneid:
             tag = np.int32((first_tag + column) << _TAG_SHIFT)
             counted = np.int32(max(counted, tag) + count_bits(same))
