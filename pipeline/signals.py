@@ -42,6 +42,7 @@ def signals_are_heard() -> Iterator[None]:
         raise raised from None
     finally:
         for changed_number, waiting in changed.items():
+            waiting.forget()
             is_still_there = signal.getsignal(changed_number) is waiting
             if is_still_there:
                 signal.signal(changed_number, waiting.handler)
@@ -52,15 +53,14 @@ class _Waiting:
 
     def __init__(self, handler: Callable[[int, FrameType | None], Any]) -> None:
         self.handler = handler
-        self._waits = False
+        self._listener: Any = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         # Whoever has not imported it does not compile; `mbe show` does not wait for an import.
-        compiler_lock = sys.modules.get("numba.core.compiler_lock")
-        if compiler_lock is None or not compiler_lock.global_compiler_lock.is_locked():
+        lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+        if lock is None or not lock.is_locked():
             self.handler(number, frame)
-        elif not self._waits:
-            self._waits = True
+        elif self._listener is None:
             self._call_after_step(number)
 
     def _call_after_step(self, number: int) -> None:
@@ -74,9 +74,17 @@ class _Waiting:
 
             def on_end(self, event: Any) -> None:  # noqa: ARG002 - so it is called
                 if threading.current_thread() is threading.main_thread():
-                    events.unregister(_LOCK, self)
-                    waiting._waits = False
+                    waiting.forget()
                     waiting.handler(number, None)
 
         # Every step takes the lock once more. Where it is given back, no LLVM is between the handler and its caller.
-        events.register(_LOCK, AfterStep())
+        self._listener = AfterStep()
+        events.register(_LOCK, self._listener)
+
+    def forget(self) -> None:
+        """Wait no more."""
+        if self._listener is not None:
+            from numba.core import event as events
+
+            events.unregister(_LOCK, self._listener)
+            self._listener = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from types import ModuleType
 
 import numba
 import pytest
@@ -58,6 +60,24 @@ def test_signal_while_llvm_calls_numba(number: signal.Signals, raised: type[Base
     assert not global_compiler_lock.is_locked()
     # Nothing is left waiting.
     assert add_one(1) == 2
+
+
+def test_of_two_signals_one_is_heard() -> None:
+    def ask_twice() -> None:
+        with signals_are_heard(), global_compiler_lock:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_twice()
+    with global_compiler_lock:
+        pass
+
+
+def test_signal_while_numba_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba.core.compiler_lock", ModuleType("of which nothing has run yet"))
+    with signals_are_heard(), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_signal_at_any_other_time_is_heard_at_once() -> None:
