@@ -54,7 +54,7 @@ class _Waiting:
         self._listener: Any = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        # Whoever has not imported it does not compile; `mbe show` does not wait for an import.
+        # Whoever has not imported it does not compile: no command waits for an import.
         lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
         if lock is None or not lock.is_locked():
             signal.default_int_handler(number, frame)

@@ -156,6 +156,10 @@ def found_with(
     return sink.table(), statistics
 
 
+def compared(case: str, table: BicliqueTable, wanted: set) -> dict[str, Any]:
+    return {"case": case, "wanted": len(wanted), "counted": len(table), "same": table.as_set() == wanted}
+
+
 def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Of the bicliques of a crown only those that a large minimum leaves, few, far down a tree of 2**14 lists, or those
     that a small maximum leaves."""
@@ -168,13 +172,7 @@ def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     ):
         table, statistics = found_with(graphs.crown(n), query, Techniques.without("words"))
         wanted = graphs.bicliques_of_crown(n, n_right)
-        yield {
-            "case": f"deep, {n_right} on the right",
-            "wanted": len(wanted),
-            "counted": len(table),
-            "same": table.as_set() == wanted,
-            "visited": statistics["wide"],
-        }
+        yield compared(f"deep, {n_right} on the right", table, wanted) | {"visited": statistics["wide"]}
 
 
 def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -198,14 +196,7 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             wanted = graphs.bicliques_of_crown(n, [1, 2] if query.max_right else [n - 1])
         else:
             wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
-        yield {
-            "case": f"bounded, {name}",
-            "wanted": len(wanted),
-            "counted": len(table),
-            "same": table.as_set() == wanted,
-            "opened": statistics["opened"],
-            "most_opened": most,
-        }
+        yield compared(f"bounded, {name}", table, wanted) | {"opened": statistics["opened"], "most_opened": most}
 
 
 def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:

@@ -8,12 +8,11 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
-from mbe_stage.bicliques.cuda.warp import next_tile, sum_small
+from mbe_stage.bicliques.cuda.warp import lowest_bits, next_tile, sum_small
 
 __all__ = ["allows", "left_weight", "limits_hold", "right_bounds"]
 
 _U = np.uint32
-_ALL = _U(0xFFFFFFFF)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -51,7 +50,7 @@ def right_bounds(is_wide, node, child, n_touched, own, pool):
     while k < node.n_path:
         least = np.int32(least + pool.row_weights[_U(numbers[entry(node, node.path + k)])])
         k = next_tile(k)
-    whole = child.n_left if is_wide else np.int32(_ALL >> _U(at.WORD_BITS - child.n_left))
+    whole = child.n_left if is_wide else np.int32(lowest_bits(child.n_left))
     k = np.int32(cuda.laneid)
     while k < n_touched:
         other = own.touched[_U(k)]

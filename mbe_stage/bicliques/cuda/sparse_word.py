@@ -26,7 +26,7 @@ from mbe_stage.bicliques.cuda.ids import count_ids, write_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.rows import restrict, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_one, next_tile, rank, sum_small
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
 from mbe_stage.bicliques.cuda.word_node import set_frame
 
 __all__ = ["count_small", "open_word_frame"]
@@ -35,11 +35,6 @@ _U = np.uint32
 _ONE = _U(1)
 _NONE = _U(0)
 _EVERYTHING = _U(0xFFFFFFFF)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _all_of(n_columns):
-    return _U(_EVERYTHING >> _U(at.WORD_BITS - n_columns))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -80,7 +75,7 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, singles, own, po
         needed = np.int32(max(base, ints_at) + node.n_path + n_touched)
     if not ask_for_words(needed, words, control, wide_control):
         return at.PAUSED
-    full = _all_of(n_columns)
+    full = lowest_bits(n_columns)
     n_candidates, n_excluded, n_base, is_excluded = _split_rows(
         is_wide, full, node, child, n_touched, first + 1, base, ints_at, own, pool, mode
     )

@@ -18,6 +18,7 @@ __all__ = [
     "inclusive_sum",
     "inclusive_sum_wide",
     "load_fresh",
+    "lowest_bits",
     "max_all",
     "min_all",
     "next_one",
@@ -153,6 +154,12 @@ def count_bits(word):
 def first_bit(word):
     """Position of the lowest set bit of a uint32, int32; -1 where none is."""
     return np.int32(np.int32(cuda.ffs(np.uint32(word))) - 1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def lowest_bits(n):
+    """A word of which the lowest `n` bits are set, 1 to 32, uint32."""
+    return np.uint32(np.uint32(ALL) >> np.uint32(32 - n))
 
 
 @cuda.jit(device=True, forceinline=True)
