@@ -23,7 +23,7 @@ from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueBlock, Detail
 
 if TYPE_CHECKING:
-    from mbe_stage.bicliques.cuda.expand import DeviceGroups
+    from mbe_stage.bicliques.cuda.expand import ListSizes
     from mbe_stage.bicliques.cuda.session import Session
     from mbe_stage.device.blocks import DeviceBlock
 
@@ -128,7 +128,7 @@ class _Slice:
     """What one slice found, still in ids of the reduced graph."""
 
     session: Session
-    groups: tuple[DeviceGroups, DeviceGroups] | None
+    list_sizes: ListSizes | None
     rows_are_left: bool
     share: float
     budget_bytes: int
@@ -138,11 +138,10 @@ class _Slice:
         from mbe_stage.bicliques.cuda.expand import expanded
         from mbe_stage.device.blocks import DeviceBlock
 
-        assert self.groups is not None
-        rows, columns = self.groups
-        piece_members = self.session.plan.piece_members
+        assert self.list_sizes is not None
+        found, n_slots = self.session.found, self.session.n_slots
         is_empty = True
-        for block in expanded(self.session.take_found(), (columns, rows), piece_members, self.budget_bytes):
+        for block in expanded(found, n_slots, self.list_sizes, self.session.plan.piece_members, self.budget_bytes):
             is_empty = False
             yield replace(block.swapped() if self.rows_are_left else block, work_done=self.share)
         if is_empty:
@@ -176,6 +175,7 @@ def _slices(
     techniques: Techniques = _EVERYTHING,
 ) -> Iterator[_Slice]:
     from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks, walking_blocks
+    from mbe_stage.bicliques.cuda.expand import room_for_sizes, work_out_sizes
     from mbe_stage.bicliques.cuda.prepare import prepare
     from mbe_stage.bicliques.cuda.session import Session
 
@@ -190,13 +190,20 @@ def _slices(
         if log.isEnabledFor(logging.DEBUG):
             log.debug("memory on the device:\n%s", plan.describe())
         session = Session(prepared, limits, mode, plan, budget, techniques.kernel_mask)
-        groups = prepared.groups() if detail == Detail.MEMBERS else None
+    list_sizes: ListSizes | None = None
     is_done = False
     while not is_done:
         with device_work(budget):
-            is_done = session.run_slice()
+            session.start_slice()
+            if detail == Detail.MEMBERS:
+                # The host's part of this is over before the walk is.
+                if list_sizes is None:
+                    rows, columns = prepared.groups()
+                    list_sizes = room_for_sizes(plan.descriptors, (columns, rows))
+                work_out_sizes(list_sizes, session.found, session.taken)
+            is_done = session.finish_slice()
         share = 0.999 if is_done else min(0.999, session.work_done())
-        yield _Slice(session, groups, prepared.rows_are_left, share, budget)
+        yield _Slice(session, list_sizes, prepared.rows_are_left, share, budget)
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()
     if statistics is not None:

@@ -88,7 +88,7 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         growth.copy_pieces_block_per_piece: (wide, _I32, _I32),
         groups.weights_thread_per_vertex: (_I32, _I32, *(types.int64,) * 3, _I32),
         groups.groups_thread_per_vertex: (_I32, _I32, *(types.int64,) * 4, _I64, _I32, _I32, _I32),
-        expand_kernels.full_sizes_warp_per_tile: (OUTPUT, device_groups, device_groups, ints, _I64),
+        expand_kernels.full_sizes_warp_per_tile: (OUTPUT, _I64, device_groups, device_groups, ints, _I64),
         expand_kernels.expanded_lists_warp_per_tile: (
             *(OUTPUT, ints, _I64, device_groups, device_groups, lists_of_side, lists_of_side, _I64),
             *(types.int64, types.int64, types.UniTuple(types.int64, expand_kernels.SECTIONS)),

@@ -73,6 +73,8 @@ def put_in_place() -> Any:
     ):
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))
+    # Fewer warps than tiles.
+    expand.MOST_BLOCKS = 1
     return Launcher
 
 

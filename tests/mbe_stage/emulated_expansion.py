@@ -31,16 +31,13 @@ METERED: list[tuple[Sequence[tuple[int, int]], Sequence[int], int]] = [
 class Meter:
     """CuPy as far as `expand` allocates with it, and how much of that is alive."""
 
-    int32, int64, asnumpy = np.int32, np.int64, staticmethod(np.asarray)
+    int32, int64, asnumpy, cumsum = np.int32, np.int64, staticmethod(np.asarray), staticmethod(np.cumsum)
 
     def __init__(self) -> None:
         self.alive = self.peak = 0
 
     def empty(self, *arguments: Any) -> np.ndarray:
         return self._counted(np.empty(*arguments))
-
-    def cumsum(self, array: np.ndarray) -> np.ndarray:
-        return self._counted(np.cumsum(array))
 
     def _counted(self, array: np.ndarray) -> np.ndarray:
         self.alive += array.nbytes

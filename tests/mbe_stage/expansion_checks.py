@@ -5,15 +5,16 @@ Import it where `cupy` is whichever of the two is meant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda.expand import expanded
+from mbe_stage.bicliques.cuda.expand import expanded, room_for_sizes, work_out_sizes
 from mbe_stage.bicliques.cuda.groups import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
+from mbe_stage.device.blocks import DeviceBlock
 
 __all__ = ["CASES", "check_expansion", "expand_all"]
 
@@ -33,6 +34,7 @@ CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
     "long": ([(40, 2), (1, 40), (40, 40), (2, 3), (0, 0), (40, 1)], [5, 60, 1, 2], 1 << 20),
     "thousands": ([(40, 1), (1, 1), (2, 39)], [100], 1 << 20),
     "one wide group": ([(1, 1), (2, 1), (1, 2)], [700, 1], 1 << 20),
+    "more tiles than warps": ([(n % 3 + 1, 2) if n % 7 else (0, 0) for n in range(600)], [1, 2], 1 << 20),
     "pieces": ([(n % 5 + 1, n % 7 + 1) if n % 6 else (0, 0) for n in range(120)], [1, 1, 2], 60),
     "pieces of whole tiles": ([(1, 1)] * 96, [1], 64),
     "each alone": ([(n % 3 + 1, 2) if n % 4 else (0, 0) for n in range(50)], [1, 9], 1),
@@ -43,8 +45,9 @@ CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
 def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
     """Expand a case and compare; returns how many bicliques, members and pieces there were."""
     lengths, group_sizes, piece_members = CASES[case]
-    groups, lists, found, d_groups = _made(np.random.default_rng(seed), lengths, group_sizes)
-    blocks = list(expanded(found, d_groups, piece_members, 1 << 30))
+    n_untaken = 0 if seed % 2 and lengths else 37
+    groups, lists, found, d_groups = _made(np.random.default_rng(seed), lengths, group_sizes, n_untaken)
+    blocks = list(_blocks(found, len(lists), d_groups, piece_members))
     wanted = [[_vertices(*each) for each in zip(groups, pair, strict=True)] for pair in lists if pair[0].size]
     n_members = 0
     taken = 0
@@ -68,20 +71,30 @@ def check_expansion(case: str, seed: int = 0) -> dict[str, int]:
 
 def expand_all(lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], piece_members: int) -> int:
     """Expand bicliques, and let go of each block when there is the next, as a run does; returns how many there were."""
-    _, _, found, d_groups = _made(np.random.default_rng(0), lengths, group_sizes)
+    _, lists, found, d_groups = _made(np.random.default_rng(0), lengths, group_sizes, 0)
     n_blocks = 0
-    for _block in expanded(found, d_groups, piece_members, 1 << 30):
+    for _block in _blocks(found, len(lists), d_groups, piece_members):
         n_blocks += 1
     return n_blocks
 
 
+def _blocks(
+    found: Output, n_slots: int, groups: tuple[DeviceGroups, DeviceGroups], piece_members: int
+) -> Iterator[DeviceBlock]:
+    n = found.left_sizes.size
+    sizes = room_for_sizes(n, groups)
+    # Where slots run out, warps go on asking for more.
+    work_out_sizes(sizes, found, cp.asarray(np.array([n_slots if n_slots < n else n + 64])))
+    return expanded(found, n_slots, sizes, piece_members, 1 << 30)
+
+
 def _made(
-    chance: np.random.Generator, lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int]
+    chance: np.random.Generator, lengths: Sequence[tuple[int, int]], group_sizes: Sequence[int], n_untaken: int
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[list[np.ndarray]], Output, tuple[DeviceGroups, DeviceGroups]]:
     """Groups of both sides, entries of the lists, and both as they stand on the device."""
     groups = [_groups(chance, group_sizes) for _ in range(2)]
     lists = [[chance.choice(_N_GROUPS, n, replace=False) for n in pair] for pair in lengths]
-    found = _written(chance, lists)
+    found = _written(chance, lists, n_untaken)
     left, right = (
         DeviceGroups(*map(cp.asarray, (offsets, members, _alone(offsets, members)))) for offsets, members in groups
     )
@@ -103,15 +116,16 @@ def _vertices(groups: tuple[np.ndarray, np.ndarray], entries: np.ndarray) -> np.
     return np.sort(np.concatenate([members[offsets[g] : offsets[g + 1]] for g in entries]))
 
 
-def _written(chance: np.random.Generator, lists: list[list[np.ndarray]]) -> Any:
-    """As the walk leaves it: members of bicliques anywhere, rubbish in what is unused."""
-    starts = chance.integers(0, 1 << 40, len(lists))
+def _written(chance: np.random.Generator, lists: list[list[np.ndarray]], n_untaken: int) -> Any:
+    """As the walk leaves it: members of bicliques anywhere, rubbish in what is unused, and in slots that none took."""
+    starts = chance.integers(0, 1 << 40, len(lists) + n_untaken)
     sizes = np.array([[each.size for each in pair] for pair in lists], np.int32).reshape(-1, 2)
     sizes[sizes[:, 0] == 0, 1] = 99
     members = [np.full(5, -9)]
     for k in chance.permutation(np.flatnonzero(sizes[:, 0])):
         starts[k] = sum(each.size for each in members)
         members += [*lists[k], np.full(chance.integers(3), -9)]
+    sizes = np.concatenate([sizes, np.full((n_untaken, 2), 99, np.int32)])
     return Output(
         *map(cp.asarray, (np.concatenate(members).astype(np.int32), starts, sizes[:, 0].copy(), sizes[:, 1].copy()))
     )

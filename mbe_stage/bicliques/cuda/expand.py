@@ -1,7 +1,8 @@
 """From bicliques of the reduced graph to the user's vertices, on the device: twins put back, members sorted.
 
-Two launches and one look at the sums: how long every list becomes, then all lists in place, in pieces where they are
-more than a piece may hold; where there are long lists, a third launch sorts them.
+Two launches and one look at the sums: how long every list becomes, enqueued behind the walk, so that it is known when
+the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may hold. Where
+there are long lists, a third launch sorts them.
 """
 
 from __future__ import annotations
@@ -31,42 +32,39 @@ from mbe_stage.bicliques.cuda.groups import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.device.blocks import DeviceBlock
 
-__all__ = ["Piece", "SizedLists", "expanded", "piece_block", "pieces", "sized"]
+__all__ = ["ListSizes", "Piece", "expanded", "piece_block", "pieces", "room_for_sizes", "work_out_sizes"]
+
+MOST_BLOCKS = 1 << 10
+"""More than are resident at once on any device."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SizedLists:
-    """Found bicliques, and how long their lists become.
+class ListSizes:
+    """How long the lists of found bicliques become; one for a run, worked out anew for each slice.
 
     Attributes
     ----------
-    found : Output
-        In ids of the reduced graph. Slots of left size 0 are unused.
     groups : pair of DeviceGroups
         Of the left and of the right side.
-    full : (2, n_slots) int32
-        The user's vertices in each list.
-    sums : (1 + SECTIONS * n_tiles,) int64
-        Bicliques, left and right vertices, and long lists before each tile, section after section.
-    totals : (SECTIONS,) int64
-        Of all of them, on the host.
+    full : (2, most slots) int32
+        The user's vertices in each list, as far as slots were taken.
+    parts, sums : (1 + SECTIONS * n_tiles,) int64
+        A 0, then bicliques, left and right vertices, and long lists of each tile, section after section; and what lies
+        before each tile.
+    ends : (1 + SECTIONS,) int64
+        The sums before each section and behind the last.
     """
 
-    found: Output
     groups: tuple[DeviceGroups, DeviceGroups]
     full: cp.ndarray
+    parts: cp.ndarray
     sums: cp.ndarray
-    totals: np.ndarray
-
-    @property
-    def n_slots(self) -> int:
-        """Used ones and unused ones."""
-        return self.found.left_sizes.size
+    ends: cp.ndarray
 
     @property
     def n_tiles(self) -> int:
-        """Tiles that the slots are worked on in."""
-        return -(-self.n_slots // TILE)
+        """Tiles that all slots are worked on in."""
+        return (self.sums.size - 1) // SECTIONS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,17 +77,49 @@ class Piece:
     behind: np.ndarray
 
 
+def room_for_sizes(n_slots: int, groups: tuple[DeviceGroups, DeviceGroups]) -> ListSizes:
+    """Room for so many bicliques, with the groups of the left and of the right side."""
+    n_sums = 1 + SECTIONS * -(-n_slots // TILE)
+    parts, sums, ends = (cp.empty(n, cp.int64) for n in (n_sums, n_sums, 1 + SECTIONS))
+    return ListSizes(groups, cp.empty((2, n_slots), cp.int32), parts, sums, ends)
+
+
+def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
+    """Enqueue working out how long every list becomes, behind what writes `found` and `taken`.
+
+    Parameters
+    ----------
+    sizes : ListSizes
+    found : Output
+        In ids of the reduced graph. Slots of left size 0 are unused.
+    taken : (1,) int64
+        How many slots are taken, all of them where that is more.
+    """
+    sizes.parts.fill(0)
+    kernel = full_sizes_warp_per_tile
+    kernel[min(_blocks(sizes.n_tiles), MOST_BLOCKS), THREADS](
+        *kernel_bundles(kernel, found),
+        *kernel_views(taken),
+        *kernel_bundles(kernel, *sizes.groups),
+        *kernel_views(sizes.full, sizes.parts),
+    )
+    cp.cumsum(sizes.parts, out=sizes.sums)
+    sizes.ends[:] = sizes.sums[:: sizes.n_tiles]
+
+
 def expanded(
-    found: Output, groups: tuple[DeviceGroups, DeviceGroups], piece_members: int, budget_bytes: int
+    found: Output, n_slots: int, sizes: ListSizes, piece_members: int, budget_bytes: int
 ) -> Iterator[DeviceBlock]:
     """Blocks of at most so many members, a larger biclique alone in its own; none where nothing was found.
 
     Parameters
     ----------
     found : Output
-        As a slice left it; `Session.take_found`.
-    groups : pair of DeviceGroups
-        Of the left and of the right side.
+        As a slice left it.
+    n_slots : int
+        How many slots it took.
+    sizes : ListSizes
+        Worked out for it.
     piece_members : int
     budget_bytes : int
         What an error names where the device has less memory than was promised.
@@ -99,37 +129,22 @@ def expanded(
     MemoryBudgetExceeded
         The device has less.
     """
-    if found.left_sizes.size == 0:
-        return
-    with device_work(budget_bytes):
-        lists = sized(found, groups)
-    for piece in pieces(lists, piece_members):
+    for piece in pieces(sizes, n_slots, piece_members):
         with device_work(budget_bytes):
-            block = piece_block(lists, piece)
+            block = piece_block(found, sizes, piece)
         yield block
 
 
-def sized(found: Output, groups: tuple[DeviceGroups, DeviceGroups]) -> SizedLists:
-    """Work out how long every list becomes, and wait for the sums."""
-    n_slots = found.left_sizes.size
-    n_tiles = -(-n_slots // TILE)
-    full, parts = cp.empty((2, n_slots), cp.int32), cp.empty(1 + SECTIONS * n_tiles, cp.int64)
-    full_sizes_warp_per_tile[_blocks(n_tiles), THREADS](
-        *kernel_bundles(full_sizes_warp_per_tile, found, *groups), *kernel_views(full, parts)
-    )
-    sums = cp.cumsum(parts)
-    return SizedLists(found, groups, full, sums, np.diff(cp.asnumpy(sums[::n_tiles])))
-
-
-def pieces(lists: SizedLists, piece_members: int) -> Iterator[Piece]:
+def pieces(sizes: ListSizes, n_slots: int, piece_members: int) -> Iterator[Piece]:
     """Cut between bicliques, so that each piece has at most so many members or is a single biclique."""
-    if lists.totals[LEFT] + lists.totals[RIGHT] <= piece_members:
-        if lists.totals[USED]:
-            first = np.concatenate([[0], np.cumsum(lists.totals)[:-1]])
-            yield Piece(0, lists.n_slots, first, first + lists.totals)
+    ends = cp.asnumpy(sizes.ends)
+    totals = np.diff(ends)
+    if totals[LEFT] + totals[RIGHT] <= piece_members:
+        if totals[USED]:
+            yield Piece(0, n_slots, ends[:-1], ends[1:])
         return
-    n_tiles = lists.n_tiles
-    sums = cp.asnumpy(lists.sums)
+    n_tiles = sizes.n_tiles
+    sums = cp.asnumpy(sizes.sums)
     section = n_tiles * np.arange(SECTIONS)
     members = sums[LEFT * n_tiles :][: n_tiles + 1] + sums[RIGHT * n_tiles :][: n_tiles + 1]
     last = sums[section + n_tiles]
@@ -138,26 +153,26 @@ def pieces(lists: SizedLists, piece_members: int) -> Iterator[Piece]:
         begin, before = stop, behind
         most = before[LEFT] + before[RIGHT] + piece_members
         tile = int(np.searchsorted(members, most, side="right")) - 1
-        stop, behind = min(tile * TILE, lists.n_slots), sums[section + tile]
+        stop, behind = min(tile * TILE, n_slots), sums[section + tile]
         if tile < n_tiles:
-            sizes = cp.asnumpy(lists.full[:, stop : stop + TILE]).astype(np.int64)
-            n_more = int(np.searchsorted(members[tile] + np.cumsum(sizes.sum(axis=0)), most, side="right"))
-            counts = _counts(sizes[:, :n_more])
+            full = cp.asnumpy(sizes.full[:, stop : min(stop + TILE, n_slots)]).astype(np.int64)
+            n_more = int(np.searchsorted(members[tile] + np.cumsum(full.sum(axis=0)), most, side="right"))
+            counts = _counts(full[:, :n_more])
             if behind[USED] + counts[USED] == before[USED]:
                 # The next one alone is more than a piece should hold.
                 n_more += 1
-                counts = _counts(sizes[:, :n_more])
+                counts = _counts(full[:, :n_more])
             stop, behind = stop + n_more, behind + counts
         yield Piece(begin, stop, before, behind)
 
 
-def _counts(sizes: np.ndarray) -> np.ndarray:
+def _counts(full: np.ndarray) -> np.ndarray:
     """What a tile's sums would be, for some of its slots."""
-    left, right = sizes
-    return np.array([(left > 0).sum(), left.sum(), right.sum(), (sizes > LONGEST_STAGED).sum()])
+    left, right = full
+    return np.array([(left > 0).sum(), left.sum(), right.sum(), (full > LONGEST_STAGED).sum()])
 
 
-def piece_block(lists: SizedLists, piece: Piece) -> DeviceBlock:
+def piece_block(found: Output, sizes: ListSizes, piece: Piece) -> DeviceBlock:
     """The bicliques of a piece, with the user's vertices."""
     n = piece.behind - piece.before
     left, right = (
@@ -167,9 +182,9 @@ def piece_block(lists: SizedLists, piece: Piece) -> DeviceBlock:
     long_lists = cp.empty(max(1, n_long), cp.int64)
     kernel = expanded_lists_warp_per_tile
     kernel[_blocks(-(-piece.stop // TILE) - piece.begin // TILE), THREADS](
-        *kernel_bundles(kernel, lists.found),
-        *kernel_views(lists.full, lists.sums),
-        *kernel_bundles(kernel, *lists.groups, left, right),
+        *kernel_bundles(kernel, found),
+        *kernel_views(sizes.full, sizes.sums),
+        *kernel_bundles(kernel, *sizes.groups, left, right),
         *kernel_views(long_lists),
         piece.begin,
         piece.stop,

@@ -71,48 +71,49 @@ def _add_twins(members, start, n, groups, more):
 
 
 @cuda.jit(cache=True)
-def full_sizes_warp_per_tile(found, left_groups, right_groups, full, sums):
+def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
     """How many of the user's vertices each list stands for, 0 in unused slots; and the sums of each tile.
 
-    `full` is (2, n_slots) int32. `sums` is (1 + SECTIONS * n_tiles,) int64, a 0 and then one section after the other:
-    summed up, each entry is what lies before a tile, and what lies behind the last tile begins the next section.
+    The host does not know yet how many slots were taken: ``taken[0]``, (1,) int64, or all where that is more. Warps
+    take tiles by turns until there are no more. `full` is (2, all slots) int32. `parts` is (1 + SECTIONS * n_tiles,)
+    int64 and all zeros before: a 0, and then one section after the other. Summed up, each entry is what lies before a
+    tile, and what lies behind the last tile begins the next section.
     """
     lane = cuda.laneid
     more = cuda.shared.array((WARPS_PER_BLOCK, 2, TILE), types.int32)[cuda.threadIdx.x // TILE]
     tile = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // TILE
-    n_tiles = (sums.size - 1) // SECTIONS
-    if tile >= n_tiles:
-        return
-    slot = tile * TILE + lane
-    start = np.int64(0)
-    n_left = np.int32(0)
-    n_right = np.int32(0)
-    if slot < found.left_sizes.size:
-        n_left = found.left_sizes[slot]
-        if n_left > 0:
-            n_right = found.right_sizes[slot]
-            start = found.starts[slot]
-    more[0, lane] = 0
-    more[1, lane] = 0
-    cuda.syncwarp()
-    _add_twins(found.members, start, n_left, left_groups, more[0])
-    _add_twins(found.members, start + n_left, n_right, right_groups, more[1])
-    cuda.syncwarp()
-    left = np.int32(n_left + more[0, lane])
-    right = np.int32(n_right + more[1, lane])
-    if slot < found.left_sizes.size:
-        full[0, slot] = left
-        full[1, slot] = right
-    n_used = cuda.popc(ballot(left > 0))
-    n_long = cuda.popc(ballot(left > LONGEST_STAGED)) + cuda.popc(ballot(right > LONGEST_STAGED))
-    in_left, in_right = sum_all(left), sum_all(right)
-    if lane == 0:
-        sums[1 + USED * n_tiles + tile] = n_used
-        sums[1 + LEFT * n_tiles + tile] = in_left
-        sums[1 + RIGHT * n_tiles + tile] = in_right
-        sums[1 + LONG * n_tiles + tile] = n_long
-    if tile == 0 and lane == 0:
-        sums[0] = 0
+    n_tiles = (parts.size - 1) // SECTIONS
+    n_slots = min(taken[0], found.left_sizes.size)
+    while tile * TILE < n_slots:
+        slot = tile * TILE + lane
+        start = np.int64(0)
+        n_left = np.int32(0)
+        n_right = np.int32(0)
+        if slot < n_slots:
+            n_left = found.left_sizes[slot]
+            if n_left > 0:
+                n_right = found.right_sizes[slot]
+                start = found.starts[slot]
+        more[0, lane] = 0
+        more[1, lane] = 0
+        cuda.syncwarp()
+        _add_twins(found.members, start, n_left, left_groups, more[0])
+        _add_twins(found.members, start + n_left, n_right, right_groups, more[1])
+        cuda.syncwarp()
+        left = np.int32(n_left + more[0, lane])
+        right = np.int32(n_right + more[1, lane])
+        if slot < n_slots:
+            full[0, slot] = left
+            full[1, slot] = right
+        n_used = cuda.popc(ballot(left > 0))
+        n_long = cuda.popc(ballot(left > LONGEST_STAGED)) + cuda.popc(ballot(right > LONGEST_STAGED))
+        in_left, in_right = sum_all(left), sum_all(right)
+        if lane == 0:
+            parts[1 + USED * n_tiles + tile] = n_used
+            parts[1 + LEFT * n_tiles + tile] = in_left
+            parts[1 + RIGHT * n_tiles + tile] = in_right
+            parts[1 + LONG * n_tiles + tile] = n_long
+        tile += cuda.gridDim.x * WARPS_PER_BLOCK
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -196,7 +196,7 @@ def expansion_bytes(n_slots: int, piece_members: int) -> int:
     The lengths of all lists and their running sums, tile by tile; two blocks, since whoever takes them holds one while
     the next is made; the numbers of one block's long lists. A biclique has two members at least.
     """
-    lengths = 10 * n_slots + 80
+    lengths = 10 * n_slots + 120
     block = 4 * piece_members + 16 * (min(n_slots, piece_members // 2) + 1)
     return lengths + 2 * block + piece_members // 64 + 8
 

@@ -80,8 +80,9 @@ class Session:
         ints = cp.empty(plan.pool, cp.int32)
         nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
         self._roots = graph.write(ints, nodes)
-        no_weights = cp.empty(1, cp.int32)
-        row_weights, column_weights = graph.weights() if self.mode > at.COUNTS else (no_weights, no_weights)
+        row_weights = column_weights = cp.empty(1, cp.int32)
+        if self.mode in (at.SIZES, at.WITHIN):
+            row_weights, column_weights = graph.weights()
         return at.Pool(
             ints=ints,
             nodes=nodes,
@@ -92,8 +93,8 @@ class Session:
             limits=self._control.limits,
         )
 
-    def run_slice(self) -> bool:
-        """Work for a slice's time; True when the tree is done. What was written before must have been taken."""
+    def start_slice(self) -> None:
+        """Enqueue work for a slice's time. What was written before must have been taken."""
         if self.mode > at.COUNTS:
             self._output.left_sizes.fill(0)
         self._control.begin(self.plan)
@@ -105,6 +106,9 @@ class Session:
         if not self._kernel.overloads:
             log.info("loading the kernel; compiling it takes most of a minute where no cache has it")
         self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
+
+    def finish_slice(self) -> bool:
+        """Wait for it, and make room where something was short; True when the tree is done."""
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_slices += 1
         self.status = int(self._control.host[at.STATUS])
@@ -202,22 +206,25 @@ class Session:
         self._n_taken = self._control.n_found
         return new
 
-    def take_found(self) -> at.Output:
-        """What the last slice wrote, in ids of the reduced graph; columns are the left side.
+    @property
+    def found(self) -> at.Output:
+        """What a slice writes, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+        return self._output
 
-        These are the buffers themselves, as far as warps have taken them: unused slots have left size 0.
-        """
-        n_slots = min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
-        starts, left_sizes, right_sizes = (
-            each[:n_slots] for each in (self._output.starts, self._output.left_sizes, self._output.right_sizes)
-        )
-        return at.Output(self._output.members, starts, left_sizes, right_sizes)
+    @property
+    def taken(self) -> cp.ndarray:
+        """(1,) int64: how many slots the slice has taken, on the device. More than there are means all."""
+        return self._control.wide_fields[at.DESCRIPTORS_TOP : at.DESCRIPTORS_TOP + 1]
+
+    @property
+    def n_slots(self) -> int:
+        """How many slots the last slice has taken."""
+        return min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[cp.ndarray, cp.ndarray]:
         """Left and right sizes that the last slice wrote, in `SIZES` mode: the user's vertices, (n,) int32 each."""
-        found = self.take_found()
-        written = cp.flatnonzero(found.left_sizes)
-        return found.left_sizes[written], found.right_sizes[written]
+        written = cp.flatnonzero(self._output.left_sizes[: self.n_slots])
+        return self._output.left_sizes[written], self._output.right_sizes[written]
 
     def work_done(self) -> float:
         """Share of the expected work that lies below the roots that have been started."""
