@@ -34,8 +34,8 @@ from mbe_stage.device.blocks import DeviceBlock
 
 __all__ = ["ListSizes", "Piece", "expanded", "piece_block", "pieces", "room_for_sizes", "work_out_sizes"]
 
-MOST_BLOCKS = 1 << 10
-"""More than are resident at once on any device."""
+MOST_BLOCKS = 1 << 11
+"""More than are resident at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -163,8 +163,10 @@ def wait_for_work(warp, warps, control, deadline):
     if lane == 0:
         cuda.atomic.exch(warps.mailbox, warp, 0)
         cuda.threadfence()
-        cuda.atomic.or_(warps.idle_mask, word, bit)
+        # Counted before it can be claimed: below 0 the count would swallow the stop bit.
         cuda.atomic.add(control, at.SIGNAL, 1)
+        cuda.threadfence()
+        cuda.atomic.or_(warps.idle_mask, word, bit)
         cuda.atomic.add(control, at.N_BUSY, -1)
         naps = 0
         while answer == 0:
