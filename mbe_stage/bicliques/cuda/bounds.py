@@ -10,7 +10,7 @@ from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.warp import lowest_bits, next_tile, sum_small
 
-__all__ = ["allows", "are_weighed", "left_weight", "limits_hold", "right_bounds"]
+__all__ = ["allows", "left_weight", "limits_hold", "right_bounds"]
 
 _U = np.uint32
 
@@ -19,12 +19,6 @@ _U = np.uint32
 def limits_hold(mode, pool):
     """Whether there are conditions; what only counts or writes members is compiled without a thought of them."""
     return (mode == at.SIZES or mode == at.WITHIN) and pool.limits[at.ACTIVE] != 0
-
-
-@cuda.jit(device=True, forceinline=True)
-def are_weighed(mode, pool):
-    """Whether the user's vertices are counted: sizes are said, or asked for. Else there are no weights to look at."""
-    return mode == at.SIZES or limits_hold(mode, pool)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import are_weighed, limits_hold
+from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.chunk import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.family import spread
 from mbe_stage.bicliques.cuda.warp import (
@@ -158,7 +158,7 @@ def _emit_words(word, n, rows, n_rows, row_ids, own, mode, pool, output, wide_co
     """
     lane = np.int32(cuda.laneid)
     has_limits = limits_hold(mode, pool)
-    weighs = are_weighed(mode, pool)
+    weighs = mode == at.SIZES or has_limits
     ids_at = own.ints[_U(lane)]
     length = np.int32(own.ints[_U(lane + 1)] - ids_at)
     n_left, left_weight = _left_sizes(word, length, own.ints[_U(at.HEADER_WEIGHTS + lane)], weighs)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import are_weighed, limits_hold
+from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.chunk import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
@@ -25,7 +25,7 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
     """
     lane = np.int32(cuda.laneid)
     numbers = pool.ints
-    weighs = are_weighed(mode, pool)
+    weighs = mode == at.SIZES or limits_hold(mode, pool)
     left_at, n_left = child.left_at, child.n_left
     n_members = np.int32(0)
     left_weight = np.int32(0)

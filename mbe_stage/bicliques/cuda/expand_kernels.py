@@ -14,7 +14,7 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda.grid import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.sorting import sort_by_block, sort_by_warp
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, next_tile, owner_of, rank, sum_all
 
 __all__ = [
     "LEFT",
@@ -152,6 +152,18 @@ def _gather(first, last, source, ends, members, groups, target, to):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _n_smaller(staged, begin, end, vertex):
+    """How many of ``staged[begin:end]`` are smaller. With these types it is unrolled, four instructions for each."""
+    n = _U(0)
+    k = _W(begin)
+    while k < _W(end):
+        if staged[k] < vertex:
+            n = _U(n + _U(1))
+        k = _W(k + _W(1))
+    return np.int32(n)
+
+
+@cuda.jit(device=True, forceinline=True)
 def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
     """Write the lists that stand one behind the other in shared memory, in ascending order, to `result` from `to`."""
     lane = cuda.laneid
@@ -161,11 +173,7 @@ def _write_staged(staged, begins, ends, chosen, n_vertices, result, to):
         begin, end = cuda.shfl_sync(ALL, begins, owner), cuda.shfl_sync(ALL, ends, owner)
         if place < n_vertices and end - begin <= _LONGEST_COUNTED:
             mine = staged[_U(place)]
-            target = begin
-            for k in range(begin, end):
-                if staged[_U(k)] < mine:
-                    target += 1
-            result[_W(to + target)] = mine
+            result[_W(to + begin + _n_smaller(staged, begin, end, mine))] = mine
     longer = ballot(chosen and ends - begins > _LONGEST_COUNTED)
     while longer != 0:
         owner = cuda.ffs(longer) - 1

@@ -26,8 +26,7 @@ class Pool(NamedTuple):
     order : (n_rows,) int32
         In which order the children of node 0 are taken.
     row_weights, column_weights : int32
-        How many of the user's vertices a row or column of the whole graph stands for; where sizes are neither said nor
-        asked for there is one entry, and nobody looks.
+        How many of the user's vertices a row or column of the whole graph stands for.
     limits : (6,) int64
         active, min_left, min_right, max_left, max_right, min_edges; columns are the left side.
     """

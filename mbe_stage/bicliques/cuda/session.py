@@ -80,9 +80,8 @@ class Session:
         ints = cp.empty(plan.pool, cp.int32)
         nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
         self._roots = graph.write(ints, nodes)
-        row_weights = column_weights = cp.empty(1, cp.int32)
-        if self.mode in (at.SIZES, at.WITHIN):
-            row_weights, column_weights = graph.weights()
+        no_weights = cp.empty(1, cp.int32)
+        row_weights, column_weights = graph.weights() if self.mode > at.COUNTS else (no_weights, no_weights)
         return at.Pool(
             ints=ints,
             nodes=nodes,

@@ -15,7 +15,6 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.base import set_base
-from mbe_stage.bicliques.cuda.bounds import are_weighed
 from mbe_stage.bicliques.cuda.family import (
     add_to_family,
     clear_families,
@@ -95,7 +94,7 @@ def open_word_frame(is_wide, node, child, n_columns, n_touched, singles, own, po
     )
     excluded_singles = _U(excluded_singles | (singles.earlier & union))
     if mode > at.COUNTS:
-        _write_header(node, child, own, pool, mode)
+        _write_header(node, child, own, pool)
     if cuda.laneid == 0:
         frame = own.frames[0]
         words[_U(first)] = full
@@ -167,16 +166,15 @@ def _lay_path(node, base, base_ids, own, numbers):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_header(node, child, own, pool, mode):
+def _write_header(node, child, own, pool):
     """What the columns of the stack stand for: see `layout.HEADER_IDS`."""
     lane = np.int32(cuda.laneid)
     write_ids(node, child, own, own.ints, np.int64(0), np.int32(at.WORD_BITS), np.int64(at.HEADER_IDS), pool.ints)
-    if are_weighed(mode, pool):
-        weight = np.int32(0)
-        k = own.ints[_U(lane)]
-        end = own.ints[_U(lane + 1)]
-        while k < end:
-            weight = np.int32(weight + pool.column_weights[_U(own.ints[_U(at.HEADER_IDS + k)])])
-            k = next_one(k)
-        own.ints[_U(at.HEADER_WEIGHTS + lane)] = weight
+    weight = np.int32(0)
+    k = own.ints[_U(lane)]
+    end = own.ints[_U(lane + 1)]
+    while k < end:
+        weight = np.int32(weight + pool.column_weights[_U(own.ints[_U(at.HEADER_IDS + k)])])
+        k = next_one(k)
+    own.ints[_U(at.HEADER_WEIGHTS + lane)] = weight
     cuda.syncwarp()
