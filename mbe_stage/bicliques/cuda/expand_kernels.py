@@ -14,7 +14,7 @@ from numba import cuda, types
 
 from mbe_stage.bicliques.cuda.grid import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.sorting import sort_by_block, sort_by_warp
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, next_tile, owner_of, rank, sum_all
+from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
 
 __all__ = [
     "LEFT",
