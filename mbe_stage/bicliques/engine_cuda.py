@@ -225,9 +225,7 @@ def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> M
 
 
 def _sizes(found: _Slice) -> Iterator[BicliqueBlock]:
-    import cupy as cp
-
-    left_sizes, right_sizes = map(cp.asnumpy, found.session.take_sizes())
+    left_sizes, right_sizes = found.session.take_sizes()
     if found.rows_are_left:
         left_sizes, right_sizes = right_sizes, left_sizes
     yield BicliqueBlock(left_sizes.size, left_sizes, right_sizes, work_done=found.share)

@@ -227,6 +227,24 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_waiting}
 
 
+def progress_case(launcher: Any) -> dict[str, Any]:
+    """More warps than roots: all are started at once, and none is done for long."""
+    launcher.seed = 0
+    blocks = list(
+        engine_cuda.run(
+            graphs.crown(12),
+            BicliqueQuery(),
+            Execution(),
+            Detail.COUNT,
+            sizes={"n_blocks": 4, "slice_seconds": 0.3},
+            techniques=Techniques.without("families"),
+        )
+    )
+    n_found = sum(block.n_bicliques for block in blocks)
+    shares = [block.work_done for block in blocks]
+    return {"case": "progress", "wanted": 2**12 - 2, "counted": n_found, "shares": shares}
+
+
 def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
@@ -243,6 +261,7 @@ def main() -> None:
         )
     for case in itertools.chain(deep_cases(launcher), bounded_cases(launcher), parked_cases(launcher)):
         print(json.dumps(case), flush=True)
+    print(json.dumps(progress_case(launcher)), flush=True)
 
 
 if __name__ == "__main__":

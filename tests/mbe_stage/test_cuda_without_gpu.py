@@ -57,7 +57,7 @@ def run_module(name: str) -> str:
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
 def test_the_kernels_in_lockstep_lanes() -> None:
-    cases = [json.loads(line) for line in run_module("emulated_cuda").splitlines()]
+    *cases, progress = (json.loads(line) for line in run_module("emulated_cuda").splitlines())
     assert len(cases) > 15
     for case in cases:
         assert case["same"], case
@@ -69,6 +69,12 @@ def test_the_kernels_in_lockstep_lanes() -> None:
     assert len(bounded) == 3
     for case in bounded:
         assert 0 < case["opened"] <= case["most_opened"], case
+    assert progress["counted"] == progress["wanted"]
+    # Roots that warps have begun are not done yet.
+    shares = progress["shares"]
+    assert shares == sorted(shares)
+    assert shares[0] < 0.9
+    assert len(set(shares)) > 3
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")

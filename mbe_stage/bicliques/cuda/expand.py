@@ -1,8 +1,8 @@
 """From bicliques of the reduced graph to the user's vertices, on the device: twins put back, members sorted.
 
-Two launches and one look at the sums: how long every list becomes, enqueued behind the walk, so that it is known when
-the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may hold. Where
-there are long lists, a third launch sorts them.
+Two steps, and one look at the sums between them: how long every list becomes, enqueued behind the walk, so that it is
+known when the host hears of the walk's end; then all lists in place, in pieces where they are more than a piece may
+hold. Where there are long lists, another launch sorts them.
 """
 
 from __future__ import annotations

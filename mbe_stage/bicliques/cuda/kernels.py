@@ -145,6 +145,7 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
             if lane == 0:
                 state[at.PENDING_NODE] = node
                 state[at.PENDING_ROW] = row
+                state[at.ROOT] = row if node == 0 else pool.nodes[node, at.NODE_ROOT]
             cuda.syncwarp()
         status = visit_sparse_child(node, row, own, pool, output, control, wide_control, mode, techniques)
         if status == at.PAUSED:

@@ -217,6 +217,7 @@ MOST_MERGED = 1 << 13
 
 # Fields of a node.
 NODE_BASE, NODE_COLUMNS, NODE_ROWS, NODE_EDGES, NODE_PATH, NODE_END, NODE_IDS, NODE_SIZE, NODE_IS_OWNED = range(9)
+NODE_ROOT = 9  # the row whose subtree it is in; node 0 has none
 NODE_FIELDS = 16
 
 # Fields of a word frame.
@@ -235,17 +236,18 @@ DEPTH = 0  # deepest frame; -1 without one
 PENDING_NODE = 1  # a child of a sparse node that is taken and not finished; -1 without one
 PENDING_ROW = 2
 EMITTED = 3  # bicliques of the unfinished child that are in the output already
-N_OWN = 4
-FOUND = 5
-IDLE_NS = 6
-BUSY_NS = 7
-N_OPENED = 8
-N_FAMILIES = 9
-N_WIDE = 10
-N_GIVEN = 11
-BLOCK_IDLE_NS = 12  # how long this warp's whole block was idle, as far as this warp was the first of it to go on
-IDLE_SINCE = 13
-N_IDLE = 14  # of a block's first warp: how many of the block are idle
+ROOT = 4  # the row whose subtree a warp works in
+N_OWN = 5
+FOUND = 6
+IDLE_NS = 7
+BUSY_NS = 8
+N_OPENED = 9
+N_FAMILIES = 10
+N_WIDE = 11
+N_GIVEN = 12
+BLOCK_IDLE_NS = 13  # how long this warp's whole block was idle, as far as this warp was the first of it to go on
+IDLE_SINCE = 14
+N_IDLE = 15  # of a block's first warp: how many of the block are idle
 STATE_FIELDS = 16
 
 # Control block, int32.

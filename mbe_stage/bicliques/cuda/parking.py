@@ -19,8 +19,8 @@ __all__ = ["ParkedTasks", "mark_owned", "own_renumbered", "park", "resume", "sta
 
 _COUNTERS = [at.FOUND, at.N_OPENED, at.N_FAMILIES, at.N_WIDE, at.N_GIVEN]
 """Fields of a warp's state that outlive the warp."""
-_TASK_FIELDS = [at.DEPTH, at.PENDING_NODE, at.PENDING_ROW, at.EMITTED]
-_NO_TASK = (-1, -1, 0, 0)
+_TASK_FIELDS = [at.DEPTH, at.PENDING_NODE, at.PENDING_ROW, at.EMITTED, at.ROOT]
+_NO_TASK = (-1, -1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +29,8 @@ class ParkedTasks:
 
     Attributes
     ----------
-    fields : (n, 4) int64, on the host
-        `layout.DEPTH`, `PENDING_NODE`, `PENDING_ROW` and `EMITTED` of each.
+    fields : (n, 5) int64, on the host
+        `layout.DEPTH`, `PENDING_NODE`, `PENDING_ROW`, `EMITTED` and `ROOT` of each.
     frames : (n, MAX_DEPTH, FRAME_FIELDS) int32
     words, ints : int32
         What the stacks hold, one behind the other.
@@ -57,6 +57,11 @@ class ParkedTasks:
     def pending_nodes(self) -> np.ndarray:
         """The sparse nodes of the children that wait to be visited, -1 for stacks; to be changed in place."""
         return self.fields[:, _TASK_FIELDS.index(at.PENDING_NODE)]
+
+    @property
+    def roots(self) -> np.ndarray:
+        """The rows whose subtrees they are in."""
+        return self.fields[:, _TASK_FIELDS.index(at.ROOT)]
 
     def part(self, first: int, stop: int) -> ParkedTasks:
         """Some of the tasks, in the same memory."""

@@ -48,9 +48,10 @@ class Roots:
     order: cp.ndarray
     paths: cp.ndarray
 
-    def work_before(self, n_taken: int) -> float:
-        """Share of the expected work that lies in the first `n_taken` roots."""
-        return float(self.paths[self.order[:n_taken]].sum()) / max(1.0, float(self.paths.sum()))
+    def work_done(self, n_taken: int, unfinished: cp.ndarray) -> float:
+        """Share of the expected work that lies in the first `n_taken` roots, less the rows that are `unfinished`."""
+        expected = self.paths[self.order[:n_taken]].sum() - self.paths[cp.unique(unfinished)].sum()
+        return float(expected) / max(1.0, float(self.paths.sum()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -103,7 +103,7 @@ class Session:
                 *kernel_views(self._control.fields, self._control.wide_fields),
             )
         if not self._kernel.overloads:
-            log.info("loading the kernel; compiling it takes most of a minute where no cache has it")
+            log.info("loading the kernel; compiling it takes half a minute where no cache has it")
         self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
 
     def finish_slice(self) -> bool:
@@ -220,14 +220,26 @@ class Session:
         """How many slots the last slice has taken."""
         return min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
 
-    def take_sizes(self) -> tuple[cp.ndarray, cp.ndarray]:
-        """Left and right sizes that the last slice wrote, in `SIZES` mode: the user's vertices, (n,) int32 each."""
-        written = cp.flatnonzero(self._output.left_sizes[: self.n_slots])
-        return self._output.left_sizes[written], self._output.right_sizes[written]
+    def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right sizes that the last slice wrote, in `SIZES` mode: the user's vertices, (n,) int32 each.
+
+        They are copied to the host with the unused slots, which takes no memory on the device.
+        """
+        left, right = (cp.asnumpy(each[: self.n_slots]) for each in (self._output.left_sizes, self._output.right_sizes))
+        return left[left > 0], right[left > 0]
 
     def work_done(self) -> float:
-        """Share of the expected work that lies below the roots that have been started."""
-        return self._roots.work_before(min(int(self._pool.cursors[0]), self._n_roots))
+        """Share of the expected work that lies below the roots whose subtrees are done."""
+        state = self._warps.state
+        is_task = (state[:, at.DEPTH] >= 0) | (state[:, at.PENDING_NODE] >= 0)
+        n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
+        nodes, cursors = self._pool.nodes[1:n_nodes], self._pool.cursors[1:n_nodes]
+        unfinished = [
+            state[is_task, at.ROOT],
+            nodes[cursors < nodes[:, at.NODE_END], at.NODE_ROOT],
+            *(cp.asarray(tasks.roots) for tasks in self._parked),
+        ]
+        return self._roots.work_done(min(int(self._pool.cursors[0]), self._n_roots), cp.concatenate(unfinished))
 
     def statistics(self) -> dict[str, float]:
         """What the warps did, for benchmarks.

@@ -299,6 +299,7 @@ def give_work(warp, depth, own, warps, control, mode):
         target[at.INTS_TOP] = n_header + n_base
         warps.state[taker, at.DEPTH] = 0
         warps.state[taker, at.EMITTED] = 0
+        warps.state[taker, at.ROOT] = own.state[at.ROOT]
         frame[at.END] = end - given
         own.state[at.N_GIVEN] += 1
     # Every lane's writes must be out before the mailbox says so.

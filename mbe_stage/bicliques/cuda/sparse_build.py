@@ -165,6 +165,7 @@ def _publish(number, n_excluded, n_rows, own, pool, control):
     """Say that a node has children, once everything of it is out."""
     if cuda.laneid == 0:
         pool.cursors[number] = n_excluded
+        pool.nodes[number, at.NODE_ROOT] = own.state[at.ROOT]
         n_own = own.state[at.N_OWN]
         pool.nodes[number, at.NODE_IS_OWNED] = n_own < at.MAX_OWN_NODES
         if n_own < at.MAX_OWN_NODES:
