@@ -7,7 +7,6 @@ module needs neither numba-cuda nor a GPU.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.available import unavailable_reason
 from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.graph import BipartiteCSR
@@ -31,31 +31,8 @@ __all__ = ["device", "device_blocks", "memory_plan", "run", "unavailable_reason"
 
 log = logging.getLogger(__name__)
 
-_OLDEST_CAPABILITY = (7, 0)
-_INSTALL = "pip install 'mbe-stage[cuda]'"
 _UNLIMITED = 2**62
 _EVERYTHING = Techniques()
-
-
-def unavailable_reason() -> str | None:
-    """None, or what is missing: numba-cuda, CuPy, a driver that works with them, a GPU that is new enough."""
-    for module, package in (("numba_cuda", "numba-cuda"), ("cupy", "CuPy")):
-        if importlib.util.find_spec(module) is None:
-            return f"{package} is not installed: {_INSTALL}"
-    from numba import cuda
-
-    try:
-        devices = len(cuda.gpus)
-    except cuda.CudaSupportError as error:
-        detail = " ".join(str(error).split())
-        return f"the NVIDIA driver cannot be used ({detail}): install a driver, or one new enough for CUDA 13"
-    if devices == 0:
-        return "no NVIDIA GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
-    capability = cuda.get_current_device().compute_capability
-    if tuple(capability) < _OLDEST_CAPABILITY:
-        have, need = (".".join(map(str, version)) for version in (capability, _OLDEST_CAPABILITY))
-        return f"the GPU has compute capability {have}: {need} or newer is needed"
-    return None
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature

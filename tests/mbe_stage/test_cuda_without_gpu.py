@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.cuda import available
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.plan import (
     GraphFacts,
@@ -170,7 +171,7 @@ def test_importing_the_engine_needs_no_gpu_library() -> None:
 
 @pytest.mark.parametrize(("missing", "package"), [("numba_cuda", "numba-cuda"), ("cupy", "CuPy")])
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
-    monkeypatch.setattr(engine_cuda.importlib.util, "find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: None if name == missing else object())
     assert engine_cuda.unavailable_reason() == f"{package} is not installed: pip install 'mbe-stage[cuda]'"
 
 
