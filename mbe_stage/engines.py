@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 
-__all__ = ["AUTO", "Engine", "choose_engine", "engine_names", "get_engine"]
+__all__ = ["AUTO", "Engine", "choose_engine", "choose_next_engine", "engine_names", "get_engine"]
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +76,21 @@ def choose_engine(problem: str, name: str = AUTO) -> tuple[str, Engine]:
     """
     if name != AUTO:
         return name, get_engine(problem, name)
+    return _first_that_runs(problem, _AUTO_PREFERENCE)
+
+
+def choose_next_engine(problem: str, name: str) -> tuple[str, Engine] | None:
+    """The engine that ``auto`` takes where the one of that name refuses the work; None where no other runs here."""
+    behind = _AUTO_PREFERENCE[_AUTO_PREFERENCE.index(name) + 1 :] if name in _AUTO_PREFERENCE else ()
+    try:
+        return _first_that_runs(problem, behind)
+    except EngineUnavailable:
+        return None
+
+
+def _first_that_runs(problem: str, names: Sequence[str]) -> tuple[str, Engine]:
     passed_over: list[str] = []
-    for candidate in _AUTO_PREFERENCE:
+    for candidate in names:
         if (problem, candidate) not in _MODULES:
             continue
         engine = _load(problem, candidate)

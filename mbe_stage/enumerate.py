@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
-from mbe_stage.engines import AUTO, choose_engine
-from mbe_stage.errors import InvalidArgument
+from mbe_stage.engines import AUTO, choose_engine, choose_next_engine
+from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueTable, Detail, DeviceSink, Sink, TableSink
@@ -74,6 +75,8 @@ def enumerate_into(
     execution: Execution | None = None,
     engine: str = AUTO,
     on_progress: Callable[[Progress], None] | None = None,
+    *,
+    chosen_by_auto: bool = False,
 ) -> RunFacts:
     """Enumerate the maximal bicliques of `graph` that satisfy `query` into `sink`, block by block.
 
@@ -89,9 +92,13 @@ def enumerate_into(
     execution : Execution, optional
         Threads, budgets, limits.
     engine : str
-        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device.
+        ``auto``, ``cpu``, ``cuda`` or ``reference``; ``auto`` is ``cuda`` for a sink on the device. Where the engine
+        that ``auto`` chose has too little memory for the graph, and says so before its first block, the next one does
+        the work, and a warning says why; not for a sink or a graph on the device.
     on_progress : callable, optional
         Called after every block, from the calling thread.
+    chosen_by_auto : bool
+        `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
 
     Returns
     -------
@@ -104,7 +111,7 @@ def enumerate_into(
     EngineUnavailable
         The engine cannot run here.
     MemoryBudgetExceeded
-        The graph cannot be enumerated within the budget.
+        The graph cannot be enumerated within the budget, and no other engine may take over.
     """
     query = query or BicliqueQuery()
     execution = execution or Execution()
@@ -118,8 +125,22 @@ def enumerate_into(
         )
     start = time.perf_counter()
     n_bicliques, sink_seconds, truncated = 0, 0.0, None
-    with closing(_blocks(chosen, graph, query, execution, sink.detail, is_on_device)) as blocks:
-        for block in blocks:
+    blocks = _blocks(chosen, graph, query, execution, sink.detail, is_on_device)
+    try:
+        # An engine has planned its memory when it hands out the first block; from then on there is no way back.
+        # The list's iterator lets go of that block once the next one is asked for.
+        first = iter(list(islice(blocks, 1)))
+    except MemoryBudgetExceeded as refusal:
+        is_on_host = not is_on_device and isinstance(graph.left_offsets, np.ndarray)
+        may_take_over = is_on_host and (chosen_by_auto or engine == AUTO)
+        other = choose_next_engine("bicliques", name) if may_take_over else None
+        if other is None:
+            raise
+        _warn_of_taking_over(other[0], name, refusal, execution)
+        name, chosen = other
+        first, blocks = iter(()), _blocks(chosen, graph, query, execution, sink.detail, is_on_device)
+    with closing(blocks):
+        for block in chain(first, blocks):
             limit = execution.max_bicliques
             if limit is not None and n_bicliques + block.n_bicliques > limit:
                 block = block.first(limit - n_bicliques)
@@ -193,6 +214,18 @@ def enumerate_bicliques(
     )
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
     return sink.table()
+
+
+def _warn_of_taking_over(other: str, name: str, refusal: MemoryBudgetExceeded, execution: Execution) -> None:
+    log.warning(
+        "engine auto: %s refused the graph before its first block, and %s takes over, within its own memory budget of "
+        "%s bytes. Why: %s. That, or more free memory, keeps the run on %s",
+        name,
+        other,
+        f"{execution.memory_budget_bytes:,}",
+        refusal,
+        name,
+    )
 
 
 def _blocks(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from mbe_stage.engines import AUTO
 from mbe_stage.enumerate import Progress, enumerate_into
 from mbe_stage.graph import BipartiteCSR
 from pipeline.config import Config
@@ -96,7 +97,8 @@ def enumerate_to(
     on_progress : callable, optional
         Called after every block.
     engine : str, optional
-        In place of `config.execution.engine`, where that has been decided already.
+        What `config.execution.engine` came to, where that has been decided already. Where it is ``auto``, another
+        engine may still take over, as in `mbe_stage.enumerate_into`; the facts say which ran.
 
     Raises
     ------
@@ -124,7 +126,15 @@ def enumerate_to(
     with two_hop_beside(graph, output.two_hop_steps, execution) as two_hop:
         clock.lap("two_hop")
         with sink:
-            facts = enumerate_into(sink, graph, query, execution, engine or config.execution.engine, on_progress)
+            facts = enumerate_into(
+                sink,
+                graph,
+                query,
+                execution,
+                engine or config.execution.engine,
+                on_progress,
+                chosen_by_auto=config.execution.engine == AUTO,
+            )
         clock.lap("enumerate")
         # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
         waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds

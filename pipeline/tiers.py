@@ -9,7 +9,9 @@ reference   Arrow, in host memory       ``reference``
 rapids      cuDF, in device memory      ``cuda``
 ==========  ==========================  ===============
 
-All publish the same. A tier is opened for a run and is then a set of steps, the same for all: `TierSteps`.
+All publish the same. Where ``auto`` chose ``cuda`` and the memory of the GPU is too small for the graph, ``cpu``
+enumerates after all (`mbe_stage.enumerate_into`). A tier is opened for a run and is then a set of steps, the
+same for all: `TierSteps`.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class TierSteps(Protocol):
         """As `pipeline.steps.enumerate_to`."""
 
     def count(self, edges: Any, config: Config, on_progress: Callable[[Progress], None] | None = None) -> RunFacts:
-        """Enumerate, and store nothing."""
+        """Enumerate, and store nothing; the facts name the tier, or the engine that took its place."""
 
     def peak_device_memory_bytes(self) -> int | None:
         """Most device memory that was allocated at once so far; None where it is not followed."""
@@ -177,7 +179,15 @@ class _HostSteps:
 
     def count(self, edges: Any, config: Config, on_progress: Callable[[Progress], None] | None = None) -> RunFacts:
         query, graph = to_query(config.query, edges), edges.graph()
-        return enumerate_into(CountSink(), graph, query, config.execution.to_execution(), self.engine, on_progress)
+        return enumerate_into(
+            CountSink(),
+            graph,
+            query,
+            config.execution.to_execution(),
+            self.engine,
+            on_progress,
+            chosen_by_auto=config.execution.engine == AUTO,
+        )
 
     def peak_device_memory_bytes(self) -> None:
         return None

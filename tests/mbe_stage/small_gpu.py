@@ -1,0 +1,53 @@
+"""An engine in the place of the CUDA engine whose memory is not enough, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mbe_stage import BicliqueBlock, BipartiteCSR, Detail, Execution
+from mbe_stage import engines as registry
+from mbe_stage.bicliques import reference
+from mbe_stage.bicliques.cuda.plan import check_preparation
+
+__all__ = ["SmallGpu", "install"]
+
+_VERTICES = 1 << 20
+"""Every graph is taken for one of so many: the least that `execution.device_memory` may be is not enough for it."""
+
+
+class SmallGpu:
+    """In the place of the CUDA engine: the specification's bicliques, until the memory is not enough.
+
+    Parameters
+    ----------
+    n_blocks : int
+        Handed out before.
+    """
+
+    def __init__(self, n_blocks: int = 0) -> None:
+        self._n_blocks = n_blocks
+
+    def unavailable_reason(self) -> None:
+        return None
+
+    def device(self, _execution: Execution) -> str:
+        return "cuda, a small one"
+
+    def run(self, graph: BipartiteCSR, query, execution: Execution, detail: Detail) -> Iterator[BicliqueBlock]:
+        found = reference.run(graph, query, execution, detail)
+        for _ in range(self._n_blocks):
+            yield next(found)
+        check_preparation(_VERTICES, execution.device_memory_bytes or 1000)
+        yield from found
+
+    def device_blocks(self, graph: BipartiteCSR, query, execution: Execution) -> Iterator[BicliqueBlock]:
+        return self.run(graph, query, execution, Detail.MEMBERS)
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> SmallGpu:
+    """Let the registry find it as `cuda`."""
+    engine, load = SmallGpu(), registry._load
+    monkeypatch.setattr(registry, "_load", lambda problem, name: engine if name == "cuda" else load(problem, name))
+    return engine
