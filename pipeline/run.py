@@ -125,7 +125,7 @@ def count(
         return CountResult(
             n_bicliques=facts.n_bicliques,
             truncated=facts.truncated,
-            engine=tier.name,
+            engine=facts.engine,
             device=facts.device,
             seconds={"read": read - start, "graph": graph, "enumerate": facts.seconds, "total": end - start},
             peak_memory_bytes=peak_memory_bytes(),

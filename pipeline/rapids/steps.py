@@ -101,13 +101,14 @@ class RapidsSteps:
     def count(
         self, edges: DeviceEdges, config: Config, on_progress: Callable[[Progress], None] | None = None
     ) -> RunFacts:
-        """Enumerate, and store nothing."""
+        """Enumerate, and store nothing; the facts name the tier."""
         query, graph = to_query(config.query, edges), edges.graph()
         # The other half is for what the engine does not plan to the byte.
         used, half = self.pool.used_bytes(), self.pool.left_bytes() // 2
         execution = replace(config.execution.to_execution(), device_memory_bytes=half)
         with naming_the_limit(lambda needed: used + 2 * needed):
-            return enumerate_into(CountSink(), graph, query, execution, _ENGINE, on_progress)
+            facts = enumerate_into(CountSink(), graph, query, execution, _ENGINE, on_progress)
+        return replace(facts, engine=_NAME)
 
     def peak_device_memory_bytes(self) -> int:
         """Most device memory that was allocated at once so far."""

@@ -18,11 +18,13 @@ from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_stage
 from flows.progress import describe
 from flows.retries import may_pass
 from mbe_stage.enumerate import Progress
+from pipeline import tiers
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
 from pipeline.steps import load_edges
 from pipeline.tiers import tier_named
+from tests.mbe_stage import small_gpu
 
 REFERENCE = tier_named("reference")
 
@@ -101,6 +103,21 @@ def test_task_functions_are_plain_functions(edges_file, tmp_path):
         (2, 3, "a, b", "1, 2, 3")
     ]
     assert int(largest[0]["biclique_key"])
+
+
+def test_the_cpu_takes_over_from_a_gpu_that_is_too_small(edges_file, tmp_path, monkeypatch, caplog):
+    small_gpu.install(monkeypatch)
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: "not here")
+    config = configure(None, str(edges_file), str(tmp_path / "out"), ["output.report=false"])
+    values, tier = config.model_dump(mode="json"), tiers.choose_tier(config.execution)
+    with RunStore(config.output.directory).begin() as staging:
+        read_edges(values, str(staging.scratch), tier)
+        # Tasks are told the tier's name only.
+        again = tier_named(tier.name)
+        enumerate_staged(values, str(staging.scratch), str(staging.path), 0.0, again)
+        manifest = read_manifest(staging.publish())
+    assert (tier.engine, manifest.engine, manifest.counts.bicliques) == ("cuda", "cpu", N_BICLIQUES)
+    assert "cpu takes over" in caplog.text
 
 
 def test_long_groups_are_cut_in_the_table(tmp_path):
