@@ -88,10 +88,16 @@ def _zeroed(*arrays: np.ndarray) -> Iterator[None]:
         array.fill(0)
 
 
-def found(graph: BipartiteCSR, query: BicliqueQuery, detail: Detail, sizes: dict[str, Any]) -> Any:
+def found(
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    detail: Detail,
+    sizes: dict[str, Any],
+    statistics: dict[str, float] | None = None,
+) -> Any:
     """The set of bicliques, or their number."""
     sizes = {"n_blocks": 1, "slice_seconds": 1000.0} | sizes
-    blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes)
+    blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes, statistics=statistics)
     if detail == Detail.COUNT:
         return sum(block.n_bicliques for block in blocks)
     sink = TableSink()
@@ -227,6 +233,29 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_waiting}
 
 
+def given_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Sixteen warps, twelve roots, and deep stacks below a few of them: half of a frame changes hands again and again,
+    also where arenas grow meanwhile and stacks are moved.
+
+    Which warp is idle when is decided by the launcher's seed and, as no slice ends by its time, by nothing else.
+    """
+    graph = graphs.from_matrix(graphs.random_matrix(1, 12, 30, 0.75))
+    wanted = set(reference.maximal_bicliques(graph))
+    for seed, sizes in enumerate(({}, {"words": 64})):
+        launcher.seed = seed
+        given: dict[str, dict[str, float]] = {"count": {}, "members": {}}
+        sizes = {"n_blocks": 4} | sizes
+        counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes, given["count"])
+        same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes, given["members"]) == wanted
+        yield {
+            "case": f"given {seed}",
+            "wanted": len(wanted),
+            "counted": counted,
+            "same": same,
+            "given": {detail: statistics["given"] for detail, statistics in given.items()},
+        }
+
+
 def progress_case(launcher: Any) -> dict[str, Any]:
     """More warps than roots: all are started at once, and none is done for long."""
     launcher.seed = 0
@@ -259,7 +288,9 @@ def main() -> None:
             json.dumps({"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}),
             flush=True,
         )
-    for case in itertools.chain(deep_cases(launcher), bounded_cases(launcher), parked_cases(launcher)):
+    # Parking changes the engine: what grows comes before it.
+    makers = (deep_cases, bounded_cases, given_cases, parked_cases)
+    for case in itertools.chain.from_iterable(make(launcher) for make in makers):
         print(json.dumps(case), flush=True)
     print(json.dumps(progress_case(launcher)), flush=True)
 
