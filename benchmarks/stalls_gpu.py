@@ -23,8 +23,8 @@ from mbe_stage.results import Detail
 
 __all__ = ["main"]
 
-# Nsight Compute saves the device's memory before it repeats a kernel for other counters.
-_BUDGET_BYTES = 4 * 10**9
+# Nsight Compute saves the device's memory before it repeats a kernel for other counters. This much does for one slice.
+_BUDGET_BYTES = 16 * 10**9
 _STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 # The states of a warp that has not issued, by what they have in common.
 _STATES = {
@@ -69,26 +69,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{facts['device']}, {facts['date']}, commit {facts['commit']}\n")
     print("counting; of the time of all resident warps, percent\n")
     print(f"{'graph':<20}" + "".join(f"{column:>18}" for column in _STATES) + "".join(f"{c:>9}" for c in _OTHERS))
-    for name, metrics in zip(names, _measured(names), strict=True):
-        print(_line(name, metrics), flush=True)
+    for name in names:
+        print(_line(name, _measured(name)), flush=True)
     return 0
 
 
-def _measured(names: Sequence[str]) -> list[dict[str, float]]:
-    """The counters of each graph's kernel."""
+def _measured(name: str) -> dict[str, float]:
+    """The counters of a graph's kernel; of the longest slice where there are several."""
     metrics = [metric for metric, _ in _OTHERS.values()]
     metrics += [_STALLED.format(state) for states in _STATES.values() for state in states]
     command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--kernel-name", "regex:task_counts"]
-    command += ["--metrics", ",".join(metrics), sys.executable, "-m", "benchmarks.stalls_gpu", "--work", *names]
+    command += ["--metrics", ",".join(metrics), sys.executable, "-m", "benchmarks.stalls_gpu", "--work", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"error: ncu ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     header, _units, *rows = csv.reader(lines)
-    values = [dict(zip(header, row, strict=True)) for row in rows]
-    return [
-        {metric: float(value[metric].replace(",", "")) for metric in metrics if value.get(metric)} for value in values
+    slices = [dict(zip(header, row, strict=True)) for row in rows]
+    counters = [
+        {metric: float(found[metric].replace(",", "")) for metric in metrics if found.get(metric)} for found in slices
     ]
+    return max(counters, key=lambda found: found[_OTHERS["Minst"][0]])
 
 
 def _line(name: str, metrics: dict[str, float]) -> str:

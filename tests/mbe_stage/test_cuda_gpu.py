@@ -126,11 +126,6 @@ def gpu_fingerprint(graph: BipartiteCSR) -> str:
     return str(result)
 
 
-def cpu_takes_long(name: str) -> Any:
-    """A graph that keeps all cores busy for a minute or more; it is compared like the others."""
-    return pytest.param(name, marks=pytest.mark.slow)
-
-
 REAL = {
     "bookcrossing": 54_458_949,
     "gowalla": 36_353_156,
@@ -151,10 +146,9 @@ REAL = {
     "southern_women": 63,
     "club_membership": 60,
 }
-_TAKE_LONG = ("bookcrossing", "gowalla")
 
 
-@pytest.mark.parametrize("name", [cpu_takes_long(name) if name in _TAKE_LONG else name for name in REAL])
+@pytest.mark.parametrize("name", REAL)
 def test_fingerprints_of_real_graphs(data_dir: Path, name: str) -> None:
     """Block by block on both sides: no more than a block of bicliques is held, however many there are."""
     graph = read(data_dir, name)

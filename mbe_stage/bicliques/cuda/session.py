@@ -96,6 +96,9 @@ class Session:
         """Enqueue work for a slice's time. What was written before must have been taken."""
         if self.mode > at.COUNTS:
             self._output.left_sizes.fill(0)
+        if self.mode == at.SIZES:
+            # `take_sizes` copies what no warp has written, too.
+            self._output.right_sizes.fill(0)
         self._control.begin(self.plan)
         if self._arguments is None:
             self._arguments = (
