@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(name: str) -> dict[str, float]:
-    """The counters of a graph's kernel; of the longest slice where there are several."""
+    """The counters of a graph's kernel; of the slice with most instructions where there are several."""
     metrics = [metric for metric, _ in _OTHERS.values()]
     metrics += [_STALLED.format(state) for states in _STATES.values() for state in states]
     command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--kernel-name", "regex:task_counts"]
@@ -84,6 +84,8 @@ def _measured(name: str) -> dict[str, float]:
     if done.returncode:
         sys.exit(f"error: ncu ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
+    if len(lines) < 3:
+        sys.exit(f"error: ncu measured no kernel: {(done.stdout + done.stderr)[-2000:]}")
     header, _units, *rows = csv.reader(lines)
     slices = [dict(zip(header, row, strict=True)) for row in rows]
     counters = [

@@ -219,12 +219,13 @@ def enumerate_bicliques(
 def _warn_of_taking_over(other: str, name: str, refusal: MemoryBudgetExceeded, execution: Execution) -> None:
     log.warning(
         "engine auto: %s refused the graph before its first block, and %s takes over, within its own memory budget of "
-        "%s bytes. Why: %s. That, or more free memory, keeps the run on %s",
+        "%s bytes. What %s said, of its budget of device memory: %s",
         name,
         other,
         f"{execution.memory_budget_bytes:,}",
-        refusal,
         name,
+        # Not the error itself: with it a handler that keeps records would keep what the engine had allocated.
+        str(refusal),
     )
 
 

@@ -179,7 +179,7 @@ def _slices(
                     list_sizes = room_for_sizes(plan.descriptors, (columns, rows))
                 work_out_sizes(list_sizes, session.found, session.taken)
             is_done = session.finish_slice()
-        share = 0.999 if is_done else min(0.999, session.work_done())
+            share = 0.999 if is_done else min(0.999, session.work_done())
         yield _Slice(session, list_sizes, prepared.rows_are_left, share, budget)
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()

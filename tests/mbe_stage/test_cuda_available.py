@@ -169,10 +169,12 @@ def test_a_newer_cuda_core_may_name_its_errors_otherwise(
         ),
         ("import numpy; numpy.taken_away", "module 'numpy' has no attribute 'taken_away'"),
         ("raise OSError('invalid ELF header')", "invalid ELF header"),
+        ("raise ValueError('numpy.dtype size changed')", "numpy.dtype size changed"),
+        ("raise TypeError('C function has wrong signature')", "C function has wrong signature"),
         # What is left where most of it was removed.
         (None, "No module named 'cupy.cuda'"),
     ],
-    ids=["library", "wrapped", "numpy", "elf", "rest"],
+    ids=["library", "wrapped", "numpy", "elf", "dtype", "signature", "rest"],
 )
 def test_a_broken_cupy(
     machine: Callable[..., None],

@@ -13,7 +13,7 @@ _INSTALL = "pip install 'mbe-stage[cuda]'"
 _REINSTALL = "pip install --force-reinstall 'mbe-stage[cuda]'"
 _NO_GPU = "no NVIDIA GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
 
-_BROKEN_INSTALL = (ImportError, AttributeError, OSError)
+_BROKEN_INSTALL = (ImportError, AttributeError, OSError, ValueError, TypeError, RuntimeError, SystemError)
 """What importing a package ends with where parts of it are missing, or were built for other versions."""
 
 
