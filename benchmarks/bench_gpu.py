@@ -31,7 +31,7 @@ from mbe_stage.bicliques import engine_cuda
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.results import Detail
 
-__all__ = ["device_facts", "graph_on_device", "main", "read_graph"]
+__all__ = ["count", "device_facts", "graph_on_device", "main", "read_graph"]
 
 # Bicliques, and the seconds the project set itself from CSR on the device to the count. Nothing is imported from the
 # pipeline: a GPU machine needs the stage only.
@@ -132,12 +132,12 @@ def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, A
     """A row of the table; figures of what was refused are None, the reasons stand in ``row["refused"]``."""
     facts: dict[str, float] = {}
     refused: list[str] = []
-    seconds, found = _median_or_refused("count", lambda: _count(graph, Execution()), repeats, refused)
+    seconds, found = _median_or_refused("count", lambda: count(graph, Execution()), repeats, refused)
     if seconds is not None:
         # Reading out what the warps did takes time of its own.
         readings: list[dict[str, float]] = [{} for _ in range(repeats)]
         for reading in readings:
-            _count(graph, Execution(), reading)
+            count(graph, Execution(), reading)
         facts = {key: statistics.median(reading[key] for reading in readings) for key in readings[0]}
     row = {
         "graph": name,
@@ -157,7 +157,7 @@ def _measured_graph(name: str, graph: BipartiteCSR, repeats: int) -> dict[str, A
     if name in MATERIALISED:
         others["materialised_seconds"] = lambda: _materialise(graph)
     if name == "bookcrossing":
-        others["small_budget_seconds"] = lambda: _count(graph, Execution(device_memory_bytes=SMALL_BUDGET_BYTES))
+        others["small_budget_seconds"] = lambda: count(graph, Execution(device_memory_bytes=SMALL_BUDGET_BYTES))
     for column, work in others.items():
         row[column], again = _median_or_refused(column, work, repeats, refused)
         if again not in (None, found):
@@ -177,7 +177,8 @@ def _median_or_refused(
         return None, None
 
 
-def _count(graph: BipartiteCSR, execution: Execution, facts: dict[str, float] | None = None) -> int:
+def count(graph: BipartiteCSR, execution: Execution, facts: dict[str, float] | None = None) -> int:
+    """How many maximal bicliques there are; `facts` receives what the warps did."""
     blocks = engine_cuda.run(graph, BicliqueQuery(), execution, Detail.COUNT, statistics=facts)
     return sum(block.n_bicliques for block in blocks)
 

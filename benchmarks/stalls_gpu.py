@@ -16,10 +16,9 @@ from pathlib import Path
 if __name__ == "__main__" and not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.bench_gpu import TARGETS, device_facts, graph_on_device
-from mbe_stage import BicliqueQuery, Execution
+from benchmarks.bench_gpu import TARGETS, count, device_facts, graph_on_device
+from mbe_stage import Execution
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.results import Detail
 
 __all__ = ["main"]
 
@@ -61,9 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 4
     if options.work:
         for name in names:
-            execution = Execution(device_memory_bytes=_BUDGET_BYTES)
-            for _block in engine_cuda.run(graph_on_device(name), BicliqueQuery(), execution, Detail.COUNT):
-                pass
+            count(graph_on_device(name), Execution(device_memory_bytes=_BUDGET_BYTES))
         return 0
     facts = device_facts(options.commit)
     print(f"{facts['device']}, {facts['date']}, commit {facts['commit']}\n")

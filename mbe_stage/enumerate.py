@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -125,22 +125,15 @@ def enumerate_into(
         )
     start = time.perf_counter()
     n_bicliques, sink_seconds, truncated = 0, 0.0, None
-    blocks = _blocks(chosen, graph, query, execution, sink.detail, is_on_device)
-    try:
-        # An engine has planned its memory when it hands out the first block; from then on there is no way back.
-        # The list's iterator lets go of that block once the next one is asked for.
-        first = iter(list(islice(blocks, 1)))
-    except MemoryBudgetExceeded as refusal:
-        is_on_host = not is_on_device and isinstance(graph.left_offsets, np.ndarray)
-        may_take_over = is_on_host and (chosen_by_auto or engine == AUTO)
-        other = choose_next_engine("bicliques", name) if may_take_over else None
-        if other is None:
-            raise
-        _warn_of_taking_over(other[0], name, refusal, execution)
-        name, chosen = other
-        first, blocks = iter(()), _blocks(chosen, graph, query, execution, sink.detail, is_on_device)
+    is_on_host = not is_on_device and isinstance(graph.left_offsets, np.ndarray)
+    may_take_over = is_on_host and (chosen_by_auto or engine == AUTO)
+
+    def blocks_of(worker: Any) -> Any:
+        return _blocks(worker, graph, query, execution, sink.detail, is_on_device)
+
+    name, chosen, blocks = _begun(name, chosen, blocks_of, execution, may_take_over=may_take_over)
     with closing(blocks):
-        for block in chain(first, blocks):
+        for block in blocks:
             limit = execution.max_bicliques
             if limit is not None and n_bicliques + block.n_bicliques > limit:
                 block = block.first(limit - n_bicliques)
@@ -214,6 +207,33 @@ def enumerate_bicliques(
     )
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
     return sink.table()
+
+
+def _begun(
+    name: str, engine: Any, blocks_of: Callable[[Any], Any], execution: Execution, *, may_take_over: bool
+) -> tuple[str, Any, Any]:
+    """The engine that does the work, its name first, and its blocks.
+
+    An engine has planned its memory when it hands out the first block. One that refuses before gives way to the next
+    one that `auto` would take, where that may take over; from the first block on there is no way back.
+    """
+    blocks = blocks_of(engine)
+    try:
+        return name, engine, _from_first(list(islice(blocks, 1)), blocks)
+    except MemoryBudgetExceeded as refusal:
+        other = choose_next_engine("bicliques", name) if may_take_over else None
+        if other is None:
+            raise
+        _warn_of_taking_over(other[0], name, refusal, execution)
+    return (*other, blocks_of(other[1]))
+
+
+def _from_first(first: list[Any], others: Any) -> Iterator[Any]:
+    """The first block, if there is one, and the others. None is held on to once it has been handed out."""
+    with closing(others):
+        while first:
+            yield first.pop()
+        yield from others
 
 
 def _warn_of_taking_over(other: str, name: str, refusal: MemoryBudgetExceeded, execution: Execution) -> None:

@@ -311,7 +311,7 @@ def test_a_refused_budget_does_not_end_the_gpu_table(monkeypatch: pytest.MonkeyP
         return bench_gpu.TARGETS["bookcrossing"][0]
 
     monkeypatch.setattr(bench_gpu, "_median", lambda work, _repeats: (0.5, work()))
-    monkeypatch.setattr(bench_gpu, "_count", count)
+    monkeypatch.setattr(bench_gpu, "count", count)
     monkeypatch.setattr(bench_gpu, "_materialise", lambda _graph: bench_gpu.TARGETS["bookcrossing"][0])
     row = bench_gpu._measured_graph("bookcrossing", None, 5)
     assert row["small_budget_seconds"] is None

@@ -6,11 +6,6 @@ first.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -49,13 +44,6 @@ TINY = [
 ]
 # Word frames, wide nodes whose columns merge, sparse nodes: a few hundred bicliques each.
 SMALL = [((12, 12), 0.6), ((200, 9), 0.6), ((60, 45), 0.15), ((90, 60), 0.1)]
-
-
-@pytest.fixture(autouse=True)
-def _needs_gpu() -> None:
-    reason = engine_cuda.unavailable_reason()
-    if reason:
-        pytest.skip(reason)
 
 
 def found(
@@ -235,70 +223,6 @@ def test_random_graphs(first: int) -> None:
         pairs = wanted(graph)
         assert found(graph, sizes=sizes) == pairs, seed
         assert counted(graph, sizes=sizes) == len(pairs), seed
-
-
-_COUNTS_AND_MEMBERS = """
-from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
-from mbe_stage.bicliques import engine_cuda
-from mbe_stage.results import Detail
-graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 1, 2, 2])
-for detail in (Detail.COUNT, Detail.MEMBERS):
-    blocks = engine_cuda.run(graph, BicliqueQuery(), Execution(device_memory_bytes=1 << 30), detail)
-    assert sum(block.n_bicliques for block in blocks) == 4
-"""
-
-
-def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    kept = []
-    for _ in range(2):
-        subprocess.run([sys.executable, "-c", _COUNTS_AND_MEMBERS], env=environment, check=True)
-        kept.append({path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")})
-    assert any("bicliques_warp_per_task" in name for name in kept[0])
-    assert kept[1] == kept[0]
-
-
-_INTERRUPTED = """
-import sys
-from mbe_stage import CountSink, enumerate_into
-from tests.mbe_stage.graphs import crown
-def say(progress):
-    print(progress.n_bicliques, progress.work_done, flush=True)
-try:
-    enumerate_into(CountSink(), crown(52), engine="cuda", on_progress=say)
-except KeyboardInterrupt:
-    print("interrupted", enumerate_into(CountSink(), crown(9), engine="cuda").n_bicliques)
-    sys.exit(130)
-"""
-
-
-def test_ctrl_c_between_slices() -> None:
-    """2**52 bicliques: a quarter of an hour, if 5,000 warps counted a thousand each in a microsecond."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTED],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    # Compiling takes half a minute where no cache has the kernels.
-    watchdog = threading.Timer(300, process.kill)
-    watchdog.start()
-    try:
-        assert process.stdout is not None
-        # Two slices are over, a third is at work.
-        slices = [process.stdout.readline() for _ in range(2)]
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=30)
-    finally:
-        watchdog.cancel()
-        process.kill()
-    assert process.returncode == 130, stderr
-    assert stdout.splitlines()[-1] == f"interrupted {2**9 - 2}"
-    found, shares = zip(*(line.split() for line in slices), strict=True)
-    assert 0 < int(found[0]) < int(found[1])
-    # Of 52 roots the largest are begun, and not done.
-    assert float(shares[0]) <= float(shares[1]) < 0.9
 
 
 @pytest.mark.parametrize("sizes", TINY)

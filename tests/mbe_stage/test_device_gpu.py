@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution, InvalidArgument, TableSink, enumerate_into
-from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques import reference
 from tests.mbe_stage import graphs
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(autouse=True)
-def _needs_gpu() -> None:
-    reason = engine_cuda.unavailable_reason()
-    if reason:
-        pytest.skip(reason)
 
 
 class Kept:
