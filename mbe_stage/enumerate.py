@@ -58,6 +58,8 @@ class RunFacts:
         Wall time, the sink's share included.
     sink_seconds : float
         Wall time the sink took of it.
+    warnings : tuple of str
+        What was done otherwise than asked, such as another engine than the one that ``auto`` chose; logged as well.
     """
 
     n_bicliques: int
@@ -66,6 +68,7 @@ class RunFacts:
     device: str
     seconds: float
     sink_seconds: float
+    warnings: tuple[str, ...] = ()
 
 
 def enumerate_into(
@@ -131,7 +134,7 @@ def enumerate_into(
     def blocks_of(worker: Any) -> Any:
         return _blocks(worker, graph, query, execution, sink.detail, is_on_device)
 
-    name, chosen, blocks = _begun(name, chosen, blocks_of, execution, may_take_over=may_take_over)
+    name, chosen, blocks, warnings = _begun(name, chosen, blocks_of, execution, may_take_over=may_take_over)
     with closing(blocks):
         for block in blocks:
             limit = execution.max_bicliques
@@ -159,6 +162,7 @@ def enumerate_into(
         device=chosen.device(execution),
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
+        warnings=warnings,
     )
 
 
@@ -211,21 +215,23 @@ def enumerate_bicliques(
 
 def _begun(
     name: str, engine: Any, blocks_of: Callable[[Any], Any], execution: Execution, *, may_take_over: bool
-) -> tuple[str, Any, Any]:
-    """The engine that does the work, its name first, and its blocks.
+) -> tuple[str, Any, Any, tuple[str, ...]]:
+    """The engine that does the work, its name first, its blocks, and a warning where it took another's place.
 
     An engine has planned its memory when it hands out the first block. One that refuses before gives way to the next
     one that `auto` would take, where that may take over; from the first block on there is no way back.
     """
     blocks = blocks_of(engine)
     try:
-        return name, engine, _from_first(list(islice(blocks, 1)), blocks)
+        return name, engine, _from_first(list(islice(blocks, 1)), blocks), ()
     except MemoryBudgetExceeded as refusal:
         other = choose_next_engine("bicliques", name) if may_take_over else None
         if other is None:
             raise
-        _warn_of_taking_over(other[0], name, refusal, execution)
-    return (*other, blocks_of(other[1]))
+        # Not the error itself: with it a handler that keeps records would keep what the engine had allocated.
+        warning = _taking_over(other[0], name, str(refusal), execution)
+    log.warning("%s", warning)
+    return (*other, blocks_of(other[1]), (warning,))
 
 
 def _from_first(first: list[Any], others: Any) -> Iterator[Any]:
@@ -236,16 +242,10 @@ def _from_first(first: list[Any], others: Any) -> Iterator[Any]:
         yield from others
 
 
-def _warn_of_taking_over(other: str, name: str, refusal: MemoryBudgetExceeded, execution: Execution) -> None:
-    log.warning(
-        "engine auto: %s refused the graph before its first block, and %s takes over, within its own memory budget of "
-        "%s bytes. What %s said, of its budget of device memory: %s",
-        name,
-        other,
-        f"{execution.memory_budget_bytes:,}",
-        name,
-        # Not the error itself: with it a handler that keeps records would keep what the engine had allocated.
-        str(refusal),
+def _taking_over(other: str, name: str, refusal: str, execution: Execution) -> str:
+    return (
+        f"engine auto: {name} refused the graph before its first block, and {other} takes over, within its own memory "
+        f"budget of {execution.memory_budget_bytes:,} bytes. What {name} said, of its budget of device memory: {refusal}"
     )
 
 

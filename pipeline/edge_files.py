@@ -12,7 +12,9 @@ import pyarrow as pa
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.publish import as_publish_errors
 
-__all__ = ["load_edges", "save_edges"]
+__all__ = ["load_edges", "load_facts", "save_edges", "save_facts"]
+
+_FACTS = "facts.json"
 
 
 def save_edges(edges: EdgeData, directory: str | Path) -> Path:
@@ -32,7 +34,7 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
             table = pa.table({"key": keys})
             with pa.ipc.new_file(directory / f"{name}_keys.arrow", table.schema) as writer:
                 writer.write_table(table)
-        (directory / "facts.json").write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
+        save_facts(edges.facts, directory)
     return directory
 
 
@@ -44,8 +46,20 @@ def load_edges(directory: str | Path) -> EdgeData:
         right_ids=np.load(directory / "right_ids.npy"),
         left_keys=_load_keys(directory / "left_keys.arrow"),
         right_keys=_load_keys(directory / "right_keys.arrow"),
-        facts=InputFacts(**json.loads((directory / "facts.json").read_text(encoding="utf-8"))),
+        facts=load_facts(directory),
     )
+
+
+def save_facts(facts: InputFacts, directory: Path) -> None:
+    """Keep what was read beside the edges, whatever the tier."""
+    (directory / _FACTS).write_text(json.dumps(asdict(facts)), encoding="utf-8")
+
+
+def load_facts(directory: Path) -> InputFacts:
+    """What `save_facts` kept."""
+    values = json.loads((directory / _FACTS).read_text(encoding="utf-8"))
+    # JSON knows no tuples.
+    return InputFacts(**values | {"warnings": tuple(values["warnings"])})
 
 
 def _load_keys(path: Path) -> pa.Array:

@@ -28,6 +28,8 @@ class InputFacts:
     n_left, n_right, n_edges : int
     fingerprint : str
         Names the set of edges by their own keys, whatever their order or file format.
+    warnings : tuple of str
+        What reading had to do otherwise than asked, or could not check; a sentence each.
     """
 
     source: str
@@ -41,6 +43,7 @@ class InputFacts:
     n_right: int
     n_edges: int
     fingerprint: str
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,6 +85,9 @@ class Manifest(_Frozen):
         Most device memory that was allocated at once; None where no device was used, or its memory not followed.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
+    warnings : tuple of str
+        What the run had to do otherwise than asked, or could not check: the input's (`InputFacts.warnings`) and those of
+        the enumeration.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -102,6 +105,7 @@ class Manifest(_Frozen):
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
     truncated: str | None
+    warnings: tuple[str, ...] = ()
     files: tuple[FileEntry, ...]
 
 

@@ -49,6 +49,8 @@ class CountResult:
     peak_device_memory_bytes : int or None
         Most device memory allocated at once; None where no device was used, or its memory not followed.
     input : InputFacts
+    warnings : tuple of str
+        As `pipeline.manifest.Manifest.warnings`.
     """
 
     n_bicliques: int
@@ -59,6 +61,7 @@ class CountResult:
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
     input: InputFacts
+    warnings: tuple[str, ...] = ()
 
 
 def run(
@@ -131,4 +134,5 @@ def count(
             peak_memory_bytes=peak_memory_bytes(),
             peak_device_memory_bytes=steps.peak_device_memory_bytes(),
             input=edges.facts,
+            warnings=(*edges.facts.warnings, *facts.warnings),
         )

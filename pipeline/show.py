@@ -36,10 +36,11 @@ def run(result: RunResult, as_json: bool) -> None:
                 "content_fingerprint": manifest.content_fingerprint,
                 "run": str(result.run_dir),
                 "input": asdict(manifest.input),
+                "warnings": manifest.warnings,
             }
         )
         return
-    _headline(manifest.counts.bicliques, manifest.truncated, manifest.input)
+    _headline(manifest.counts.bicliques, manifest.truncated, manifest.input, manifest.warnings)
     print(f"run        {result.run_dir}")
     report = result.run_dir / "report.html"
     if report.exists():
@@ -64,10 +65,11 @@ def count(result: CountResult, as_json: bool) -> None:
                 "content_fingerprint": None,
                 "run": None,
                 "input": asdict(result.input),
+                "warnings": result.warnings,
             }
         )
         return
-    _headline(result.n_bicliques, result.truncated, result.input)
+    _headline(result.n_bicliques, result.truncated, result.input, result.warnings)
     on_device = result.peak_device_memory_bytes
     _means(result.engine, result.device, result.seconds, result.peak_memory_bytes, on_device)
 
@@ -169,12 +171,14 @@ def measurements(found: list[Measurement], as_json: bool) -> None:
     results_console().print(table(columns, rows))
 
 
-def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts) -> None:
+def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
     bicliques, edges = _counted(n_bicliques, "maximal biclique"), _counted(facts.n_edges, "edge")
     print(f"{bicliques} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
     if truncated is not None:
         print(f"INCOMPLETE {truncated}")
     print(_rows_read(facts))
+    for warning in warnings:
+        print(f"warning    {warning}")
 
 
 def _counted(n: int, what: str) -> str:

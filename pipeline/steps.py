@@ -64,6 +64,8 @@ class EnumerationFacts(BaseModel):
         None where no device was used, or its memory not followed.
     versions : dict
         Software that only this tier uses.
+    warnings : tuple of str
+        As `mbe_stage.enumerate.RunFacts.warnings`, and what else the tier had to do otherwise than asked.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,6 +79,7 @@ class EnumerationFacts(BaseModel):
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None = None
     versions: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
 
 
 def enumerate_to(
@@ -154,6 +157,7 @@ def enumerate_to(
         device=facts.device,
         seconds=clock.seconds,
         peak_memory_bytes=peak_memory_bytes(),
+        warnings=facts.warnings,
     )
 
 
@@ -201,6 +205,7 @@ def finish(
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
             truncated=facts.truncated,
+            warnings=(*input_facts.warnings, *facts.warnings),
             files=files,
         )
         if config.output.report:

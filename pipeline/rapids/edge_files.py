@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import cudf
@@ -11,7 +9,7 @@ import cupy as cp
 import pyarrow as pa
 import pylibcudf as plc
 
-from pipeline.edges import InputFacts
+from pipeline.edge_files import load_facts, save_facts
 from pipeline.publish import as_publish_errors
 from pipeline.rapids.buffers import kind_of, values_of
 from pipeline.rapids.edges import DeviceEdges
@@ -47,7 +45,7 @@ def save_edges(edges: DeviceEdges, directory: str | Path) -> Path:
         for name, frame in zip(_NAMES, frames, strict=True):
             schema = _IDS if name == "edges" else _key_schema(frame["key"])
             write_frame(frame, directory / f"{name}.parquet", schema, "none")
-        (directory / "facts.json").write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
+        save_facts(edges.facts, directory)
     return directory
 
 
@@ -55,8 +53,9 @@ def load_edges(directory: str | Path) -> DeviceEdges:
     """The edges that `save_edges` kept."""
     directory = Path(directory)
     ids, left, right = map(cudf.read_parquet, opened([directory / f"{name}.parquet" for name in _NAMES]))
-    facts = InputFacts(**json.loads((directory / "facts.json").read_text(encoding="utf-8")))
-    return DeviceEdges(values_of(ids["left"]), values_of(ids["right"]), left["key"], right["key"], facts)
+    return DeviceEdges(
+        values_of(ids["left"]), values_of(ids["right"]), left["key"], right["key"], load_facts(directory)
+    )
 
 
 def _key_schema(keys: cudf.Series) -> pa.Schema:

@@ -96,6 +96,7 @@ class RapidsSteps:
             peak_memory_bytes=peak_memory_bytes(),
             peak_device_memory_bytes=self.pool.peak_bytes(),
             versions={module.__name__: module.__version__ for module in (cudf, cugraph, cp)},
+            warnings=facts.warnings,
         )
 
     def count(

@@ -76,7 +76,7 @@ def _head(manifest: Manifest, sizes: Sizes) -> dict[str, str]:
         "created": escape(manifest.created_at),
         "run_id": escape(manifest.run_id),
         "tiles": sections.tiles(tiles),
-        "notice": sections.notice(manifest.truncated),
+        "notice": sections.notice(manifest.truncated) + sections.warnings(manifest.warnings),
     }
 
 

@@ -9,7 +9,18 @@ from pipeline.report.tables import SideSummary, VertexRow
 from pipeline.report.wording import count, escape, key, percent, plural, seconds_text
 from pipeline.top import Biclique
 
-__all__ = ["facts", "groups", "ladder_table", "notice", "paragraphs", "side_facts", "tiles", "timings", "vertex_table"]
+__all__ = [
+    "facts",
+    "groups",
+    "ladder_table",
+    "notice",
+    "paragraphs",
+    "side_facts",
+    "tiles",
+    "timings",
+    "vertex_table",
+    "warnings",
+]
 
 _SHOWN_MEMBERS = 12
 _NOT_WORTH_FOLDING = 4
@@ -31,6 +42,11 @@ def notice(truncated: str | None) -> str:
         "What is listed is exact, but there may be more bicliques: counts are lower bounds, and the largest may be "
         "missing.</p>"
     )
+
+
+def warnings(texts: Iterable[str]) -> str:
+    """A banner for each thing that the run had to do otherwise than asked, or could not check."""
+    return "".join(f'<p class="notice"><strong>Note.</strong> {escape(text)}</p>' for text in texts)
 
 
 def paragraphs(texts: Iterable[str]) -> str:
