@@ -244,8 +244,9 @@ def _from_first(first: list[Any], others: Any) -> Iterator[Any]:
 
 def _taking_over(other: str, name: str, refusal: str, execution: Execution) -> str:
     return (
-        f"engine auto: {name} refused the graph before its first block, and {other} takes over, within its own memory "
-        f"budget of {execution.memory_budget_bytes:,} bytes. What {name} said, of its budget of device memory: {refusal}"
+        f"engine auto: {name} refused the graph before its first block, and {other} takes over, within its own "
+        f"memory budget of {execution.memory_budget_bytes:,} bytes. What {name} said, of its budget of device memory: "
+        f"{refusal}"
     )
 
 

@@ -86,8 +86,8 @@ class Manifest(_Frozen):
     truncated : str or None
         Why the result is incomplete; None when it is complete.
     warnings : tuple of str
-        What the run had to do otherwise than asked, or could not check: the input's (`InputFacts.warnings`) and those of
-        the enumeration.
+        What the run had to do otherwise than asked, or could not check: the input's (`InputFacts.warnings`) and those
+        of the enumeration.
     """
 
     schema_version: int = SCHEMA_VERSION

@@ -1,4 +1,4 @@
-"""What a run had to do otherwise than asked, or could not check: in its manifest, its report and on the command line."""
+"""What a run had to do otherwise than asked, or could not check: in manifest, report and on the command line."""
 
 from __future__ import annotations
 
