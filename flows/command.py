@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import zoneinfo
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -23,6 +24,7 @@ from pipeline.errors import INTERRUPTED, ConfigError, exit_code
 from pipeline.ingest import ingest
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from pipeline.terminal import say, visible_lines
 from pipeline.verify import verify_run
 
 __all__ = ["app", "cron_schedule", "main"]
@@ -71,12 +73,12 @@ def enumerate_command(
         else:
             _run_once(parameters, show_it)
     except StageError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", sys.stderr)
         raise typer.Exit(exit_code(error)) from None
     except KeyboardInterrupt:
         # Prefect may have been at work for a run that is published already.
         latest = RunStore(checked.output.directory).latest()
-        typer.echo(f"interrupted; the latest published run: {latest or 'none'}", err=True)
+        say(f"interrupted; the latest published run: {latest or 'none'}", sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -107,9 +109,10 @@ def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
     with api_of_one_run():
         state = enumerate_bicliques_flow(**parameters, return_state=True)
         if show_it:
-            typer.echo(transcript(cast(UUID, state.state_details.flow_run_id)))
+            print(visible_lines(transcript(cast(UUID, state.state_details.flow_run_id))))
     result = cast(dict[str, Any], state.result())
-    typer.echo(f"{state.message}\n{result['run']}")
+    say(state.message)
+    say(result["run"])
     if show_it:
         # Against the edges as they are in the file, by code that shares none with engines and writers.
         run_dir = Path(result["run"])
@@ -120,5 +123,5 @@ def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any])
     # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with scheduling_api(port) as url:
-        typer.echo(f"Prefect server: {url}; this process runs {enumerate_bicliques_flow.name}/{name}; Ctrl-C ends both")
+        say(f"Prefect server: {url}; this process runs {enumerate_bicliques_flow.name}/{name}; Ctrl-C ends both")
         serve(enumerate_bicliques_flow, name, schedule, parameters)

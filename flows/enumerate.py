@@ -37,6 +37,7 @@ from pipeline.errors import DeviceMemoryExhausted
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore, Staging
 from pipeline.steps import find_unchanged, finish
+from pipeline.terminal import visible
 from pipeline.tiers import Tier, choose_tier, tier_named
 
 __all__ = [
@@ -194,7 +195,7 @@ def enumerate_bicliques_flow(
             return _run(config, staging, force)
     except StageError as error:
         # Returned, not raised: the message says it all, a traceback would bury it.
-        return Failed(message=str(error), data=error)
+        return Failed(message=visible(error), data=error)
 
 
 def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:

@@ -72,19 +72,24 @@ def main() -> None:
 def _report(error: Exception) -> int:
     """Say what went wrong; returns the exit code. Typer's own errors and exits pass through."""
     from pipeline.errors import StageError, exit_code
+    from pipeline.terminal import visible, visible_lines
 
     if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+        if hasattr(error, "message"):
+            error.message = visible(error.message)
         raise error
     if isinstance(error, StageError):
         _say(f"error: {error}")
         return exit_code(error)
-    traceback.print_exception(error)
+    print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
     _say(f"error: this is a defect of mbe: {type(error).__name__}; please report it with the lines above")
     return INTERNAL_ERROR
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    from pipeline.terminal import say
+
+    say(message, sys.stderr)
 
 
 def _version(wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -16,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mbe_stage.enumerate import Progress as Standing
+from pipeline.terminal import VisibleFormatter, json_line, shortened, visible
 
 __all__ = [
     "ProgressDisplay",
@@ -31,6 +31,8 @@ log = logging.getLogger("pipeline.console")
 
 # Seconds between the lines of progress where stderr is no terminal.
 LOG_EVERY = 10.0
+# Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
+_CELL = 1_000
 
 
 def results_console() -> Console:
@@ -44,9 +46,10 @@ def set_up_logging(quiet: bool) -> Console:
     handler: logging.Handler
     if console.is_terminal:
         handler = RichHandler(console=console, show_path=False, show_level=False, markup=False, highlighter=None)
+        handler.setFormatter(VisibleFormatter("%(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     for name in ("pipeline", "mbe_stage"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
@@ -82,7 +85,7 @@ class ProgressDisplay:
                 console=console,
                 transient=True,
             )
-            self._task = self._bar.add_task(first, total=None, found="")
+            self._task = self._bar.add_task(visible(first), total=None, found="")
 
     def enumerated(self, standing: Standing) -> None:
         """Take note of an enumeration's progress."""
@@ -114,19 +117,23 @@ class ProgressDisplay:
 
 
 def table(columns: list[str], rows: list[list[object]], title: str | None = None) -> Table:
-    """A table of plain values; columns whose values are all numbers are set right."""
-    result = Table(title=title, title_justify="left")
+    """A table of plain values, safe to print; columns whose values are all numbers are set right."""
+    result = Table(title=None if title is None else Text(visible(title)), title_justify="left")
     for index, name in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in rows)
-        result.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        result.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        result.add_row(*(Text(f"{value:,}" if isinstance(value, int) else str(value)) for value in row))
+        result.add_row(*map(_cell, row))
     return result
 
 
+def _cell(value: object) -> Text:
+    return Text(f"{value:,}" if isinstance(value, int) else visible(shortened(value, _CELL)))
+
+
 def print_json(values: dict[str, Any]) -> None:
-    """One object on one line."""
-    print(json.dumps(values, ensure_ascii=False, allow_nan=False), flush=True)
+    """One object on one line, exact and safe to print."""
+    print(json_line(values), flush=True)
 
 
 def human_bytes(n: float) -> str:

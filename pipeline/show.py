@@ -11,13 +11,15 @@ from pipeline.console import human_bytes, human_seconds, print_json, results_con
 from pipeline.edges import InputFacts
 from pipeline.inspect import Inspection, Trial
 from pipeline.run import CountResult, RunResult
+from pipeline.terminal import say, shortened, visible
 from pipeline.top import Biclique
 from pipeline.verify import VerifyReport
 
 __all__ = ["count", "inspection", "largest", "measurements", "run", "verification"]
 
-# Keys of one side that a table row shows; `--json` shows all.
+# Keys of one side that a table row shows, and characters of each; `--json` shows all.
 _SHOWN_KEYS = 8
+_KEY = 64
 
 
 def run(result: RunResult, as_json: bool) -> None:
@@ -41,13 +43,13 @@ def run(result: RunResult, as_json: bool) -> None:
         )
         return
     _headline(manifest.counts.bicliques, manifest.truncated, manifest.input, manifest.warnings)
-    print(f"run        {result.run_dir}")
+    say(f"run        {result.run_dir}")
     report = result.run_dir / "report.html"
     if report.exists():
-        print(f"report     {report}")
+        say(f"report     {report}")
     on_device = manifest.peak_device_memory_bytes
     _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
-    print(f"next       mbe top {result.run_dir.parent.parent}")
+    say(f"next       mbe top {result.run_dir.parent.parent}")
 
 
 def count(result: CountResult, as_json: bool) -> None:
@@ -80,11 +82,11 @@ def inspection(found: Inspection, as_json: bool) -> None:
         print_json(asdict(found))
         return
     facts = found.input
-    print(
+    say(
         f"{facts.source} ({facts.format}): {facts.n_left:,} left x {facts.n_right:,} right, {facts.n_edges:,} edges, "
         f"density {found.density:.3g}"
     )
-    print(_rows_read(facts))
+    say(_rows_read(facts))
     columns = ["side", "vertices", "mean degree", "median", "90 %", "99 %", "max", "degree 1", "two-hop pairs"]
     sides = (("left", found.left), ("right", found.right))
     rows: list[list[object]] = [
@@ -92,14 +94,14 @@ def inspection(found: Inspection, as_json: bool) -> None:
         for name, s in sides
     ]
     results_console().print(table(columns, rows))
-    print(
+    say(
         f"memory     about {human_bytes(found.expected_memory_bytes)} at most: reading took "
         f"{human_bytes(found.read_memory_bytes)} (the graph itself is {human_bytes(found.graph_bytes)}), "
         "and the whole of --memory-budget"
     )
-    print(f"time       {_trial(found.trial)}")
+    say(f"time       {_trial(found.trial)}")
     for suggestion in found.suggestions:
-        print(f"hint       {suggestion}")
+        say(f"hint       {suggestion}")
 
 
 def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) -> None:
@@ -119,7 +121,7 @@ def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) ->
         print_json({"run": str(run_dir), "by": by, "bicliques": rows})
         return
     if not bicliques:
-        print(f"{run_dir}: no such biclique")
+        say(f"{run_dir}: no such biclique")
         return
     lines: list[list[object]] = [
         [b.n_edges, len(b.left), len(b.right), _keys(b.left), _keys(b.right), str(b.key)] for b in bicliques
@@ -143,10 +145,10 @@ def verification(report: VerifyReport, as_json: bool) -> None:
         )
         return
     for check in report.checks:
-        print(f"ok         {check.name}: {check.detail}")
+        say(f"ok         {check.name}: {check.detail}")
     for text in report.not_checked:
-        print(f"unchecked  {text}")
-    print(f"verified   {report.run} in {human_seconds(report.seconds)}")
+        say(f"unchecked  {text}")
+    say(f"verified   {report.run} in {human_seconds(report.seconds)}")
 
 
 def measurements(found: list[Measurement], as_json: bool) -> None:
@@ -173,12 +175,12 @@ def measurements(found: list[Measurement], as_json: bool) -> None:
 
 def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
     bicliques, edges = _counted(n_bicliques, "maximal biclique"), _counted(facts.n_edges, "edge")
-    print(f"{bicliques} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
+    say(f"{bicliques} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
     if truncated is not None:
-        print(f"INCOMPLETE {truncated}")
-    print(_rows_read(facts))
+        say(f"INCOMPLETE {truncated}")
+    say(_rows_read(facts))
     for warning in warnings:
-        print(f"warning    {warning}")
+        say(f"warning    {warning}")
 
 
 def _counted(n: int, what: str) -> str:
@@ -199,12 +201,12 @@ def _rows_read(facts: InputFacts) -> str:
 def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None) -> None:
     memory = human_bytes(peak) + ("" if on_device is None else f", of the device {human_bytes(on_device)}")
     steps = ", ".join(f"{step} {human_seconds(value)}" for step, value in seconds.items() if step != "total")
-    print(f"engine     {engine}: {device}; peak memory {memory}")
-    print(f"time       {human_seconds(seconds['total'])} ({steps})")
+    say(f"engine     {engine}: {device}; peak memory {memory}")
+    say(f"time       {human_seconds(seconds['total'])} ({steps})")
 
 
 def _keys(keys: tuple[Any, ...]) -> str:
-    text = ", ".join(map(str, keys[:_SHOWN_KEYS]))
+    text = ", ".join(visible(shortened(key, _KEY)) for key in keys[:_SHOWN_KEYS])
     return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"
 
 

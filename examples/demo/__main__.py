@@ -22,6 +22,7 @@ from examples.demo.python_imports import environment_roots, import_graph
 from mbe_stage.errors import StageError
 from pipeline import Config, RunResult, run
 from pipeline.errors import exit_code
+from pipeline.terminal import say
 
 console = Console()
 
@@ -74,8 +75,8 @@ def _show(result: RunResult, title: str, left: str, right: str, limit: int, fewe
     groups = telling_groups(result.run_dir, limit, fewest)
     heading = f"Largest groups with at least {fewest} on both sides, near copies left out"
     console.print(group_table(heading, left, right, groups))
-    console.print(f"tables  {result.run_dir}/", soft_wrap=True, highlight=False)
-    console.print(f"report  {result.run_dir}/report.html", soft_wrap=True, highlight=False)
+    say(f"tables  {result.run_dir}/")
+    say(f"report  {result.run_dir}/report.html")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
         women = southern_women(out)
         imports = python_imports(out)
     except StageError as error:
-        print(f"demo: {error}", file=sys.stderr)
+        say(f"demo: {error}", sys.stderr)
         return exit_code(error)
     _show(women, "Southern Women", "women", "events", limit=5, fewest=3)
     _show(imports, "Python imports", "modules", "imported names", limit=8, fewest=8)

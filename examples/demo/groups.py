@@ -8,11 +8,13 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.terminal import shortened, visible
 from pipeline.top import Biclique, largest_bicliques
 
 __all__ = ["group_table", "telling_groups"]
 
 _CANDIDATES = 3000  # among this many of the largest
+_KEY = 64  # characters that are shown of a key
 _OVERLAP = 0.3  # share of its edges that a group may have in common with one above it
 
 
@@ -49,4 +51,4 @@ def group_table(title: str, left: str, right: str, groups: Iterable[Biclique]) -
 
 def _listed(keys: Sequence[object], most: int = 6) -> str:
     more = f" and {len(keys) - most} more" if len(keys) > most else ""
-    return ", ".join(map(str, keys[:most])) + more
+    return ", ".join(visible(shortened(key, _KEY)) for key in keys[:most]) + more
