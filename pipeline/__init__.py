@@ -1,11 +1,16 @@
-"""The data pipeline around maximal biclique enumeration: keys, tables, files, reports and the command line."""
+"""The data pipeline around maximal biclique enumeration: keys, tables, files, reports and the command line.
 
-from pipeline.config import Config, ExecutionConfig, InputConfig, OutputConfig, QueryConfig, load_config
-from pipeline.edges import EdgeData, InputFacts
-from pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.publish import RunStore, resolve_run
-from pipeline.run import CountResult, RunResult, count, run
+A name is imported from its module when it is first asked for: `mbe --help` needs none of them.
+"""
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than everything here
+if TYPE_CHECKING:
+    from pipeline.config import Config, ExecutionConfig, InputConfig, OutputConfig, QueryConfig, load_config
+    from pipeline.edges import EdgeData, InputFacts
+    from pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
+    from pipeline.job import CountResult, RunResult, count, run
+    from pipeline.manifest import Manifest, read_manifest
+    from pipeline.publish import RunStore, resolve_run
 
 __all__ = [
     "Config",
@@ -30,3 +35,27 @@ __all__ = [
     "resolve_run",
     "run",
 ]
+
+# No module has the name of one of its names: importing it would put the module in the name's place.
+_NAMES = {
+    "config": ("Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config"),
+    "edges": ("EdgeData", "InputFacts"),
+    "errors": ("ConfigError", "InputError", "PipelineError", "PublishError", "VerificationError"),
+    "job": ("CountResult", "RunResult", "count", "run"),
+    "manifest": ("Manifest", "read_manifest"),
+    "publish": ("RunStore", "resolve_run"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        for module, names in _NAMES.items():
+            if name in names:
+                from importlib import import_module
+
+                value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -215,8 +215,8 @@ def measure_count(
     from mbe_stage.enumerate import RunFacts, enumerate_into
     from mbe_stage.results import CountSink
     from pipeline.ingest import ingest
+    from pipeline.job import count
     from pipeline.manifest import peak_memory_bytes
-    from pipeline.run import count
 
     config = _config(path, threads, engine)
     count(config, _warm_up_edges())
@@ -249,8 +249,8 @@ def measure_write(
     path: str | Path, threads: int = 0, repeats: int = 3, engine: str = "auto", spend_seconds: float = math.inf
 ) -> WriteTimes:
     """Publish every maximal biclique of one graph from this process, several times; parameters as `measure_count`."""
+    from pipeline.job import run
     from pipeline.manifest import Manifest
-    from pipeline.run import run
 
     def once(source: Any = None) -> tuple[float, Manifest]:
         with tempfile.TemporaryDirectory(prefix="mbe-bench-") as directory:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from pipeline import cli_options as opt
+from pipeline.leaving import ENDINGS, leave_at_signals, nothing_more_to_say
 
 if TYPE_CHECKING:
     from pipeline.config import Config
@@ -27,7 +29,7 @@ _PUBLISHING = ("run", "enumerate")
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 verification failed; 2 input, configuration or option cannot be used; "
     "3 output cannot be written, or is no run; 4 engine unavailable or not enough memory; "
-    "70 a defect of mbe itself; 130 interrupted."
+    "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
 )
 
 
@@ -35,22 +37,22 @@ class _Group(TyperGroup):
     """Turns errors into one line and an exit code, for the real command and for tests alike."""
 
     def invoke(self, ctx: Any) -> Any:
-        from pipeline.errors import INTERRUPTED, interruption
-        from pipeline.signals import signals_are_heard
+        from pipeline.signals import ended_by, signals_are_heard
 
         try:
             with signals_are_heard():
                 return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            _say(interruption(interrupt) if ctx.invoked_subcommand in _PUBLISHING else "interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(_end(interrupt, ctx.invoked_subcommand)) from None
         except MemoryError:
             _say("error: out of memory: ask for larger groups (--min-left, --min-right), or lower --memory-budget")
             raise typer.Exit(4) from None
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001 - the last line of defence: it reports, and leaves with a code
-            raise typer.Exit(_report(error)) from None
+            behind = ended_by(error)
+            code = _report(error) if behind is None else _end(behind, ctx.invoked_subcommand)
+            raise typer.Exit(code) from None
 
 
 app = typer.Typer(
@@ -65,8 +67,22 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point of the `mbe` command."""
-    app(prog_name="mbe")
+    """What the `mbe` command does (`pipeline.entry`)."""
+    leave_at_signals()
+    try:
+        app(prog_name="mbe")
+    except SystemExit as end:
+        nothing_more_to_say(end.code if isinstance(end.code, int) else 0)
+        raise
+
+
+def _end(interrupt: KeyboardInterrupt, command: str | None) -> int:
+    """Say that a signal ended the command; returns the exit code."""
+    from pipeline.errors import interruption
+    from pipeline.signals import signal_of
+
+    _say(interruption(interrupt) if command in _PUBLISHING else ENDINGS[signal_of(interrupt)])
+    return 128 + signal_of(interrupt)
 
 
 def _report(error: Exception) -> int:
@@ -89,14 +105,16 @@ def _report(error: Exception) -> int:
 def _say(message: str) -> None:
     from pipeline.terminal import say
 
-    say(message, sys.stderr)
+    # Where the terminal has gone nobody can be told; the exit code still says it.
+    with suppress(OSError):
+        say(message, sys.stderr)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from pipeline.manifest import software_versions
+        from pipeline.version import version_of
 
-        print(f"mbe {software_versions()['mbe-stage']}")
+        print(f"mbe {version_of('mbe-stage')}")
         raise typer.Exit
 
 

@@ -10,12 +10,14 @@
         └── VerificationError         1     a published run does not hold what it should
 
 `InvalidArgument` of the stage also ends in 2, `EngineUnavailable` and `MemoryBudgetExceeded` (of which
-`DeviceMemoryExhausted` is one) in 4, Ctrl-C in 130.
+`DeviceMemoryExhausted` is one) in 4, Ctrl-C in 130, SIGTERM in 143, SIGHUP in 129.
 """
 
 from __future__ import annotations
 
 from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
+from pipeline.leaving import ENDINGS
+from pipeline.signals import signal_of
 
 __all__ = [
     "EXIT_CODES",
@@ -111,5 +113,6 @@ def exit_code(error: StageError) -> int:
 
 
 def interruption(interrupt: KeyboardInterrupt) -> str:
-    """One line about Ctrl-C in a command that publishes; whoever had published before has left a note."""
-    return f"interrupted: {'; '.join(getattr(interrupt, '__notes__', ())) or 'nothing was published'}"
+    """One line about a signal in a command that publishes; whoever had published before has left a note."""
+    notes = "; ".join(getattr(interrupt, "__notes__", ()))
+    return f"{ENDINGS[signal_of(interrupt)]}: {notes or 'nothing was published'}"

@@ -8,7 +8,6 @@ import platform
 import resource
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,6 +18,7 @@ from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
 from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import SCHEMA_VERSION
+from pipeline.version import version_of
 
 __all__ = [
     "Counts",
@@ -130,7 +130,7 @@ def config_fingerprint(config: Config) -> str:
 
 def software_versions() -> dict[str, str]:
     """What made the run: Python, this package and those that the result or its bytes could depend on."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
+    return {"python": platform.python_version(), **{name: version_of(name) for name in _PACKAGES}}
 
 
 def peak_memory_bytes() -> int:
@@ -138,14 +138,6 @@ def peak_memory_bytes() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # macOS counts in bytes, everyone else in KiB.
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        # Run from a source tree that was never installed: there is no version to state.
-        return "not installed"
 
 
 def file_entry(run_path: Path, path: Path) -> FileEntry:

@@ -10,7 +10,7 @@ from pipeline.bench import Measurement
 from pipeline.console import human_bytes, human_seconds, print_json, results_console, table
 from pipeline.edges import InputFacts
 from pipeline.inspect import Inspection, Trial
-from pipeline.run import CountResult, RunResult
+from pipeline.job import CountResult, RunResult
 from pipeline.terminal import say, shortened, visible
 from pipeline.top import Biclique
 from pipeline.verify import VerifyReport

@@ -1,38 +1,76 @@
-"""Signals and Numba: a Ctrl-C reaches whoever waits for it."""
+"""Signals that end a run come up as an exception, where it is heard: not within Numba, an import or a finaliser."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["signals_are_heard"]
+from pipeline.leaving import ENDINGS, leave
+
+__all__ = ["EndedBySignal", "ended_by", "signal_of", "signals_are_heard"]
 
 _LOCK = "numba:compiler_lock"
+# Seconds after which a signal that nobody could hear is sent again.
+_AGAIN = 0.05
+
+
+class EndedBySignal(KeyboardInterrupt):
+    """A signal that ends the run; as Ctrl-C it is no `Exception`, and only what cleans up sees it.
+
+    Attributes
+    ----------
+    number : signal.Signals
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
+
+
+def signal_of(interrupt: KeyboardInterrupt) -> signal.Signals:
+    """The signal behind it; Python's own is Ctrl-C."""
+    return interrupt.number if isinstance(interrupt, EndedBySignal) else signal.SIGINT
+
+
+def ended_by(error: BaseException) -> EndedBySignal | None:
+    """The signal in whose wake the error arose, as where a closed terminal cannot be cleaned up; or None."""
+    behind: BaseException | None = error
+    while behind is not None and not isinstance(behind, EndedBySignal):
+        behind = behind.__cause__ or behind.__context__
+    return behind
 
 
 @contextmanager
 def signals_are_heard() -> Iterator[None]:
-    """Undo both ways in which Numba loses the KeyboardInterrupt of a signal that comes in the midst of it.
+    """Raise `EndedBySignal` at SIGINT, and where the command hears them at SIGTERM and SIGHUP, so that it is heard.
 
-    While it compiles, LLVM calls Python, and what is raised there is printed and dropped: the interrupt waits until the
-    step under way is over. While it loads compiled code, it goes on, and Python makes a SystemError of its answer,
-    "returned a result with an exception set": its cause is raised instead.
+    There are four places in which it would be lost, or would become another error. While Numba compiles, LLVM calls
+    Python, and what is raised there is printed and dropped: it waits until the step under way is over. While Numba
+    loads compiled code, it goes on, and Python makes a SystemError of its answer, "returned a result with an exception
+    set": its cause is raised instead. While a module is imported, it would come up in the module, which may take it for
+    its own: it waits until the import is over, unless the signal comes twice. What comes up in a finaliser or callback,
+    from where no exception can get out, is raised again some hundredths of a second later.
 
-    Handlers other than Python's own for Ctrl-C stay as they are: Prefect looks whether its own is in place. Threads
-    other than the main one have none.
+    Handlers other than Python's own for Ctrl-C and those of the command stay as they are: Prefect looks whether its own
+    is in place. Threads other than the main one have none.
     """
-    waiting = _Waiting()
-    replaced = []
+    hearing = _Hearing(_imports_under_way(sys._getframe()))
+    replaced = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is signal.default_int_handler:
-                signal.signal(number, waiting)
-                replaced.append(number)
+        for number in ENDINGS:
+            before = signal.getsignal(number)
+            if before is signal.default_int_handler or before is leave:
+                signal.signal(number, hearing)
+                replaced[number] = before
+    unraisable = sys.unraisablehook
+    if replaced:
+        sys.unraisablehook = hearing.again_if_lost
     try:
         yield
     except SystemError as error:
@@ -41,30 +79,72 @@ def signals_are_heard() -> Iterator[None]:
             raise
         raise raised from None
     finally:
-        waiting.forget()
-        for number in replaced:
-            if signal.getsignal(number) is waiting:
-                signal.signal(number, signal.default_int_handler)
+        hearing.forget()
+        if sys.unraisablehook == hearing.again_if_lost:
+            sys.unraisablehook = unraisable
+        for number, before in replaced.items():
+            if signal.getsignal(number) is hearing:
+                signal.signal(number, before)
 
 
-class _Waiting:
-    """Python's handler for Ctrl-C, which raises KeyboardInterrupt; while Numba compiles, when the step is over."""
+class _Hearing:
+    """The handler: raises `EndedBySignal`, at once or as soon as it can be heard."""
 
-    def __init__(self) -> None:
+    def __init__(self, imports: int) -> None:
+        self._imports = imports
+        self._unraisable = sys.unraisablehook
         self._listener: Any = None
+        self._sender: threading.Thread | None = None
+        self._is_ending = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        # Whoever has not imported it does not compile: no command waits for an import.
-        lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
-        if lock is None or not lock.is_locked():
-            signal.default_int_handler(number, frame)
-        elif self._listener is None:
-            self._call_after_step(number)
+        if self._is_ending and number != signal.SIGINT:
+            # What cleans up is left in peace: whoever closes a terminal or stops a service may send several.
+            return
+        if _numba_compiles():
+            if self._listener is None:
+                self._end_after_step(number)
+        elif self._sender is None and _imports_under_way(frame) > self._imports:
+            self._send_again(number)
+        else:
+            self._end(number)
 
-    def _call_after_step(self, number: int) -> None:
+    def again_if_lost(self, lost: sys.UnraisableHookArgs) -> None:
+        """Hook of what no caller can be told: a finaliser or callback ran just when the signal came."""
+        if isinstance(lost.exc_value, EndedBySignal):
+            self._is_ending = False
+            self._send_again(lost.exc_value.number)
+        else:
+            self._unraisable(lost)
+
+    def forget(self) -> None:
+        """Wait no more."""
+        self._sender = None
+        if self._listener is not None:
+            from numba.core import event as events
+
+            events.unregister(_LOCK, self._listener)
+            self._listener = None
+
+    def _end(self, number: int) -> NoReturn:
+        self._sender = None
+        self._is_ending = True
+        raise EndedBySignal(number)
+
+    def _send_again(self, number: int) -> None:
+        self._sender = threading.Thread(target=self._send_soon, args=(number,), daemon=True)
+        self._sender.start()
+
+    def _send_soon(self, number: int) -> None:
+        time.sleep(_AGAIN)
+        if self._sender is threading.current_thread():
+            self._sender = None
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def _end_after_step(self, number: int) -> None:
         from numba.core import event as events
 
-        waiting = self
+        hearing = self
 
         class AfterStep(events.Listener):
             def on_start(self, event: Any) -> None:
@@ -72,17 +152,24 @@ class _Waiting:
 
             def on_end(self, event: Any) -> None:  # noqa: ARG002 - so it is called
                 if threading.current_thread() is threading.main_thread():
-                    waiting.forget()
-                    signal.default_int_handler(number, None)
+                    hearing.forget()
+                    hearing._end(number)
 
         # Every step takes the lock once more. Where it is given back, no LLVM is between the handler and its caller.
         self._listener = AfterStep()
         events.register(_LOCK, self._listener)
 
-    def forget(self) -> None:
-        """Wait no more."""
-        if self._listener is not None:
-            from numba.core import event as events
 
-            events.unregister(_LOCK, self._listener)
-            self._listener = None
+def _numba_compiles() -> bool:
+    # Whoever has not imported it does not compile.
+    lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    return lock is not None and lock.is_locked()
+
+
+def _imports_under_way(frame: FrameType | None) -> int:
+    """Imports within one another on the stack of this frame."""
+    n_imports = 0
+    while frame is not None:
+        n_imports += frame.f_code.co_filename == "<frozen importlib._bootstrap>"
+        frame = frame.f_back
+    return n_imports

@@ -21,7 +21,7 @@ from pipeline import cli
 from pipeline.manifest import read_manifest
 from tests.output_support import assert_nothing_staged
 
-MBE = [sys.executable, "-c", "from pipeline.cli import main; main()"]
+MBE = [sys.executable, "-c", "from pipeline.entry import main; main()"]
 ROOT = Path(__file__).parent.parent
 
 # Two buyers share two shops, one of them and a third share another: 4 maximal bicliques.

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import count, read_manifest, run, show, tiers
 from pipeline.edge_files import load_edges, save_edges
-from pipeline.run import RunResult
+from pipeline.job import RunResult
 from pipeline.steps import enumerate_to, finish
 from tests.mbe_stage import small_gpu
 from tests.output_support import crown_pairs, edge_data, settings
