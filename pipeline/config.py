@@ -6,16 +6,25 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from mbe_stage.options import MOST_THREADS, NO_LIMIT, Execution
 from pipeline.errors import ConfigError
+from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
 __all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config", "parse_bytes"]
 
@@ -24,6 +33,20 @@ Key = int | str
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_boolean_but_where_one_is_meant(cls, value: Any, info: ValidationInfo) -> Any:
+        # To Python a boolean is a number: `left: no`, as YAML reads it, would be column 0.
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        meant = bool in (annotation, *get_args(annotation)) or _is_section(annotation)
+        values = value if isinstance(value, list | tuple) else [value]
+        if not meant and any(isinstance(each, bool) for each in values):
+            raise ValueError(
+                "expected a name or a number, no boolean; YAML takes yes, no, on, off, true and false for booleans: "
+                "quote the name"
+            )
+        return value
 
 
 class InputConfig(_Section):
@@ -68,6 +91,11 @@ class QueryConfig(_Section):
     min_edges: int = Field(1, ge=1, lt=NO_LIMIT)
     containing_left: tuple[Key, ...] = ()
     containing_right: tuple[Key, ...] = ()
+
+    @field_validator("containing_left", "containing_right", mode="before")
+    @classmethod
+    def _one_key_is_a_list_of_one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, int | str) else value
 
     @model_validator(mode="after")
     def _maxima_above_minima(self) -> QueryConfig:
@@ -180,13 +208,12 @@ def parse_bytes(text: str) -> int:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            # One character more than is taken, and no more of a file that is something else.
+            text = file.read(LARGEST_DOCUMENT + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see configs/default.yaml") from None
-    try:
-        values = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    values = parse_yaml(text, str(path)) or {}
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")
     return values
@@ -196,17 +223,25 @@ def _apply(values: dict[str, Any], override: str) -> None:
     name, equals, text = override.partition("=")
     section, dot, key = name.strip().partition(".")
     if not equals or not dot or not key:
-        raise ConfigError(f"--set {override!r}: expected section.key=value, for example --set query.min_left=3")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {override!r}: the value is not YAML") from None
+        raise ConfigError(f"--set {_quoted(override)}: expected section.key=value, for example --set query.min_left=3")
+    value = parse_yaml(text, f"--set {_quoted(override)}")
     branch = values.setdefault(section, {})
     if branch is None:
         branch = values[section] = {}
     if not isinstance(branch, dict):
         raise ConfigError(f"--set {override!r}: {section!r} is no section; expected one of {_names(Config)}")
     branch[key] = value
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _quoted(value: Any) -> str:
+    """A value in a message: short, however long or deep it is."""
+    quoting = reprlib.Repr()
+    quoting.maxstring = quoting.maxother = 80
+    return quoting.repr(value)
 
 
 def _names(model: type[BaseModel]) -> str:
@@ -219,14 +254,17 @@ def _explain(error: ValidationError, source: str) -> str:
     model: type[BaseModel] = Config
     for part in location[:-1]:
         field = model.model_fields.get(part)
-        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+        if field is None or not _is_section(field.annotation):
             break
-        model = field.annotation
-    where = f"{source}: {'.'.join(location)}" if location else source
+        model = cast(type[BaseModel], field.annotation)
+    # Behind the key come positions in a list, and the members of a union.
+    where = f"{source}: {'.'.join(location[:2])}" if location else source
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(location[-1], list(model.model_fields), n=1)
         remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {_names(model)}"
         return f"{where}: unknown key; {remedy}"
     message = first["msg"].removeprefix("Value error, ")
-    given = "" if isinstance(first["input"], dict | BaseModel) else f" is {first['input']!r}"
+    if location[-1:] in (["int"], ["str"]):
+        message = "expected a whole number or text; quote what is neither"
+    given = "" if isinstance(first["input"], dict | BaseModel) else f" is {_quoted(first['input'])}"
     return f"{where}{given}: {message}"
