@@ -101,13 +101,13 @@ def run(
             seconds = {"read": time.perf_counter() - start}
             with store.begin() as staging:
                 facts = steps.enumerate_to(edges, config, staging.path, on_progress)
-                manifest = finish(staging.path, edges.facts, config, facts, seconds)
+                finish(staging.path, edges.facts, config, facts, seconds)
                 run_dir = staging.publish(config.output.keep_runs)
     except KeyboardInterrupt as interrupt:
         if staging is not None:
             staging.note_on(interrupt)
         raise
-    return RunResult(run_dir, manifest)
+    return RunResult(run_dir, Manifest.model_validate_json(staging.manifest))
 
 
 def count(

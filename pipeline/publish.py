@@ -11,6 +11,9 @@
 A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress and removes
 them. Of several runs at once, the last to *publish* is `latest`, whichever began first. A process killed between the
 two renames leaves a complete run that `RunStore.runs` lists while `latest` still names the one before.
+
+A run gets its name while it is moved into place, under the store's lock: names sort as runs were published. Until then
+it has a provisional one, which its report and manifest state and then exchange.
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ import errno
 import fcntl
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +31,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pipeline.errors import PublishError
+from pipeline.run_ids import next_run_id, provisional_id, renamed
 
 __all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve_run", "synced_beside"]
 
@@ -37,6 +40,8 @@ log = logging.getLogger(__name__)
 MANIFEST_NAME = "manifest.json"
 _SYNCED_AT_ONCE = 8
 _LATEST, _LOCK, _RUNS, _STAGING = "latest", ".lock", "runs", ".staging"
+# Files that state the run's name.
+_NAMED = ("report.html", MANIFEST_NAME)
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or choose another output directory",
@@ -125,7 +130,10 @@ class RunStore:
         return run if (run / MANIFEST_NAME).is_file() else None
 
     def runs(self) -> list[Path]:
-        """Every published run, by the time it began."""
+        """Every published run in the order of publication, which is that of their names: the newest is the last.
+
+        A directory that somebody renamed takes the place that its name gives it.
+        """
         return sorted(path.parent for path in (self.directory / _RUNS).glob(f"*/{MANIFEST_NAME}"))
 
 
@@ -135,20 +143,25 @@ class Staging:
     Attributes
     ----------
     run_id : str
-        The time the run began (UTC) and a random suffix; sorts by time.
+        Provisional until `publish`, then the time of publication (UTC) and a suffix: sorts behind all that were
+        published before.
     path : Path
         The run directory as it grows; nothing of it can be seen among the published runs.
     scratch : Path
         For temporary files of this run; removed with it.
+    manifest : bytes
+        The manifest as it was published: another writer with `keep_runs` may remove the run at any time.
     """
 
     def __init__(self, store: RunStore) -> None:
         self.store = store
-        self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        self.run_id = provisional_id(datetime.now(UTC))
         self._room = store.directory / _STAGING / self.run_id
         self.path = self._room / self.run_id
         self.scratch = self._room / "scratch"
         self._published: Path | None = None
+        self._named: dict[str, bytes] = {}
+        self.manifest = b""
         self._room.mkdir()
         self._lock: int | None = _lock(self._room / _LOCK)
         self.path.mkdir()
@@ -227,6 +240,7 @@ class Staging:
         directory = self.store.directory
         runs, pointer = directory / _RUNS, self._room / _LATEST
         runs.mkdir(exist_ok=True)
+        self._take_name(next_run_id(os.listdir(runs), datetime.now(UTC)))
         run = runs / self.run_id
         # A publication that failed may be tried again: its pointer may be there already.
         pointer.unlink(missing_ok=True)
@@ -241,6 +255,16 @@ class Staging:
             raise
         self._published = run
         return run
+
+    def _take_name(self, run_id: str) -> None:
+        """Have report and manifest state the name under which the run is published."""
+        # Kept as they were: another attempt at publishing takes another name.
+        self._named = self._named or {name: p.read_bytes() for name in _NAMED if (p := self.path / name).is_file()}
+        files = renamed(self._named, MANIFEST_NAME, self.path.name, run_id)
+        for name, content in files.items():
+            (self.path / name).write_bytes(content)
+            _sync(self.path / name)
+        self.run_id, self.manifest = run_id, files[MANIFEST_NAME]
 
 
 @contextmanager

@@ -173,7 +173,7 @@ def finish(
     Parameters
     ----------
     run_path : Path
-        Where `enumerate_to` wrote; its name is the run id.
+        Where `enumerate_to` wrote; its name is the run id until `Staging.publish` gives the final one.
     input_facts : InputFacts
     config : Config
     facts : EnumerationFacts

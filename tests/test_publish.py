@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,8 @@ from pipeline import PublishError, RunStore, read_manifest, resolve_run
 from pipeline import publish as publish_module
 from pipeline import steps as steps_module
 from pipeline.errors import exit_code
-from pipeline.steps import find_unchanged
+from pipeline.run_ids import next_run_id
+from pipeline.steps import enumerate_to, find_unchanged, finish
 from tests.output_support import (
     assert_nothing_staged,
     assert_sound,
@@ -205,7 +208,8 @@ def test_everything_is_synced_before_it_is_seen(tmp_path, monkeypatch):
     seen = events.index(("rename", str(run_dir)))
     moved = events.index(("replace", str(tmp_path / "latest")))
     synced = {Path(path).name for kind, path in events[:seen] if kind == "sync"}
-    assert {path.name for path in run_dir.rglob("*")} | {run_dir.name} <= synced
+    staged = Path(next(path for kind, path in events if kind == "sync" and path.endswith("manifest.json"))).parent
+    assert {path.name for path in run_dir.rglob("*")} | {staged.name} <= synced
     assert seen < events.index(("sync", str(tmp_path / "runs"))) < moved
     assert moved < events.index(("sync", str(tmp_path)))
 
@@ -430,3 +434,78 @@ def test_an_interruption_does_not_wait_for_what_is_not_yet_synced(tmp_path, monk
     with pytest.raises(KeyboardInterrupt), publish_module.synced_beside(tmp_path):
         raise KeyboardInterrupt
     assert len(synced) < 40
+
+
+def test_runs_of_one_second_sort_as_they_were_published(tmp_path, monkeypatch):
+    """In whatever order they began: `keep_runs` removes those that were published first."""
+    monkeypatch.setattr(publish_module, "datetime", clock_at(datetime(2026, 11, 20, 6, 0, 1, tzinfo=UTC)))
+    edges, store = edge_data(random_pairs(0)), RunStore(tmp_path)
+    begun = [store.begin() for _ in range(6)]
+    for staging in begun:
+        fill(staging)
+    published = [staging.publish() for staging in reversed(begun)]
+    published += [publish(edges, settings(tmp_path)) for _ in range(6)]
+    assert store.runs() == published
+    assert all(re.fullmatch(r"20261120T06000\dZ-[0-9a-f]{6}", run.name) for run in published)
+    newest = publish(edges, settings(tmp_path, output={"keep_runs": 4}))
+    assert store.runs() == [*published[-3:], newest]
+    assert store.latest() == newest
+    assert_nothing_staged(tmp_path)
+
+
+def test_a_clock_set_back_does_not_remove_the_newest(tmp_path, monkeypatch):
+    edges, store = edge_data(random_pairs(0)), RunStore(tmp_path)
+    published = []
+    for hour in (9, 10, 7, 7, 8):
+        monkeypatch.setattr(publish_module, "datetime", clock_at(datetime(2026, 11, 20, hour, tzinfo=UTC)))
+        published.append(publish(edges, settings(tmp_path, output={"keep_runs": 3})))
+        assert store.runs() == published[-3:]
+        assert store.latest() == published[-1]
+
+
+def test_runs_of_before_sort_before(tmp_path):
+    old = [tmp_path / "runs" / name for name in ("20260101T000000Z-ffffff", "20260101T000001Z-000000")]
+    for run in old:
+        run.mkdir(parents=True)
+        (run / "manifest.json").write_text("{}")
+    run = publish(edge_data(random_pairs(0)), settings(tmp_path))
+    assert RunStore(tmp_path).runs() == [*old, run]
+
+
+def test_names_of_runs_always_grow():
+    now, names = datetime(2026, 11, 20, 6, tzinfo=UTC), ["20261120T060000Z-fffff0", "kept", "99999999T000000"]
+    for number in range(2_000):
+        name = next_run_id(names, now - timedelta(hours=number % 7))
+        assert all(name > other for other in names if other[0] == "2")
+        names.append(name)
+    assert names[-1] < "20261120T0602"
+    assert next_run_id(names, now + timedelta(days=1))[:17] == "20261121T060000Z-"
+
+
+@pytest.mark.parametrize("report", [False, True])
+def test_report_and_manifest_state_the_published_name(tmp_path, report):
+    """Also where the first attempt at publishing fails, and the second takes another name."""
+    store, edges, config = RunStore(tmp_path), edge_data(random_pairs(0)), settings(tmp_path, output={"report": report})
+    with store.begin() as staging:
+        finish(staging.path, edges.facts, config, enumerate_to(edges, config, staging.path))
+        provisional = staging.run_id
+        (tmp_path / "latest").mkdir()
+        with pytest.raises(PublishError, match="latest"):
+            staging.publish()
+        (tmp_path / "latest").rmdir()
+        other = publish(edges, config)
+        run_dir = staging.publish()
+    assert store.runs() == [other, run_dir]
+    assert read_manifest(run_dir).run_id == run_dir.name
+    assert staging.manifest == (run_dir / "manifest.json").read_bytes()
+    assert provisional not in (run_dir / "manifest.json").read_text()
+    if report:
+        text = (run_dir / "report.html").read_text()
+        assert run_dir.name in text
+        assert provisional not in text
+    assert_sound(run_dir)
+
+
+def clock_at(now: datetime) -> type:
+    """A class that stands in for `datetime` and always tells the same moment."""
+    return type("Clock", (datetime,), {"now": classmethod(lambda _, zone=None: now.astimezone(zone))})
