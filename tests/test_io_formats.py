@@ -163,12 +163,39 @@ def test_ways_to_write_two_edges(tmp_path: Path, name: str, text: str, settings:
         ("0,1\n1,2\n", {"left": "0", "right": "1"}, 2),
         ("0,1\n1,2\n", {"header": True}, 1),
         ('"a\nb",item\n1,2\n', {"header": True}, 1),
+        ("acct,shop,amount\nA1,S1,10\nA2,S2,20\n", {}, 2),
+        ("acct,shop,amount\nA1,S1,10\nA2,S2,20\n", {"left": 1, "right": 0}, 2),
+        ("day,acct,shop\n2024-01-01,A1,S1\n", {"left": 1, "right": 2}, 1),
+        ("acct,shop,date\nA1,S1,May\n", {}, 1),
+        ("alice,apples,3\nbob,pears,4\n", {}, 2),
+        ("alice,apples,red\nbob,pears,green\ncarol,plums,red\n", {}, 3),
+        ("alice,x,amount\nalice,y,5\n", {}, 2),
+        ("user,x,7\nalice,y,5\n", {}, 1),
     ],
 )
 def test_headers(tmp_path: Path, text: str, settings: dict[str, object], n_edges: int) -> None:
     path = tmp_path / "e.csv"
     path.write_text(text)
     assert read(path, **settings).facts.n_edges == n_edges
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "acct,shop\nA1,S1\n",
+        "acct,shop,remark\nA1,S1,good\n",
+        "acct,shop,amount,2024\nA1,S1,10,5\n",
+        "alice,apples,NA\nbob,pears,5\n",
+        "alice,apples,\nbob,pears,5\n",
+    ],
+)
+def test_where_nothing_tells_a_header_or_columns_contradict_each_other_it_is_asked_for(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match="which may be a header or an edge"):
+        read(path)
 
 
 def test_fimi_keys_are_line_numbers_also_beyond_blank_lines(tmp_path: Path) -> None:
@@ -294,12 +321,37 @@ def test_networkx_refusals(edges: list[tuple[object, object]], sides: dict[objec
         ("out.csv", "1,2\n", "csv"),
         ("out.g.bz2", "1 2\n", "konect"),
         ("x.DAT", "1 2\n3\n", "fimi"),
+        ("x.dat.gz", "1 2\n3\n", "fimi"),
+        ("X.DAT.GZ", "1 2\n3\n", "fimi"),
+        ("x.dat.zstd", "1 2\n3\n", "fimi"),
+        ("x.Basket.XZ", "1 2\n3 4\n", "fimi"),
     ],
 )
 def test_detection(tmp_path: Path, name: str, text: str, expected: str) -> None:
     path = tmp_path / name
     path.write_text(text)
     assert detect_format(path) == expected
+
+
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+@pytest.mark.parametrize(
+    ("name", "text", "format_name", "n_edges"),
+    [
+        ("p.dat", "1 2 3\n4 5\n", "fimi", 5),
+        ("p.basket", "1 2\n3 4\n", "fimi", 4),
+        ("p.csv", "a b,c\nd e,c\n", "csv", 2),
+        ("p.tsv", "a,b\tc\nd,e\tc\n", "csv", 2),
+        ("p.mtx", "%%MatrixMarket matrix coordinate pattern general\n1 2 1\n1 2\n", "matrix_market", 1),
+        ("out.p", "1 2\n3 4\n", "konect", 2),
+    ],
+)
+def test_compression_hides_no_name(
+    tmp_path: Path, name: str, text: str, format_name: str, n_edges: int, ending: str
+) -> None:
+    path = tmp_path / (name + ending)
+    path.write_bytes(COMPRESSIONS[ending](text.encode()))
+    facts = read(path, header=False).facts
+    assert (facts.format, facts.n_edges) == (format_name, n_edges)
 
 
 def test_a_path_given_as_source(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from pipeline.errors import InputError
 
-__all__ = ["SUFFIXES", "check_path", "open_bytes", "open_konect", "read_all"]
+__all__ = ["check_path", "open_bytes", "open_konect", "plain_name", "read_all"]
 
-SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
+_SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _TAR_MAGIC = slice(257, 262)
@@ -41,6 +41,20 @@ def check_path(path: Path) -> None:
         raise InputError.at(
             path, found="a pipe, socket or device", expected="a file or directory", remedy="save the data to a file"
         )
+
+
+def plain_name(path: Path) -> str:
+    """The file's name as it would be without compression, in small letters: what tells its format.
+
+    Examples
+    --------
+    >>> plain_name(Path("data/Baskets.DAT.gz"))
+    'baskets.dat'
+    """
+    name = path.name.lower()
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
 
 
 def open_bytes(path: Path) -> io.BufferedReader:

@@ -61,9 +61,7 @@ def _of_directory(path: Path) -> str:
 
 
 def _by_name(path: Path) -> str | None:
-    name = path.name.lower()
-    for suffix in compression.SUFFIXES:
-        name = name.removesuffix(suffix)
+    name = compression.plain_name(path)
     known = _BY_SUFFIX.get(Path(name).suffix)
     return known or ("konect" if name.startswith("out.") else None)
 
@@ -82,7 +80,7 @@ def _by_text(path: Path, head: bytes) -> str:
     sizes = {len(line) for line in lines}
     numbers = all(field.lstrip("-").isdecimal() for line in lines for field in line[:2])
     pairs = len(sizes) == 1 and sizes <= {2, 3, 4}
-    if Path(path.name).suffix.lower() == ".dat" and numbers:
+    if compression.plain_name(path).endswith(".dat") and numbers:
         if pairs:
             raise _unknown(path, "lines that may be edges or transactions", "set input.format to snap or to fimi")
         return "fimi"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.compression import SUFFIXES, open_bytes
+from pipeline.io.compression import open_bytes, plain_name
 from pipeline.io.raw import shortened
 
 __all__ = ["DELIMITERS", "Dialect", "find_dialect", "joined", "rows_of", "sample_rows", "splitting_delimiter"]
@@ -28,6 +28,8 @@ _HEADER_WORDS = frozenset(
     | {"uid", "key", "keys", "name", "names", "user", "users", "item", "items", "weight", "timestamp", "time", "date"}
     | {"customer", "account", "product", "merchant", "author", "paper", "title", "actor", "movie", "film", "group"}
 )
+# How files write that there is no value; above numbers, it says nothing.
+_NOTHING = frozenset({"", "-", "?", "na", "n/a", "nan", "nil", "none", "null", "\\n"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +141,7 @@ def _delimiter(path: Path, config: InputConfig, text: str, whole: bool) -> str:
                 remedy="set input.delimiter, for example to ';'",
             )
         return delimiter
-    suffixes = [suffix for suffix in path.suffixes if suffix not in SUFFIXES]
-    if suffixes and suffixes[-1].lower() in (".tsv", ".tab"):
+    if plain_name(path).endswith((".tsv", ".tab")):
         return "\t"
     return splitting_delimiter(text, whole=whole) or ","
 
@@ -159,24 +160,28 @@ def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
 
 
 def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: list[int]) -> bool:
-    """Whether the first row names the columns; refuses to guess where nothing tells."""
-    first = rows[filled[0]]
+    """Whether the first row names the columns; refuses to guess where nothing tells.
+
+    The chosen columns speak first; where they do not tell, the others do, unless they contradict each other.
+    """
+    first, below = rows[filled[0]], [rows[index] for index in filled[1:]]
     chosen = [key for key in (config.left, config.right, config.weight, config.timestamp) if key is not None]
     if any(isinstance(key, str) and not key.isdecimal() and key in first for key in chosen):
         return True
-    cells = [(int(key), first[int(key)]) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
-    if any(_NUMBER.match(cell) for _, cell in cells):
-        return False
-    later = [rows[index] for index in filled[1:]]
-    for position, cell in cells:
-        column = [row[position] for row in later if position < len(row) and row[position]]
-        if column and all(_VALUE.fullmatch(value) for value in column):
-            return True
-        if cell in column:
-            return False
-    words = {word for _, cell in cells for word in re.split(r"[^a-z]+", cell.lower())}
-    if words & _HEADER_WORDS or not cells:
+    positions = [int(key) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
+    if not positions:
         return True
+    told = _told_by([(first[position], _column(below, position)) for position in positions])
+    if told is not None:
+        return told
+    others = [
+        position
+        for position, cell in enumerate(first)
+        if position not in positions and cell.strip().lower() not in _NOTHING
+    ]
+    verdicts = {_told_by([(first[position], _column(below, position))]) for position in others} - {None}
+    if len(verdicts) == 1:
+        return verdicts == {True}
     raise InputError.at(
         path,
         line=filled[0] + 1,
@@ -184,6 +189,24 @@ def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: l
         expected="input.header to say which",
         remedy="set input.header to true or to false",
     )
+
+
+def _column(rows: list[list[str]], position: int) -> list[str]:
+    """What stands in a column, empty fields left out."""
+    return [row[position] for row in rows if position < len(row) and row[position]]
+
+
+def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
+    """Whether the first row is a header by cells of it and what stands below each; None where they do not tell."""
+    if any(_NUMBER.match(cell) for cell, _ in columns):
+        return False
+    for cell, below in columns:
+        if below and all(_VALUE.fullmatch(value) for value in below):
+            return True
+        if cell in below:
+            return False
+    words = {word for cell, _ in columns for word in re.split(r"[^a-z]+", cell.lower())}
+    return True if words & _HEADER_WORDS else None
 
 
 def joined(row: list[str]) -> str:
