@@ -133,6 +133,7 @@ def run(
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
     ] = None,
+    if_changed: opt.Output.IfChanged = False,
     count_only: opt.Output.CountOnly = False,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
@@ -140,7 +141,7 @@ def run(
     """Run a configuration: read, enumerate, publish."""
     from pipeline.config import load_config
 
-    _enumerate(load_config(config, override or ()), count_only, as_json, quiet)
+    _enumerate(load_config(config, override or ()), if_changed, count_only, as_json, quiet)
 
 
 @app.command(name="enumerate")
@@ -177,6 +178,7 @@ def enumerate_(
     compression: opt.Output.Compression = None,
     keep_runs: opt.Output.KeepRuns = None,
     no_report: opt.Output.NoReport = False,
+    if_changed: opt.Output.IfChanged = False,
     count_only: opt.Output.CountOnly = False,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
@@ -226,7 +228,7 @@ def enumerate_(
             },
         }
     )
-    _enumerate(config, count_only, as_json, quiet)
+    _enumerate(config, if_changed, count_only, as_json, quiet)
 
 
 @app.command()
@@ -368,16 +370,20 @@ def bench(
     show.measurements(measurements, as_json)
 
 
-def _enumerate(config: Config, count_only: bool, as_json: bool, quiet: bool) -> None:
+def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool, quiet: bool) -> None:
     """The whole job of `run` and `enumerate`."""
     import pipeline
     from pipeline import console, show
 
+    if if_changed and count_only:
+        raise typer.BadParameter(
+            "compares with a published run; --count-only publishes none", param_hint="--if-changed"
+        )
     with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated)
         else:
-            published = pipeline.run(config, on_progress=progress.enumerated)
+            published = pipeline.run(config, on_progress=progress.enumerated, if_changed=if_changed)
     if count_only:
         show.count(counted, as_json)
     else:

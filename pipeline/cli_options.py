@@ -85,6 +85,9 @@ class Output:
     ]
     KeepRuns = Annotated[int | None, _option(_OUTPUT, "Remove all but so many newest runs.", metavar="N")]
     NoReport = Annotated[bool, _option(_OUTPUT, "Leave report.html out.", "--no-report")]
+    IfChanged = Annotated[
+        bool, _option(_OUTPUT, "Only if edges or question differ from the latest run's.", "--if-changed")
+    ]
     CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--count-only")]
     Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
     Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]

@@ -10,9 +10,9 @@ from pathlib import Path
 from mbe_stage.enumerate import Progress
 from pipeline.config import Config
 from pipeline.edges import InputFacts
-from pipeline.manifest import Manifest, peak_memory_bytes
+from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.publish import RunStore
-from pipeline.steps import finish
+from pipeline.steps import find_unchanged, finish
 from pipeline.tiers import choose_tier
 
 __all__ = ["CountResult", "RunResult", "count", "run"]
@@ -27,10 +27,13 @@ class RunResult:
     run_dir : Path
         ``OUT/runs/<run_id>``.
     manifest : Manifest
+    unchanged : bool
+        Whether it is an earlier run, which this one would have repeated; then nothing was enumerated.
     """
 
     run_dir: Path
     manifest: Manifest
+    unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,11 @@ class CountResult:
 
 
 def run(
-    config: Config, source: object | None = None, *, on_progress: Callable[[Progress], None] | None = None
+    config: Config,
+    source: object | None = None,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    if_changed: bool = False,
 ) -> RunResult:
     """Read the edges, enumerate, and publish the tables, the report and the manifest.
 
@@ -76,6 +83,8 @@ def run(
         Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
     on_progress : callable, optional
         Called after every block with a `mbe_stage.Progress`.
+    if_changed : bool
+        Enumerate only where the latest run is not of the same edges and the same question (`steps.find_unchanged`).
 
     Returns
     -------
@@ -99,6 +108,8 @@ def run(
             start = time.perf_counter()
             edges = steps.ingest(config.input, source)
             seconds = {"read": time.perf_counter() - start}
+            if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
+                return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
             with store.begin() as staging:
                 facts = steps.enumerate_to(edges, config, staging.path, on_progress)
                 finish(staging.path, edges.facts, config, facts, seconds)

@@ -23,7 +23,7 @@ _KEY = 64
 
 
 def run(result: RunResult, as_json: bool) -> None:
-    """A published run."""
+    """A published run, or the one that stands for it where nothing has changed."""
     manifest = result.manifest
     if as_json:
         print_json(
@@ -37,18 +37,22 @@ def run(result: RunResult, as_json: bool) -> None:
                 "peak_device_memory_bytes": manifest.peak_device_memory_bytes,
                 "content_fingerprint": manifest.content_fingerprint,
                 "run": str(result.run_dir),
+                "unchanged": result.unchanged,
                 "input": asdict(manifest.input),
                 "warnings": manifest.warnings,
             }
         )
         return
+    if result.unchanged:
+        say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
     _headline(manifest.counts.bicliques, manifest.truncated, manifest.input, manifest.warnings)
     say(f"run        {result.run_dir}")
     report = result.run_dir / "report.html"
     if report.exists():
         say(f"report     {report}")
-    on_device = manifest.peak_device_memory_bytes
-    _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
+    if not result.unchanged:
+        on_device = manifest.peak_device_memory_bytes
+        _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
     say(f"next       mbe top {result.run_dir.parent.parent}")
 
 
@@ -66,6 +70,7 @@ def count(result: CountResult, as_json: bool) -> None:
                 "peak_device_memory_bytes": result.peak_device_memory_bytes,
                 "content_fingerprint": None,
                 "run": None,
+                "unchanged": False,
                 "input": asdict(result.input),
                 "warnings": result.warnings,
             }

@@ -78,6 +78,30 @@ def test_json_is_the_last_line_and_whole(tmp_path: Path, edges: Path) -> None:
     assert not (Path(facts["run"]) / "report.html").exists()
 
 
+def test_if_changed_says_unchanged(tmp_path: Path, edges: Path, out: Path) -> None:
+    options = ["--out", out, "--engine", "reference", "--if-changed"]
+    latest = pipeline.resolve_run(out)
+    facts = answer(mbe("enumerate", edges, *options, "--json"))
+    assert facts["unchanged"] is True
+    assert (facts["run"], facts["bicliques"]) == (str(latest), 4)
+    result = mbe("enumerate", edges, *options)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("unchanged ")
+    assert str(latest.name) in result.stdout
+    config = tmp_path / "job.yaml"
+    config.write_text(f"input: {{path: {edges}}}\noutput: {{directory: {out}}}\nexecution: {{engine: reference}}\n")
+    assert answer(mbe("run", config, "--if-changed", "--json"))["unchanged"] is True
+    assert pipeline.RunStore(out).runs() == [latest]
+    edges.write_text(EDGES + "dan,zoo\n", encoding="utf-8")
+    facts = answer(mbe("enumerate", edges, *options, "--json"))
+    assert facts["unchanged"] is False
+    assert facts["run"] == str(pipeline.resolve_run(out)) != str(latest)
+    assert answer(mbe("run", config, "--json"))["unchanged"] is False
+    refused = mbe("enumerate", edges, *options, "--count-only")
+    assert refused.exit_code == 2
+    assert "--count-only publishes none" in " ".join(refused.stderr.replace("│", " ").split())
+
+
 def test_count_only_stores_nothing(tmp_path: Path, edges: Path) -> None:
     options = ["--out", tmp_path / "out", "--engine", "reference", "--count-only"]
     facts = answer(mbe("enumerate", edges, *options, "--json"))

@@ -95,6 +95,30 @@ def test_the_same_edges_in_any_order_give_the_same_fingerprints(tmp_path):
     assert first.content_fingerprint == second.content_fingerprint
 
 
+def test_if_changed_enumerates_only_where_something_changed(tmp_path):
+    pairs = random_pairs(6)
+    first = run(settings(tmp_path), table(pairs), if_changed=True)
+    assert not first.unchanged
+    before = sorted(tmp_path.rglob("*"))
+    again = run(settings(tmp_path, execution={"threads": 2}), table(pairs[::-1] + pairs[:3]), if_changed=True)
+    assert again.unchanged
+    assert (again.run_dir, again.manifest) == (first.run_dir, first.manifest)
+    assert sorted(tmp_path.rglob("*")) == before
+    asked_else = run(settings(tmp_path, query={"min_left": 2}), table(pairs), if_changed=True)
+    other_edges = run(settings(tmp_path, query={"min_left": 2}), table(pairs[1:]), if_changed=True)
+    without = run(settings(tmp_path, query={"min_left": 2}), table(pairs[1:]))
+    assert [r.unchanged for r in (asked_else, other_edges, without)] == [False] * 3
+    assert RunStore(tmp_path).runs() == [r.run_dir for r in (first, asked_else, other_edges, without)]
+
+
+def test_the_flow_and_the_command_ask_the_same_function():
+    pytest.importorskip("prefect")
+    from flows import enumerate as flow
+    from pipeline import job, steps
+
+    assert flow.find_unchanged is job.find_unchanged is steps.find_unchanged
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     directory = tmp_path_factory.mktemp("readers")
