@@ -64,13 +64,19 @@ class SizeCounts:
 
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
         """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
-        large = _count_sizes(left_sizes, right_sizes, self._dense)
-        for code, count in zip(*np.unique(large, return_counts=True), strict=True):
-            self._sparse[int(code)] += int(count)
+        self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
+
+    def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
+        """The same for sizes of which one is `DENSE_SIZES` or more; nothing is compiled for it."""
+        self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
 
     def add_dense(self, counts: np.ndarray) -> None:
         """Take in how many there are of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
         self._dense += counts
+
+    def _add_codes(self, codes: np.ndarray) -> None:
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            self._sparse[int(code)] += int(count)
 
     def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``(n_left, n_right, n_bicliques)`` of every size that occurs, ascending by the first two."""

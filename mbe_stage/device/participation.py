@@ -88,7 +88,7 @@ class DeviceSizeCounts:
         codes = left_sizes[is_dense] * DENSE_SIZES + right_sizes[is_dense]
         if codes.size:
             self._dense += cp.bincount(codes, minlength=self._dense.size)
-        self._others.add(cp.asnumpy(left_sizes[~is_dense]), cp.asnumpy(right_sizes[~is_dense]))
+        self._others.add_large(cp.asnumpy(left_sizes[~is_dense]), cp.asnumpy(right_sizes[~is_dense]))
 
     def to_host(self) -> SizeCounts:
         """The same in host memory."""

@@ -1,6 +1,7 @@
 """Degrees and two-hop degrees of a graph on the device, by cuGraph as far as memory allows.
 
-cuGraph materialises every pair of vertices that are two hops apart, so two-hop degrees are asked for in batches of
+It is asked through pylibcugraph, the thin layer over its C interface: importing `cugraph` itself brings Dask along and
+takes seconds. cuGraph materialises every pair of vertices that are two hops apart, so two-hop degrees are asked for in batches of
 start vertices, each within a byte budget that is known beforehand from the degrees. Where that would be too much, for
 one vertex or altogether, `mbe_stage.device.two_hop` counts without a table. Both give the same numbers.
 """
@@ -9,16 +10,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
-import cudf
-import cugraph
 import cupy as cp
 import numpy as np
+import pylibcugraph as plcg
 
 from mbe_stage.device.two_hop import two_hop_degrees, two_hop_steps
 from mbe_stage.graph import BipartiteCSR
 
-__all__ = ["GraphFacts", "cugraph_of", "graph_facts", "two_hop_by_cugraph"]
+__all__ = ["GraphFacts", "Network", "graph_facts", "network_of", "two_hop_by_cugraph"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
     memory_bytes : int
         Device memory that may be used.
     """
-    network = cugraph_of(graph)
+    network = network_of(graph)
     degrees = _degrees(network, graph)
     methods = {"degrees": "cugraph"}
     wanted = _sides_within(graph, most_steps)
@@ -72,24 +73,41 @@ def graph_facts(graph: BipartiteCSR, most_steps: int, memory_bytes: int) -> Grap
     return GraphFacts(*degrees, two_hop["left"], two_hop["right"], methods)
 
 
-def cugraph_of(graph: BipartiteCSR) -> cugraph.Graph:
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A graph as cuGraph holds it, and the handle that its functions ask for."""
+
+    handle: Any
+    graph: Any
+
+
+def network_of(graph: BipartiteCSR) -> Network:
     """Both sides in one undirected graph: left ids as they are, right ids after them."""
     left = cp.searchsorted(graph.left_offsets, cp.arange(graph.n_edges), side="right").astype(np.int32) - np.int32(1)
-    edges = cudf.DataFrame({"left": left, "right": graph.left_members + np.int32(graph.n_left)})
-    network = cugraph.Graph(directed=False)
-    network.from_cudf_edgelist(edges, source="left", destination="right")
-    return network
+    right = graph.left_members + np.int32(graph.n_left)
+    handle = plcg.ResourceHandle()
+    # Both directions of every edge, which cuGraph would else have to make itself.
+    undirected = plcg.SGGraph(
+        handle,
+        plcg.GraphProperties(is_symmetric=True, is_multigraph=False),
+        cp.concatenate([left, right]),
+        cp.concatenate([right, left]),
+        store_transposed=False,
+        renumber=True,
+        do_expensive_check=False,
+    )
+    return Network(handle, undirected)
 
 
 def two_hop_by_cugraph(
-    network: cugraph.Graph, first: int, paths: cp.ndarray, paths_at_once: int
+    network: Network, first: int, paths: cp.ndarray, paths_at_once: int
 ) -> tuple[cp.ndarray, int]:
     """For each vertex of a side, how many others of the side are two hops away.
 
     Parameters
     ----------
-    network : cugraph.Graph
-        From `cugraph_of`.
+    network : Network
+        From `network_of`.
     first : int
         Id of the side's first vertex in `network`.
     paths : (n,) int64
@@ -113,22 +131,21 @@ def two_hop_by_cugraph(
     return counts, n_batches
 
 
-def _others_met(network: cugraph.Graph, first: int, start: int, stop: int, n: int) -> cp.ndarray:
+def _others_met(network: Network, first: int, start: int, stop: int, n: int) -> cp.ndarray:
     """Pairs from the vertices `start` to `stop` of a side, counted by their first; a table that is gone on return."""
     # Start vertices have to be of the graph's own type: others are read as garbage.
-    vertices = cudf.Series(cp.arange(first + start, first + stop, dtype=np.int32))
-    pairs = network.get_two_hop_neighbors(start_vertices=vertices)
-    begin, end = pairs["first"].values, pairs["second"].values
+    vertices = cp.arange(first + start, first + stop, dtype=np.int32)
+    begin, end = plcg.get_two_hop_neighbors(network.handle, network.graph, vertices, False)
     # Every vertex is its own neighbour's neighbour.
     met = begin[begin != end] - np.int32(first)
     return cp.bincount(met, minlength=n) if met.size else cp.zeros(n, np.int64)
 
 
-def _degrees(network: cugraph.Graph, graph: BipartiteCSR) -> tuple[cp.ndarray, cp.ndarray]:
-    # degree() adds both directions of every undirected edge: twice the degree.
-    found = network.out_degree()
+def _degrees(network: Network, graph: BipartiteCSR) -> tuple[cp.ndarray, cp.ndarray]:
+    # Degrees of both directions would count every undirected edge twice.
+    vertices, found = plcg.out_degrees(network.handle, network.graph, None, False)
     degrees = cp.zeros(graph.n_left + graph.n_right, np.int64)
-    degrees[found["vertex"].values] = found["degree"].values
+    degrees[vertices] = found
     return degrees[: graph.n_left], degrees[graph.n_left :]
 
 
@@ -139,7 +156,7 @@ def _sides_within(graph: BipartiteCSR, most_steps: int) -> dict[str, bool]:
     }
 
 
-def _two_hop(network: cugraph.Graph, graph: BipartiteCSR, first: int, memory_bytes: int) -> tuple[str, cp.ndarray]:
+def _two_hop(network: Network, graph: BipartiteCSR, first: int, memory_bytes: int) -> tuple[str, cp.ndarray]:
     paths = _paths(graph)
     total, most, at_once = int(paths.sum()), int(paths.max()), memory_bytes // _BYTES_PER_PATH
     if total > _MOST_PATHS or most > at_once:

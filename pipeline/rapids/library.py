@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import cudf
-import cugraph
 import cupy as cp
 
 from mbe_stage.device.blocks import DeviceBlock
@@ -26,6 +26,10 @@ from pipeline.rapids.graph_facts import GraphFacts, graph_facts
 from pipeline.rapids.ingest import ingest
 from pipeline.rapids.sink import DeviceSummary
 from pipeline.rapids.tables import biclique_frame, histogram_frame, vertex_frame
+
+if TYPE_CHECKING:
+    # Whoever hands over a graph of its kind has imported it; nobody else needs to wait for that.
+    import cugraph
 
 __all__ = ["BicliqueTables", "edges_of_graph", "enumerate_bicliques"]
 
@@ -113,7 +117,7 @@ def enumerate_bicliques(
     >>> enumerate_bicliques(purchases, "account", "item").n_bicliques
     1
     """
-    if isinstance(edges, cugraph.Graph):
+    if _is_graph(edges):
         edges, left, right = edges_of_graph(edges, left_vertices), "left", "right"
     clean = ingest(InputConfig(left=left, right=right), edges)
     wanted = QueryConfig(
@@ -158,6 +162,11 @@ def edges_of_graph(graph: cugraph.Graph, left_vertices: cudf.Series | None = Non
         found = f"{n_odd} edges with both ends or neither among left_vertices"
         raise _bad_graph(found, "one end of each", "correct left_vertices")
     return ends[from_left].reset_index(drop=True)
+
+
+def _is_graph(edges: Any) -> bool:
+    imported = sys.modules.get("cugraph")
+    return imported is not None and isinstance(edges, imported.Graph)
 
 
 class _FrameSink:

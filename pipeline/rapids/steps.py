@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import cudf
-import cugraph
 import cupy as cp
 import pyarrow as pa
 import pylibcudf as plc
+import pylibcugraph
 
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.results import CountSink
@@ -95,7 +95,11 @@ class RapidsSteps:
             seconds=clock.seconds,
             peak_memory_bytes=peak_memory_bytes(),
             peak_device_memory_bytes=self.pool.peak_bytes(),
-            versions={module.__name__: module.__version__ for module in (cudf, cugraph, cp)},
+            versions={
+                "cudf": cudf.__version__,
+                "cugraph": pylibcugraph.__version__,
+                "cupy": cp.__version__,
+            },
             warnings=facts.warnings,
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("cudf", reason="needs RAPIDS: pip install 'mbe-stage[rapids-cu13]'")
-pytest.importorskip("cugraph", reason="needs RAPIDS: pip install 'mbe-stage[rapids-cu13]'")
+pytest.importorskip("pylibcugraph", reason="needs RAPIDS: pip install 'mbe-stage[rapids-cu13]'")
 
 import cupy as cp
 
@@ -17,7 +17,7 @@ from mbe_stage.device.graph import graph_from_edges
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.two_hop import two_hop_degrees, two_hop_steps
 from pipeline.rapids import graph_facts as module
-from pipeline.rapids.graph_facts import cugraph_of, graph_facts, two_hop_by_cugraph
+from pipeline.rapids.graph_facts import graph_facts, network_of, two_hop_by_cugraph
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +55,7 @@ def test_random_graphs_in_one_batch_and_in_many(seed: int) -> None:
     assert facts.methods["left_two_hop"].startswith("cugraph (")
     assert ", 1 batches)" in facts.methods["left_two_hop"]
     least = int(paths.max())
-    counts, n_batches = two_hop_by_cugraph(cugraph_of(on_device(graph)), 0, paths, least)
+    counts, n_batches = two_hop_by_cugraph(network_of(on_device(graph)), 0, paths, least)
     assert np.array_equal(counts.get(), facts.left_two_hop.get())
     assert n_batches > 1
 
@@ -120,7 +120,7 @@ def test_real_graphs(data_dir: Path, name: str) -> None:
     facts = graph_facts(device, 10**12, PLENTY)
     assert_right(graph, facts)
     # Where cuGraph can, it says the same as whatever was chosen.
-    network = cugraph_of(device)
+    network = network_of(device)
     for first, side, counts in ((0, device, facts.left_two_hop), (graph.n_left, device.swapped(), facts.right_two_hop)):
         paths = module._paths(side)
         if int(paths.sum()) <= 1 << 30:
