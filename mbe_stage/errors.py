@@ -30,8 +30,11 @@ class MemoryBudgetExceeded(StageError):
     ----------
     needed_bytes : int or None
         That budget, where it is known.
+    has_begun : bool
+        Whether bicliques had been handed out before: then nothing else takes over.
     """
 
     def __init__(self, message: str, *, needed_bytes: int | None = None) -> None:
         super().__init__(message)
         self.needed_bytes = needed_bytes
+        self.has_begun = False

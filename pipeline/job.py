@@ -12,8 +12,14 @@ from pipeline.config import Config
 from pipeline.edges import InputFacts
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.publish import RunStore
+<<<<<<< HEAD
 from pipeline.steps import find_unchanged, finish
 from pipeline.tiers import choose_tier
+=======
+from pipeline.steps import finish
+from pipeline.takeover import OnProgress, on_a_tier_that_fits
+from pipeline.tiers import Tier
+>>>>>>> 5a54d0e (auto: where the rapids tier has too little memory before its first biclique, cuda takes over, and cpu behind it; a warning of the manifest)
 
 __all__ = ["CountResult", "RunResult", "count", "run"]
 
@@ -101,7 +107,20 @@ def run(
     """
     store = RunStore(config.output.directory)
     store.check_writable()
-    tier = choose_tier(config.execution)
+    return on_a_tier_that_fits(
+        config.execution, lambda *chosen: _run_on(*chosen, config, source, store, if_changed), on_progress
+    )
+
+
+def _run_on(
+    tier: Tier,
+    warnings: tuple[str, ...],
+    on_progress: OnProgress,
+    config: Config,
+    source: object | None,
+    store: RunStore,
+    if_changed: bool,
+) -> RunResult:
     staging = None
     try:
         with tier.open(config.execution) as steps:
@@ -112,6 +131,7 @@ def run(
                 return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
             with store.begin() as staging:
                 facts = steps.enumerate_to(edges, config, staging.path, on_progress)
+                facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
                 finish(staging.path, edges.facts, config, facts, seconds)
                 run_dir = staging.publish(config.output.keep_runs)
     except KeyboardInterrupt as interrupt:
@@ -128,7 +148,12 @@ def count(
 
     Parameters and errors are those of `run`; `config.output` is not looked at.
     """
-    tier = choose_tier(config.execution)
+    return on_a_tier_that_fits(config.execution, lambda *chosen: _count_on(*chosen, config, source), on_progress)
+
+
+def _count_on(
+    tier: Tier, warnings: tuple[str, ...], on_progress: OnProgress, config: Config, source: object | None
+) -> CountResult:
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.ingest(config.input, source)
@@ -145,5 +170,5 @@ def count(
             peak_memory_bytes=peak_memory_bytes(),
             peak_device_memory_bytes=steps.peak_device_memory_bytes(),
             input=edges.facts,
-            warnings=(*edges.facts.warnings, *facts.warnings),
+            warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
         )

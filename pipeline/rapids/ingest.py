@@ -7,6 +7,7 @@ types that cuDF takes differently) goes to the host's reader, which has the rule
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import cupy as cp
 import numpy as np
@@ -53,8 +54,11 @@ def ingest(config: InputConfig, source: object | None = None) -> DeviceEdges:
     try:
         return clean(on_device(), config)
     except HostNeeded as reason:
-        log.info("read and cleaned on the host, because of %s", reason)
-    return DeviceEdges.from_host(host.clean(on_host(), config))
+        warning = f"read and cleaned on the host, because of {reason}"
+        log.warning("%s", warning)
+    edges = host.clean(on_host(), config)
+    facts = replace(edges.facts, warnings=(*edges.facts.warnings, warning))
+    return DeviceEdges.from_host(replace(edges, facts=facts))
 
 
 def clean(rows: DeviceRows, config: InputConfig) -> DeviceEdges:

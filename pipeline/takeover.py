@@ -1,0 +1,99 @@
+"""Where `auto` chose the tier `rapids` and its memory does not suffice, the next tier does the work.
+
+As between engines (`mbe_stage.enumerate`): before the first biclique is handed out, and with a warning. Afterwards the
+error stays, for what was done is lost either way, and another tier may need as long again.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from mbe_stage.engines import AUTO, choose_engine
+from mbe_stage.enumerate import Progress
+from mbe_stage.errors import MemoryBudgetExceeded
+from pipeline.config import ExecutionConfig
+from pipeline.tiers import RAPIDS, Tier, choose_tier
+
+__all__ = ["next_tier", "noting_the_beginning", "on_a_tier_that_fits"]
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+OnProgress = Callable[[Progress], None]
+
+
+def on_a_tier_that_fits(
+    execution: ExecutionConfig,
+    work: Callable[[Tier, tuple[str, ...], OnProgress], Result],
+    on_progress: OnProgress | None = None,
+) -> Result:
+    """Do a whole job on the tier that `execution.engine` asks for, or on the one that takes its place.
+
+    Parameters
+    ----------
+    execution : ExecutionConfig
+    work : callable
+        Takes the tier, the warnings that its choice brings, and whom to tell of progress; begins anew when called anew.
+    on_progress : callable, optional
+        Called after every block.
+
+    Raises
+    ------
+    EngineUnavailable
+        As `pipeline.tiers.choose_tier`.
+    MemoryBudgetExceeded
+        Where no other tier may take over.
+    """
+    tier = choose_tier(execution)
+    try:
+        with noting_the_beginning(on_progress) as note:
+            return work(tier, (), note)
+    except MemoryBudgetExceeded as refusal:
+        found = next_tier(execution, tier, refusal)
+        if found is None:
+            raise
+        # The frames of what failed hold its arrays, and the next tier may need the memory of the same GPU.
+        traceback.clear_frames(refusal.__traceback__)
+    other, warning = found
+    gc.collect()
+    return work(other, (warning,), on_progress or _ignore)
+
+
+def next_tier(execution: ExecutionConfig, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
+    """The tier that takes over, and the warning that says so, which is logged; None where the error has to stay."""
+    if execution.engine != AUTO or tier.name != RAPIDS or refusal.has_begun:
+        return None
+    name, _ = choose_engine("bicliques")
+    warning = (
+        f"tier auto: {tier.name} had too little device memory before the first biclique, and {name} takes over. What "
+        f"{tier.name} said: {refusal}"
+    )
+    log.warning("%s", warning)
+    return Tier(name, name, f"{RAPIDS} had too little device memory"), warning
+
+
+@contextmanager
+def noting_the_beginning(on_progress: OnProgress | None) -> Iterator[OnProgress]:
+    """Whom to tell of progress; errors of memory that leave the context know whether bicliques were handed out."""
+    has_begun = False
+
+    def note(progress: Progress) -> None:
+        nonlocal has_begun
+        has_begun = has_begun or progress.n_bicliques > 0
+        if on_progress is not None:
+            on_progress(progress)
+
+    try:
+        yield note
+    except MemoryBudgetExceeded as refusal:
+        refusal.has_begun = refusal.has_begun or has_begun
+        raise
+
+
+def _ignore(_progress: Progress) -> None:
+    pass
