@@ -12,14 +12,9 @@ from pipeline.config import Config
 from pipeline.edges import InputFacts
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.publish import RunStore
-<<<<<<< HEAD
 from pipeline.steps import find_unchanged, finish
-from pipeline.tiers import choose_tier
-=======
-from pipeline.steps import finish
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
->>>>>>> 5a54d0e (auto: where the rapids tier has too little memory before its first biclique, cuda takes over, and cpu behind it; a warning of the manifest)
 
 __all__ = ["CountResult", "RunResult", "count", "run"]
 

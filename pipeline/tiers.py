@@ -9,9 +9,9 @@ reference   Arrow, in host memory       ``reference``
 rapids      cuDF, in device memory      ``cuda``
 ==========  ==========================  ===============
 
-All publish the same. Where ``auto`` chose ``rapids`` and the memory of the GPU is too small, ``cuda`` does the run after
-all (`pipeline.takeover`); where that is too small for the graph as well, ``cpu`` enumerates (`mbe_stage.enumerate_into`). A tier is opened for a run and is then a set of steps, the
-same for all: `TierSteps`.
+All publish the same. Where ``auto`` chose ``rapids`` and the memory of the GPU is too small, ``cuda`` does the run
+after all (`pipeline.takeover`); where it is too small for the graph as well, ``cpu`` enumerates
+(`mbe_stage.enumerate_into`). A tier is opened for a run and is then a set of steps, the same for all: `TierSteps`.
 """
 
 from __future__ import annotations

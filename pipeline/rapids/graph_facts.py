@@ -1,9 +1,9 @@
 """Degrees and two-hop degrees of a graph on the device, by cuGraph as far as memory allows.
 
 It is asked through pylibcugraph, the thin layer over its C interface: importing `cugraph` itself brings Dask along and
-takes seconds. cuGraph materialises every pair of vertices that are two hops apart, so two-hop degrees are asked for in batches of
-start vertices, each within a byte budget that is known beforehand from the degrees. Where that would be too much, for
-one vertex or altogether, `mbe_stage.device.two_hop` counts without a table. Both give the same numbers.
+takes seconds. It materialises every pair of vertices that are two hops apart, so two-hop degrees are asked for in
+batches of start vertices, each within a byte budget that is known beforehand from the degrees. Where that would be too
+much, for one vertex or altogether, `mbe_stage.device.two_hop` counts without a table. Both give the same numbers.
 """
 
 from __future__ import annotations
@@ -99,9 +99,7 @@ def network_of(graph: BipartiteCSR) -> Network:
     return Network(handle, undirected)
 
 
-def two_hop_by_cugraph(
-    network: Network, first: int, paths: cp.ndarray, paths_at_once: int
-) -> tuple[cp.ndarray, int]:
+def two_hop_by_cugraph(network: Network, first: int, paths: cp.ndarray, paths_at_once: int) -> tuple[cp.ndarray, int]:
     """For each vertex of a side, how many others of the side are two hops away.
 
     Parameters

@@ -1,7 +1,7 @@
 """From an input to clean edges in device memory: the rules of `pipeline.ingest`, at the device's speed.
 
 What is regular is read and cleaned on the device. Everything else (a null that is to be refused, a key that is none,
-types that cuDF takes differently) goes to the host's reader, which has the rules and the messages; the log says so.
+types that cuDF takes differently) goes to the host's reader, which has the rules and the messages; a warning says so.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from pipeline.ingest import ingest as host_ingest
 
 
 def described(edges: EdgeData) -> dict[str, object]:
-    """Everything that an ingest gives."""
+    """Everything that an ingest gives, but what it warns of: how it had to read is the tier's own business."""
     assert edges.left_ids.dtype == edges.right_ids.dtype == np.int32
     return {
-        **asdict(edges.facts),
+        **asdict(replace(edges.facts, warnings=())),
         "left_ids": edges.left_ids.tolist(),
         "right_ids": edges.right_ids.tolist(),
         "left_keys": edges.left_keys.to_pylist(),

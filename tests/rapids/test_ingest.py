@@ -288,11 +288,13 @@ def test_long_fields_of_csv(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert "by cudf.read_csv" in reader_of(caplog)
 
 
-def test_irregular_csv_is_read_on_the_host_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_irregular_csv_is_read_on_the_host_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "e.csv"
     path.write_text('u,v\n"a\nb",1\n')
     assert isinstance(assert_agree(ingest, config_of(path)), dict)
     assert "read and cleaned on the host, because of a quote that is not closed on its line" in reader_of(caplog)
+    (warning,) = ingest(config_of(path)).facts.warnings
+    assert warning.startswith("read and cleaned on the host, because of a quote that is not closed")
 
 
 # Filters
