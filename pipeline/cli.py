@@ -285,6 +285,7 @@ def top(
     min_left: opt.Query.MinLeft = None,
     min_right: opt.Query.MinRight = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 10,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member.")] = False,
     as_json: opt.Output.Json = False,
 ) -> None:
     """The largest bicliques of a run, or of those that hold a vertex."""
@@ -294,12 +295,63 @@ def top(
 
     if side is not None and vertex is None:
         raise typer.BadParameter("says on which side --vertex is; name the vertex too", param_hint="--side")
+    if csv and as_json:
+        raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
     run_dir = resolve_run(run_path)
     where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
     found = largest_bicliques(
         run_dir, limit, by, side=where, vertex=vertex_id, min_left=min_left or 1, min_right=min_right or 1
     )
-    show.largest(run_dir, by, found, as_json)
+    if csv:
+        from pipeline.export import csv_output, export_bicliques
+
+        with csv_output(None) as output:
+            export_bicliques(found, output)
+    else:
+        show.largest(run_dir, by, found, as_json)
+
+
+@app.command()
+def runs(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Output directory.")],
+    as_json: opt.Output.Json = False,
+) -> None:
+    """List the runs of an output directory, the newest last."""
+    from pipeline import show
+    from pipeline.listing import list_runs
+
+    show.runs(directory, list_runs(directory), as_json)
+
+
+@app.command()
+def export(
+    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member; the one format there is.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Into a file instead of stdout.")] = None,
+    min_left: opt.Query.MinLeft = None,
+    min_right: opt.Query.MinRight = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many bicliques.")] = None,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Members with their own keys, for spreadsheets and databases."""
+    from pipeline import console
+    from pipeline.export import csv_output, export_run
+    from pipeline.publish import resolve_run
+
+    if not csv:
+        raise typer.BadParameter("name the format", param_hint="--csv")
+    run_dir = resolve_run(run_path)
+    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the run") as progress:
+        with csv_output(out) as output:
+            found = export_run(
+                run_dir,
+                output,
+                min_left=min_left or 1,
+                min_right=min_right or 1,
+                limit=limit,
+                on_progress=progress.exported,
+            )
+        logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", run_dir)
 
 
 @app.command()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Collection
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.logging import RichHandler
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -97,6 +98,10 @@ class ProgressDisplay:
         """Take note of a verification's progress."""
         self._show("verifying", share, "")
 
+    def exported(self, share: float) -> None:
+        """Take note of an export's progress."""
+        self._show("exporting", share, "")
+
     def _show(self, what: str, share: float, found: str) -> None:
         if self._bar is not None:
             self._bar.update(self._task, description=what, total=1.0, completed=share, found=found)
@@ -116,12 +121,18 @@ class ProgressDisplay:
             self._bar.stop()
 
 
-def table(columns: list[str], rows: list[list[object]], title: str | None = None) -> Table:
-    """A table of plain values, safe to print; columns whose values are all numbers are set right."""
+def table(
+    columns: list[str], rows: list[list[object]], title: str | None = None, unbroken: Collection[str] = ()
+) -> Table:
+    """A table of plain values, safe to print; columns whose values are all numbers are set right.
+
+    Cells are folded where there is not enough room, but for those of the `unbroken` columns.
+    """
     result = Table(title=None if title is None else Text(visible(title)), title_justify="left")
     for index, name in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in rows)
-        result.add_column(Text(visible(name)), justify="right" if numeric else "left", overflow="fold")
+        justify: JustifyMethod = "right" if numeric else "left"
+        result.add_column(Text(visible(name)), justify=justify, overflow="fold", no_wrap=name in unbroken)
     for row in rows:
         result.add_row(*map(_cell, row))
     return result

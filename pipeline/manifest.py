@@ -27,6 +27,7 @@ __all__ = [
     "config_fingerprint",
     "file_entries",
     "file_entry",
+    "lost_file",
     "peak_memory_bytes",
     "read_manifest",
     "software_versions",
@@ -154,6 +155,17 @@ def file_entries(run_path: Path) -> tuple[FileEntry, ...]:
     # Hashing releases the GIL and runs at memory speed: a few threads are enough to wait for the disk only.
     with ThreadPoolExecutor(max_workers=4) as pool:
         return tuple(pool.map(lambda path: file_entry(run_path, path), paths))
+
+
+def lost_file(run_dir: Path, manifest: Manifest) -> str | None:
+    """The first file of a run that is missing or of another size than its manifest says; contents are not read."""
+    for entry in manifest.files:
+        path = run_dir / entry.path
+        if not path.is_file():
+            return f"{entry.path} is missing"
+        if (size := path.stat().st_size) != entry.bytes:
+            return f"{entry.path} has {size} bytes, not {entry.bytes}"
+    return None
 
 
 def write_manifest(run_path: Path, manifest: Manifest) -> None:

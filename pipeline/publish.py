@@ -134,7 +134,11 @@ class RunStore:
 
         A directory that somebody renamed takes the place that its name gives it.
         """
-        return sorted(path.parent for path in (self.directory / _RUNS).glob(f"*/{MANIFEST_NAME}"))
+        return [run for run in self.directories() if (run / MANIFEST_NAME).exists()]
+
+    def directories(self) -> list[Path]:
+        """Every directory where published runs are, in the same order; one may have lost its manifest."""
+        return sorted(path for path in (self.directory / _RUNS).glob("*") if path.is_dir())
 
 
 class Staging:

@@ -11,11 +11,12 @@ from pipeline.console import human_bytes, human_seconds, print_json, results_con
 from pipeline.edges import InputFacts
 from pipeline.inspect import Inspection, Trial
 from pipeline.job import CountResult, RunResult
+from pipeline.listing import ListedRun, asked
 from pipeline.terminal import say, shortened, visible
 from pipeline.top import Biclique
 from pipeline.verify import VerifyReport
 
-__all__ = ["count", "inspection", "largest", "measurements", "run", "verification"]
+__all__ = ["count", "inspection", "largest", "measurements", "run", "runs", "verification"]
 
 # Keys of one side that a table row shows, and characters of each; `--json` shows all.
 _SHOWN_KEYS = 8
@@ -134,6 +135,18 @@ def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) ->
     results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
 
 
+def runs(directory: Path, found: list[ListedRun], as_json: bool) -> None:
+    """The runs of a directory, the newest last."""
+    if as_json:
+        print_json({"directory": str(directory), "runs": [_listed_run(run) for run in found]})
+        return
+    if not found:
+        say(f"{directory}: no published run")
+        return
+    columns = ["run", "when (UTC)", "input", "asked", "edges", "bicliques", "took", ""]
+    results_console().print(table(columns, [_run_row(run) for run in found], unbroken=("run", "when (UTC)")))
+
+
 def verification(report: VerifyReport, as_json: bool) -> None:
     """A run that passed."""
     if as_json:
@@ -213,6 +226,41 @@ def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_de
 def _keys(keys: tuple[Any, ...]) -> str:
     text = ", ".join(visible(shortened(key, _KEY)) for key in keys[:_SHOWN_KEYS])
     return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"
+
+
+def _listed_run(run: ListedRun) -> dict[str, Any]:
+    manifest = run.manifest
+    about: dict[str, Any] = {"run": str(run.run_dir), "latest": run.is_latest, "damaged": run.damage}
+    if manifest is None:
+        return about
+    return about | {
+        "created_at": manifest.created_at,
+        "input": asdict(manifest.input),
+        "asked": asked(manifest.config),
+        "config_fingerprint": manifest.config_fingerprint,
+        "bicliques": manifest.counts.bicliques,
+        "truncated": manifest.truncated,
+        "content_fingerprint": manifest.content_fingerprint,
+        "engine": manifest.engine,
+        "seconds": manifest.seconds.get("total"),
+        "bytes": sum(entry.bytes for entry in manifest.files),
+    }
+
+
+def _run_row(run: ListedRun) -> list[object]:
+    state = "latest" if run.is_latest else ""
+    name, manifest = run.run_dir.name, run.manifest
+    if manifest is None:
+        return [name, "", "", "", "", "", "", f"{state} DAMAGED {run.damage}".strip()]
+    if run.damage is not None:
+        state = f"{state} DAMAGED {run.damage}".strip()
+    if manifest.truncated is not None:
+        state = f"{state} INCOMPLETE {manifest.truncated}".strip()
+    question = ", ".join(f"{key}={value}" for key, value in asked(manifest.config).items()) or "all"
+    took = human_seconds(manifest.seconds["total"]) if "total" in manifest.seconds else ""
+    when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
+    facts, n_bicliques = manifest.input, manifest.counts.bicliques
+    return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", f"{n_bicliques:,}", took, state]
 
 
 def _trial(trial: Trial | None) -> str:

@@ -28,6 +28,7 @@ from pipeline.manifest import (
     config_fingerprint,
     file_entries,
     file_entry,
+    lost_file,
     peak_memory_bytes,
     read_manifest,
     software_versions,
@@ -232,14 +233,7 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
         return None
     same_input = manifest.input.fingerprint == input_facts.fingerprint
     same_config = manifest.config_fingerprint == config_fingerprint(config)
-    return latest if same_input and same_config and _is_whole(latest, manifest) else None
-
-
-def _is_whole(run_dir: Path, manifest: Manifest) -> bool:
-    paths = [run_dir / entry.path for entry in manifest.files]
-    return all(
-        path.is_file() and path.stat().st_size == entry.bytes for path, entry in zip(paths, manifest.files, strict=True)
-    )
+    return latest if same_input and same_config and lost_file(latest, manifest) is None else None
 
 
 def _write_tables(

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import InputError, PublishError
 
-__all__ = ["Biclique", "SideName", "find_vertex", "largest_bicliques", "vertex_keys"]
+__all__ = ["Biclique", "SideName", "bicliques_parts", "find_vertex", "largest_bicliques", "vertex_keys"]
 
 SideName = Literal["left", "right"]
 
@@ -177,7 +177,8 @@ class _Best:
         return self._places
 
 
-def _parts(run_path: Path) -> list[Path]:
+def bicliques_parts(run_path: Path) -> list[Path]:
+    """The files of the table of bicliques, in its order."""
     parts = sorted((run_path / "bicliques").glob("*.parquet"))
     if not parts:
         raise PublishError(
@@ -189,7 +190,7 @@ def _parts(run_path: Path) -> list[Path]:
 def _groups_by_largest(run_path: Path, measure: str) -> list[tuple[int | None, Path, int]]:
     """Every row group with its largest measure, as its statistics say: largest first, so that most are skipped."""
     groups: list[tuple[int | None, Path, int]] = []
-    for part in _parts(run_path):
+    for part in bicliques_parts(run_path):
         metadata = pq.read_metadata(part)
         column = metadata.schema.names.index(measure)
         for group in range(metadata.num_row_groups):

@@ -1,0 +1,82 @@
+"""The runs of an output directory: when, what, how many, how long, complete or not; damaged ones among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import Config
+from pipeline.errors import PublishError
+from pipeline.manifest import MANIFEST_NAME, Manifest, lost_file, read_manifest
+from pipeline.publish import RunStore
+
+__all__ = ["ListedRun", "asked", "list_runs"]
+
+# What of a configuration says which bicliques are wanted, of which edges; the columns are part of the input's facts.
+_ASKED = {
+    "input": ("min_weight", "time_from", "time_until"),
+    "query": None,
+    "execution": ("max_bicliques", "time_limit_seconds"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """One directory among the published runs.
+
+    Attributes
+    ----------
+    run_dir : Path
+    manifest : Manifest or None
+        None where it cannot be read.
+    damage : str or None
+        What is wrong with it, as far as names and sizes of files tell; None where nothing is.
+    is_latest : bool
+    """
+
+    run_dir: Path
+    manifest: Manifest | None
+    damage: str | None
+    is_latest: bool
+
+
+def list_runs(directory: str | Path) -> list[ListedRun]:
+    """Every run of an output directory, in the order of publication: the newest is the last.
+
+    Raises
+    ------
+    PublishError
+        There is no such directory, or it is a run itself.
+    """
+    directory = Path(directory)
+    if (directory / MANIFEST_NAME).exists():
+        raise PublishError(f"{directory}: is a run; expected an output directory, which holds runs; name that")
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
+    store = RunStore(directory)
+    latest = store.latest()
+    found = (_listed(run, run == latest) for run in store.directories())
+    return [run for run in found if run is not None]
+
+
+def asked(config: Config) -> dict[str, Any]:
+    """What a configuration asks for beyond every maximal biclique of all edges: the settings that are no defaults."""
+    given = config.model_dump(mode="json", exclude_defaults=True)
+    return {
+        key: value
+        for section, keys in _ASKED.items()
+        for key, value in given.get(section, {}).items()
+        if keys is None or key in keys
+    }
+
+
+def _listed(run_dir: Path, is_latest: bool) -> ListedRun | None:
+    try:
+        manifest = read_manifest(run_dir)
+        damage = lost_file(run_dir, manifest)
+    except (PublishError, OSError) as error:
+        manifest, damage = None, str(error).removeprefix(f"{run_dir}/")
+    # Another writer may have removed it by now.
+    return ListedRun(run_dir, manifest, damage, is_latest) if run_dir.exists() else None
