@@ -132,5 +132,7 @@ def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:
         # A dictionary of anything else is built, found too large, and thrown away.
         "use_dictionary": ["side"] if "side" in schema.names else False,
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _SIZES if name in schema.names} or None,
+        # Readers that verify them notice a damaged page, wherever the file went; a pass over compressed bytes.
+        "write_page_checksum": True,
         "write_statistics": [field.name for field in schema if not pa.types.is_list(field.type)],
     }

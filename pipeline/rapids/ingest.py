@@ -98,6 +98,7 @@ def clean(rows: DeviceRows, config: InputConfig) -> DeviceEdges:
         n_right=len(right_keys),
         n_edges=int(left_ids.size),
         fingerprint=edge_fingerprint(left_ids, right_ids, *hashes),
+        warnings=rows.warnings,
     )
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
     log.info("read %s (%s, by %s): %s", facts.source, facts.format, rows.reader, size)

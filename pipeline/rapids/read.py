@@ -22,6 +22,7 @@ from pipeline.io.raw import choose_columns
 from pipeline.rapids.buffers import SIGNED_INTEGERS, kind_of
 from pipeline.rapids.csv_structure import count_rows
 from pipeline.rapids.footers import integer_bounds
+from pipeline.rapids.page_checksums import have_page_checksums
 from pipeline.rapids.refusals import HostNeeded
 from pipeline.rapids.rows import DeviceRows
 from pipeline.rapids.sources import opened
@@ -122,6 +123,19 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
         source=str(path),
         format="parquet",
         reader="cudf.read_parquet",
+        warnings=_unverified(plan),
+    )
+
+
+def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
+    """What to say of page checksums that are there and that nobody looked at."""
+    files = [partial(path.open, "rb") for path in plan.files]
+    content = plan.content
+    if not have_page_checksums(files if content is None else [lambda: io.BytesIO(content)], plan.names.values()):
+        return ()
+    return (
+        f"{plan.path}: its page checksums were not verified, which cuDF cannot do: a damaged page may have been read "
+        "as it is (the engines cpu and cuda verify them)",
     )
 
 

@@ -25,6 +25,8 @@ class DeviceRows:
         What read the rows, for the log.
     keys : {"typed", "inferred", "integers"}
         As in `RawEdges`.
+    warnings : tuple of str
+        As in `InputFacts`.
     """
 
     columns: dict[str, cudf.Series]
@@ -33,3 +35,4 @@ class DeviceRows:
     format: str
     reader: str
     keys: Literal["typed", "inferred", "integers"] = "typed"
+    warnings: tuple[str, ...] = ()

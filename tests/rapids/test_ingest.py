@@ -193,6 +193,16 @@ def test_a_damaged_page(tmp_path: Path) -> None:
     assert isinstance(assert_agree(ingest, config_of(written(tmp_path, {"u": [1], "v": [2]}))), dict)
 
 
+@pytest.mark.parametrize("checksums", [False, True])
+def test_page_checksums_that_nobody_verified(tmp_path: Path, checksums: bool) -> None:
+    table = {"u": [1, 2], "v": [3, 4]}
+    config = config_of(written(tmp_path, table, write_page_checksum=checksums))
+    warnings = ingest(config).facts.warnings
+    assert len(warnings) == checksums
+    assert all("page checksums were not verified" in warning for warning in warnings)
+    assert host_ingest(config).facts.warnings == ()
+
+
 def test_values_that_the_footer_contradicts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     numbers = list(range(1000, 2000))
     path = written(tmp_path, {"u": numbers, "v": numbers}, compression="none", use_dictionary=False)

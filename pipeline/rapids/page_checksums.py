@@ -1,0 +1,59 @@
+"""Whether Parquet files have page checksums, which libcudf does not verify; pyarrow verifies them, and does not say.
+
+A checksum is the optional fourth field of a page's header, in Thrift's compact protocol. Writers give one to every page
+or to none, so that the first page of a column tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
+
+import pyarrow.parquet as pq
+
+__all__ = ["have_page_checksums", "is_followed_by_checksum"]
+
+# Type and two sizes, five bytes each at most with a byte before each, and the byte of what follows.
+_HEADER_BYTES = 24
+# A compact field header: how far its number is beyond the one before, and its type, an i32.
+_NEXT_INTEGER = 0x15
+
+
+def have_page_checksums(files: Iterable[Callable[[], BinaryIO]], names: Iterable[str]) -> bool:
+    """Whether the first page of any of these columns, in any of the files, has one.
+
+    Parameters
+    ----------
+    files : iterable of callable
+        Each opens one file; opened one after the other, until one has them.
+    names : iterable of str
+        Columns that are not nested.
+    """
+    wanted = set(names)
+    return any(_has_page_checksums(opened, wanted) for opened in files)
+
+
+def _has_page_checksums(opened: Callable[[], BinaryIO], names: set[str]) -> bool:
+    with opened() as file:
+        footer = pq.read_metadata(file)
+        for group in range(min(footer.num_row_groups, 1)):
+            chunks = [footer.row_group(group).column(i) for i in range(footer.num_columns)]
+            for chunk in chunks:
+                if chunk.path_in_schema in names:
+                    file.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
+                    if is_followed_by_checksum(file.read(_HEADER_BYTES)):
+                        return True
+    return False
+
+
+def is_followed_by_checksum(header: bytes) -> bool:
+    """Whether a page's header, from its beginning, has a checksum behind its type and its two sizes."""
+    position = 0
+    for _ in range(3):
+        if header[position : position + 1] != bytes([_NEXT_INTEGER]):
+            return False
+        position += 1
+        while position < len(header) and header[position] & 0x80:
+            position += 1
+        position += 1
+    return header[position : position + 1] == bytes([_NEXT_INTEGER])
