@@ -6,9 +6,11 @@ or to none, so that the first page of a column tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import BinaryIO
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 __all__ = ["have_page_checksums", "is_followed_by_checksum"]
@@ -19,22 +21,22 @@ _HEADER_BYTES = 24
 _NEXT_INTEGER = 0x15
 
 
-def have_page_checksums(files: Iterable[Callable[[], BinaryIO]], names: Iterable[str]) -> bool:
+def have_page_checksums(files: Sequence[Path] | Sequence[pa.Buffer], names: Iterable[str]) -> bool:
     """Whether the first page of any of these columns, in any of the files, has one.
 
     Parameters
     ----------
-    files : iterable of callable
-        Each opens one file; opened one after the other, until one has them.
+    files : sequence of Path or of pa.Buffer
+        Looked at one after the other, until one has them.
     names : iterable of str
         Columns that are not nested.
     """
     wanted = set(names)
-    return any(_has_page_checksums(opened, wanted) for opened in files)
+    return any(_has_page_checksums(file, wanted) for file in files)
 
 
-def _has_page_checksums(opened: Callable[[], BinaryIO], names: set[str]) -> bool:
-    with opened() as file:
+def _has_page_checksums(source: Path | pa.Buffer, names: set[str]) -> bool:
+    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as file:
         footer = pq.read_metadata(file)
         for group in range(min(footer.num_row_groups, 1)):
             chunks = [footer.row_group(group).column(i) for i in range(footer.num_columns)]

@@ -129,9 +129,8 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
 
 def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
     """What to say of page checksums that are there and that nobody looked at."""
-    files = [partial(path.open, "rb") for path in plan.files]
-    content = plan.content
-    if not have_page_checksums(files if content is None else [lambda: io.BytesIO(content)], plan.names.values()):
+    files = plan.files if plan.content is None else [plan.content]
+    if not have_page_checksums(files, plan.names.values()):
         return ()
     return (
         f"{plan.path}: its page checksums were not verified, which cuDF cannot do: a damaged page may have been read "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,10 +14,10 @@ from pipeline.rapids.page_checksums import have_page_checksums, is_followed_by_c
 TABLE = pa.table({"nested": pa.array([{"u": 1}] * 1000), "u": pa.array(range(1000)), "s": ["long " * 50] * 1000})
 
 
-def written(table: pa.Table = TABLE, **options: object) -> partial:
+def written(table: pa.Table = TABLE, **options: object) -> pa.Buffer:
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
-    return partial(io.BytesIO, sink.getvalue())
+    return pa.py_buffer(sink.getvalue())
 
 
 @pytest.mark.parametrize("checksums", [False, True])
@@ -37,9 +37,16 @@ def test_however_the_file_is_written(
 def test_any_file_counts() -> None:
     without, sink = written(), io.BytesIO()
     pq.ParquetWriter(sink, TABLE.schema).close()
-    files = [without, partial(io.BytesIO, sink.getvalue())]
+    files = [without, pa.py_buffer(sink.getvalue())]
     assert have_page_checksums(files, ["u"]) is False
     assert have_page_checksums([*files, written(write_page_checksum=True)], ["u"]) is True
+
+
+@pytest.mark.parametrize("checksums", [False, True])
+def test_of_a_path(tmp_path: Path, checksums: bool) -> None:
+    path = tmp_path / "e.parquet"
+    pq.write_table(TABLE, path, write_page_checksum=checksums)
+    assert have_page_checksums([path], ["u"]) == checksums
 
 
 @pytest.mark.parametrize("header", [b"", b"\x15", b"\x15\x00\x15\x80", b"\x15\x00\x15\x10\x15\x10\x2c", b"PAR1" * 6])
