@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["MOST_THREADS", "NO_LIMIT", "BicliqueQuery", "Execution"]
+__all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "BicliqueQuery", "Execution"]
+
+LARGEST_BLOCK = 1 << 30
+"""Bytes of a block that somebody may ask for: its members stay far below 2^31, up to which list columns count."""
 
 MOST_THREADS = 1024
 """No machine has more cores that share memory; a larger number is a slip."""
@@ -93,7 +96,7 @@ class Execution:
         The same for the memory of a GPU; None is three quarters of what is free there. Grows with the graph: an engine
         takes what its plan says, not all of it.
     block_bytes : int
-        Size of one output block; a single biclique that is larger comes in a block of its own.
+        Size of one output block, at most `LARGEST_BLOCK`; a single biclique that is larger comes in a block of its own.
     max_bicliques : int or None
         Stop, truncated, after this many.
     time_limit_seconds : float or None
@@ -113,6 +116,11 @@ class Execution:
         for name in ("memory_budget_bytes", "block_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}: expected a positive number of bytes")
+        if self.block_bytes > LARGEST_BLOCK:
+            raise InvalidArgument(
+                f"block_bytes is {self.block_bytes}: expected at most {LARGEST_BLOCK} (1 GiB); a smaller block is "
+                "handed on sooner, and a biclique that is larger comes whole"
+            )
         if self.device_memory_bytes is not None and self.device_memory_bytes < 1:
             raise InvalidArgument(
                 f"device_memory_bytes is {self.device_memory_bytes}: expected a positive number or None"

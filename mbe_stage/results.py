@@ -48,12 +48,12 @@ class BicliqueBlock:
 
     @property
     def left_offsets(self) -> np.ndarray:
-        """``(n_bicliques + 1,) int32``: where each biclique's left members begin."""
+        """``(n_bicliques + 1,)``: where each biclique's left members begin; int32, from 2^31 members on int64."""
         return _offsets(self.left_sizes)
 
     @property
     def right_offsets(self) -> np.ndarray:
-        """``(n_bicliques + 1,) int32``: where each biclique's right members begin."""
+        """``(n_bicliques + 1,)``: where each biclique's right members begin; int32, from 2^31 members on int64."""
         return _offsets(self.right_sizes)
 
     def first(self, n: int) -> BicliqueBlock:
@@ -73,7 +73,9 @@ class BicliqueBlock:
 def _offsets(sizes: np.ndarray | None) -> np.ndarray:
     if sizes is None:
         raise TypeError("this block only counts its bicliques: ask the engine for Detail.SIZES or Detail.MEMBERS")
-    offsets = np.zeros(sizes.size + 1, dtype=np.int32)
+    # Blocks of members stay below that (`Execution.block_bytes`); those of sizes alone need not.
+    fits = int(sizes.sum(dtype=np.int64)) <= np.iinfo(np.int32).max
+    offsets = np.zeros(sizes.size + 1, dtype=np.int32 if fits else np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
 

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from mbe_stage.options import MOST_THREADS, NO_LIMIT, Execution
+from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
 from pipeline.errors import ConfigError
 from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
@@ -113,7 +113,7 @@ class ExecutionConfig(_Section):
     threads: int = Field(0, ge=0, le=MOST_THREADS)
     memory_budget: int = Field(1 << 30, ge=1 << 20, lt=NO_LIMIT)
     device_memory: int | None = Field(None, ge=1 << 20, lt=NO_LIMIT)
-    block_bytes: int = Field(16 << 20, ge=1 << 10, lt=NO_LIMIT)
+    block_bytes: int = Field(16 << 20, ge=1 << 10, le=LARGEST_BLOCK)
     max_bicliques: int | None = Field(None, ge=1)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
 

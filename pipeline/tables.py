@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.options import LARGEST_BLOCK
 from mbe_stage.participation import Participation, SizeCounts, long_form
 from mbe_stage.results import BicliqueBlock
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
@@ -20,18 +22,32 @@ def biclique_batch(block: BicliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
     block : BicliqueBlock
         At `Detail.MEMBERS`.
     keys : (n_bicliques,) int64
+
+    Raises
+    ------
+    InvalidArgument
+        More members on a side than a list column holds.
     """
     assert block.left_sizes is not None
     assert block.right_sizes is not None
     columns = [
         pa.array(keys),
-        pa.ListArray.from_arrays(block.left_offsets, block.left_members, type=BICLIQUES.field("left").type),
-        pa.ListArray.from_arrays(block.right_offsets, block.right_members, type=BICLIQUES.field("right").type),
+        _lists("left", block.left_offsets, block.left_members),
+        _lists("right", block.right_offsets, block.right_members),
         pa.array(block.left_sizes),
         pa.array(block.right_sizes),
         pa.array(block.left_sizes.astype(np.int64) * block.right_sizes),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=BICLIQUES)
+
+
+def _lists(side: str, offsets: np.ndarray, members: np.ndarray | None) -> pa.ListArray:
+    if offsets.dtype != np.int32:
+        raise InvalidArgument(
+            f"a block has {int(offsets[-1]):,} {side} members: expected fewer than 2^31, which is what a list column "
+            f"holds; cut it, or ask for smaller blocks (block_bytes, at most {LARGEST_BLOCK:,})"
+        )
+    return pa.ListArray.from_arrays(offsets, members, type=BICLIQUES.field(side).type)
 
 
 def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:

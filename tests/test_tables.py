@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.participation import SizeCounts
 from mbe_stage.results import BicliqueBlock
 from mbe_stage.two_hop import two_hop_steps
@@ -191,6 +192,16 @@ def test_members_are_not_copied_into_the_batch():
     batch = biclique_batch(block, np.arange(100))
     assert block.left_members is not None
     assert batch["left"].values.buffers()[1].address == block.left_members.ctypes.data
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_more_members_than_a_list_column_holds_are_refused(side):
+    few = np.ones(2, np.int32), np.zeros(2, np.int32)
+    many = np.full(2, 2**30, np.int32), np.broadcast_to(np.int32(0), 2**31)
+    (left_sizes, left), (right_sizes, right) = (many, few) if side == "left" else (few, many)
+    block = BicliqueBlock(2, left_sizes, right_sizes, left, right)
+    with pytest.raises(InvalidArgument, match=f"a block has 2,147,483,648 {side} members: expected fewer than"):
+        biclique_batch(block, np.arange(2))
 
 
 def test_sizes_beyond_the_dense_counts():
