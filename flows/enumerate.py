@@ -29,6 +29,7 @@ from flows.artifacts import create_artifacts, create_unchanged_artifact
 from flows.gpu import device_slot
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
+from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.enumerate import Progress
 from mbe_stage.errors import StageError
 from pipeline.config import Config, load_config
@@ -79,6 +80,7 @@ def read_edges(config: dict[str, Any], scratch: str, tier: Tier) -> dict[str, An
     """
     checked = Config.from_mapping(config)
     with tier.open(checked.execution) as steps:
+        compile_ahead(steps.compile_steps("read", checked))
         start = time.perf_counter()
         edges = steps.ingest(checked.input)
         steps.save_edges(edges, Path(scratch))
@@ -99,6 +101,7 @@ def enumerate_staged(
         start = time.perf_counter()
         edges = steps.load_edges(Path(scratch))
         seconds = {"read": read_seconds, "load": time.perf_counter() - start}
+        seconds["compile"] = compile_ahead(steps.compile_steps("publish", checked))
         facts = steps.enumerate_to(edges, checked, run, on_progress)
         finish(run, edges.facts, checked, facts, seconds)
 

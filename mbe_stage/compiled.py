@@ -1,7 +1,7 @@
-"""Compiled code kept from earlier runs is dropped when any source of this package has changed.
+"""Compiled kernels kept from earlier runs are dropped when any source of this package has changed.
 
-Numba keeps machine code in ``__pycache__`` and compares only the file of a function, not those of the functions that it
-calls. After an update of a checkout, old code would go on running inside new code, and its answers could be wrong.
+numba-cuda keeps machine code in ``__pycache__`` and compares only the file of a function, not those of what it calls.
+After an update of a checkout, old code would go on running inside new code, and its answers could be wrong.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
 
-__all__ = ["drop_stale_code", "has_kept_code"]
+__all__ = ["drop_stale_code"]
 
 _STAMP = "compiled-from"
 _COMPILED = ("*.nbi", "*.nbc")
@@ -47,13 +46,6 @@ def drop_stale_code(package: Path) -> int:
     fresh.write_text(digest)
     os.replace(fresh, stamp)
     return len(stale)
-
-
-def has_kept_code(dispatcher: Any) -> bool:
-    """Whether Numba has machine code of this function, in memory or kept by an earlier process."""
-    if dispatcher.signatures:
-        return True
-    return any(Path(dispatcher.stats.cache_path).glob(f"*.{dispatcher.__qualname__}-*.nbi"))
 
 
 def _digest(package: Path) -> str:

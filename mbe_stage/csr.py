@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import int64
 
-__all__ = ["filtered", "reordered", "transposed"]
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
+
+__all__ = ["compile_steps", "filtered", "reordered", "transposed"]
 
 
 def filtered(
@@ -46,7 +49,12 @@ def transposed(offsets: np.ndarray, members: np.ndarray, column_offsets: np.ndar
     return rows
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_filtered, _copy_rows, _transpose)
+
+
+@compiled(LONGS, INTS, FLAGS, FLAGS, LONGS, int64)
 def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
@@ -63,7 +71,7 @@ def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
     return new_offsets, new_members[:written].copy()
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, LONGS, LONGS, INTS)
 def _copy_rows(offsets, members, order, new_offsets, new_members):
     for i in range(order.size):
         start = offsets[order[i]]
@@ -71,7 +79,7 @@ def _copy_rows(offsets, members, order, new_offsets, new_members):
             new_members[new_offsets[i] + k] = members[start + k]
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, LONGS, INTS)
 def _transpose(offsets, members, ends, rows):
     """`ends` begins as where each column begins."""
     for row in range(offsets.size - 1):

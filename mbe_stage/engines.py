@@ -5,6 +5,9 @@ library. Every engine module has
 
 - ``unavailable_reason() -> str | None``: None, or why it cannot run here and what would change that;
 - ``device(execution) -> str``: what it runs on, for the run's facts;
+- ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: what `run` needs compiled for such a query and
+  detail, and without them for any; empty where nothing is compiled. Whoever runs an engine compiles these first, in
+  view, several side by side, and does not count the time as enumerating (`mbe_stage.compile_ahead`);
 - ``run(graph, query, execution, detail) -> Iterator[block]``: the work; closing the iterator stops it.
 
 A new engine or problem is a new row of `_MODULES`; callers stay as they are.
@@ -17,6 +20,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast
 
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 
@@ -40,6 +44,8 @@ class Engine(Protocol):
     def unavailable_reason(self) -> str | None: ...
 
     def device(self, execution: Execution) -> str: ...
+
+    def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]: ...
 
     def run(self, graph: Any, query: Any, execution: Execution, detail: Any) -> Iterator[Any]: ...
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import AUTO, choose_engine, choose_next_engine
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.graph import BipartiteCSR
@@ -58,6 +59,8 @@ class RunFacts:
         Wall time, the sink's share included.
     sink_seconds : float
         Wall time the sink took of it.
+    compile_seconds : float
+        Before that: compiling the engine, or loading what an earlier process compiled.
     warnings : tuple of str
         What was done otherwise than asked, such as another engine than the one that ``auto`` chose; logged as well.
     """
@@ -69,6 +72,7 @@ class RunFacts:
     seconds: float
     sink_seconds: float
     warnings: tuple[str, ...] = ()
+    compile_seconds: float = 0.0
 
 
 def enumerate_into(
@@ -126,15 +130,21 @@ def enumerate_into(
             f"engine is {name!r}, which finds bicliques in host memory, and the sink takes them on the device: "
             "expected 'cuda' or 'auto'"
         )
-    start = time.perf_counter()
     n_bicliques, sink_seconds, truncated = 0, 0.0, None
     is_on_host = not is_on_device and isinstance(graph.left_offsets, np.ndarray)
     may_take_over = is_on_host and (chosen_by_auto or engine == AUTO)
 
+    compile_seconds = 0.0
+
     def blocks_of(worker: Any) -> Any:
+        nonlocal compile_seconds
+        compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
         return _blocks(worker, graph, query, execution, sink.detail, is_on_device)
 
+    start = time.perf_counter()
     name, chosen, blocks, warnings = _begun(name, chosen, blocks_of, execution, may_take_over=may_take_over)
+    # Compiling is no part of it.
+    start += compile_seconds
     with closing(blocks):
         for block in blocks:
             limit = execution.max_bicliques
@@ -162,6 +172,7 @@ def enumerate_into(
         device=chosen.device(execution),
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
+        compile_seconds=compile_seconds,
         warnings=warnings,
     )
 

@@ -21,12 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, uint64
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, steps_of
 from mbe_stage.results import BicliqueBlock
 
 __all__ = [
     "SIDE_SALTS",
     "Fingerprint",
     "biclique_keys",
+    "compile_steps",
     "edge_fingerprint",
     "hash_integers",
     "hash_text",
@@ -82,6 +85,11 @@ def edge_fingerprint(
     return str(fingerprint)
 
 
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_hash_text, _hash_integers, _salted, _edge_keys, _sums, _biclique_keys)
+
+
 @dataclass(slots=True)
 class Fingerprint:
     """An order-independent name for a set of int64 keys, built up in pieces.
@@ -121,7 +129,7 @@ def _mix(value):
     return value ^ (value >> uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, BYTES)
 def _hash_text(offsets, data):
     hashes = np.empty(offsets.size - 1, np.uint64)
     for i in range(hashes.size):
@@ -132,7 +140,7 @@ def _hash_text(offsets, data):
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@compiled(variants={"": (LONGS,), "read only": (readonly(LONGS),)})
 def _hash_integers(values):
     hashes = np.empty(values.size, np.uint64)
     digits = np.empty(20, np.uint8)
@@ -156,7 +164,7 @@ def _hash_integers(values):
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@compiled(WORDS, uint64)
 def _salted(hashes, salt):
     salted = np.empty_like(hashes)
     for i in range(hashes.size):
@@ -164,7 +172,7 @@ def _salted(hashes, salt):
     return salted
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, INTS, INTS, WORDS, WORDS)
 def _biclique_keys(left_sizes, left_members, right_sizes, right_members, left_hashes, right_hashes):
     keys = np.empty(left_sizes.size, np.int64)
     left_end = right_end = 0
@@ -180,7 +188,7 @@ def _biclique_keys(left_sizes, left_members, right_sizes, right_members, left_ha
     return keys
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, WORDS, WORDS)
 def _edge_keys(left_ids, right_ids, left_hashes, right_hashes):
     keys = np.empty(left_ids.size, np.int64)
     for i in range(keys.size):
@@ -188,7 +196,7 @@ def _edge_keys(left_ids, right_ids, left_hashes, right_hashes):
     return keys
 
 
-@njit(cache=True, nogil=True)
+@compiled(WORDS)
 def _sums(keys):
     first = second = uint64(0)
     for i in range(keys.size):

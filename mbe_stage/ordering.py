@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.csr import reordered, transposed
 from mbe_stage.graph import BipartiteCSR
+from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.reduction import Groups, ReducedGraph
 
-__all__ = ["enumerates_left", "rows_by_degree", "task_costs", "wedge_counts"]
+__all__ = ["compile_steps", "enumerates_left", "rows_by_degree", "task_costs", "wedge_counts"]
 
 
 def wedge_counts(graph: BipartiteCSR) -> tuple[int, int]:
@@ -64,7 +65,12 @@ def task_costs(graph: BipartiteCSR) -> np.ndarray:
     return paths * np.sqrt(paths)
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here but the adjacency arrays, which `reduction` compiles."""
+    return steps_of(_path_counts)
+
+
+@compiled(LONGS, INTS, LONGS)
 def _path_counts(offsets, members, other_offsets):
     """Two-step paths from each row, ``(n_rows,) float64``."""
     counts = np.zeros(offsets.size - 1)

@@ -10,9 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numba import int64
 
-__all__ = ["DENSE_SIZES", "Participation", "SizeCounts", "long_form"]
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, compiled, readonly, steps_of
+
+__all__ = ["DENSE_SIZES", "Participation", "SizeCounts", "compile_steps", "long_form"]
 
 DENSE_SIZES = 512
 """Nearly all bicliques have fewer vertices than this on each side; their sizes are counted in a plain array."""
@@ -110,7 +113,12 @@ def long_form(
     return _long_form(keys, left_sizes, left_members, right_sizes, right_members)
 
 
-@njit(cache=True, nogil=True)
+def compile_steps(with_members: bool = True) -> tuple[CompileStep, ...]:
+    """Of the sums, and of `long_form` where it is wanted."""
+    return steps_of(_add_members, _count_sizes, *([_long_form] if with_members else []))
+
+
+@compiled(INTS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS)
 def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, largest_keys):
     position = 0
     for i in range(sizes.size):
@@ -124,7 +132,7 @@ def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, larg
                 largest_keys[vertex] = key
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, int64[:, ::1])
 def _count_sizes(left_sizes, right_sizes, dense):
     n_large = 0
     for i in range(left_sizes.size):
@@ -141,7 +149,7 @@ def _count_sizes(left_sizes, right_sizes, dense):
     return large
 
 
-@njit(cache=True, nogil=True)
+@compiled(readonly(LONGS), *4 * [readonly(INTS)])
 def _long_form(keys, left_sizes, left_members, right_sizes, right_members):
     n_members = left_members.size + right_members.size
     out_keys = np.empty(n_members, np.int64)

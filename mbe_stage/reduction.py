@@ -13,13 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numba import int64
 
+from mbe_stage import csr
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.csr import filtered
 from mbe_stage.graph import BipartiteCSR
+from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.options import BicliqueQuery
 
-__all__ = ["Groups", "ReducedGraph", "reduce_graph"]
+__all__ = ["Groups", "ReducedGraph", "compile_steps", "reduce_graph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +152,13 @@ def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
     return _number_groups(order, _differs_from_previous(order, hashes, offsets, members))
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here, and the adjacency arrays that it filters."""
+    twins = steps_of(_fill_groups, _number_groups, _row_hashes, _differs_from_previous)
+    return (*csr.compile_steps(), *twins, *steps_of(_peel_to_core))
+
+
+@compiled(LONGS, INTS, LONGS, int64)
 def _fill_groups(group, vertices, ends, n_groups):
     """Vertices by group, ascending within each, and which come first; `ends` begins as where each group begins."""
     members = np.empty(vertices.size, np.int32)
@@ -164,7 +173,7 @@ def _fill_groups(group, vertices, ends, n_groups):
     return members, first
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, FLAGS)
 def _number_groups(order, is_new):
     """Numbers for runs of `order`, in the order of the smallest vertex of each."""
     run = np.empty(order.size, np.int64)
@@ -182,7 +191,7 @@ def _number_groups(order, is_new):
     return run
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS)
 def _row_hashes(offsets, members):
     hashes = np.zeros(offsets.size - 1, np.uint64)
     for row in range(hashes.size):
@@ -196,7 +205,7 @@ def _row_hashes(offsets, members):
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, WORDS, LONGS, INTS)
 def _differs_from_previous(order, hashes, offsets, members):
     """Equal hashes alone are no proof: rows are compared. A collision only leaves twins apart, which costs time."""
     differs = np.ones(order.size, np.bool_)
@@ -216,7 +225,7 @@ def _differs_from_previous(order, hashes, offsets, members):
     return differs
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, LONGS, INTS, FLAGS, FLAGS, int64, int64)
 def _peel_to_core(
     left_offsets, left_members, right_offsets, right_members, left_alive, right_alive, min_left, min_right
 ):

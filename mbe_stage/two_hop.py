@@ -19,12 +19,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
-from numba import njit
 
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graph import BipartiteCSR
+from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
 from mbe_stage.options import Execution
 
-__all__ = ["begin_two_hop_degrees", "two_hop_degrees", "two_hop_steps"]
+__all__ = ["begin_two_hop_degrees", "compile_steps", "two_hop_degrees", "two_hop_steps"]
 
 # Enough parts that threads end together, few enough that their marks cost nothing.
 _PARTS_PER_THREAD = 16
@@ -84,6 +85,11 @@ def begin_two_hop_degrees(
     return _begin(plan, graph, pool, n_threads) if plan[-1] <= most_steps else lambda: None
 
 
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_plan, _count)
+
+
 def _begin(plan: _Plan, graph: BipartiteCSR, pool: Executor, n_threads: int) -> Callable[[], np.ndarray]:
     order, order_bases, asks, work, _ = plan
     result = np.zeros(graph.n_left, np.int64)
@@ -121,7 +127,7 @@ def _plan_of(graph: BipartiteCSR) -> _Plan:
     return order, order_bases, asks, work, int(n_steps)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _base(vertex, offsets, members, other_offsets):
     """The neighbour with the most neighbours, the smallest of several, and the steps to those of the others."""
     best, most, total = -1, 0, 0
@@ -134,7 +140,7 @@ def _base(vertex, offsets, members, other_offsets):
     return best, total - most
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, LONGS, INTS, seconds=1.0)
 def _plan(offsets, members, other_offsets, other_members):
     """Vertices that have edges, group by group.
 
@@ -183,7 +189,7 @@ def _plan(offsets, members, other_offsets, other_members):
     return order, bases[order], asks, work, n_steps
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, FLAGS, LONGS, INTS, LONGS, INTS, LONGS, seconds=1.0)
 def _count(order, order_bases, asks, offsets, members, other_offsets, other_members, result):
     """Two-hop degrees of the vertices of `order`, into `result`.
 
@@ -214,7 +220,7 @@ def _count(order, order_bases, asks, offsets, members, other_offsets, other_memb
         result[vertex] = other_offsets[base + 1] - other_offsets[base] - 1 + met
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _not_reached(marks, reached, outside):
     n = 0
     for vertex in range(marks.size):
@@ -224,7 +230,7 @@ def _not_reached(marks, reached, outside):
     return n
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _walk(vertex, number, base, marks, offsets, members, other_offsets, other_members):
     """How many are met through the other neighbours."""
     met = 0
@@ -241,7 +247,7 @@ def _walk(vertex, number, base, marks, offsets, members, other_offsets, other_me
     return met
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _ask(vertex, number, wanted, outside, n_outside, offsets, members):
     """How many of those that the base does not reach share a neighbour with the vertex."""
     for i in range(offsets[vertex], offsets[vertex + 1]):

@@ -399,6 +399,17 @@ def verify(
     show.verification(report, as_json)
 
 
+@app.command(name="compile")
+def compile_(engine: opt.Means.Tier = None, as_json: opt.Output.Json = False, quiet: opt.Output.Quiet = False) -> None:
+    """Compile everything ahead, so that no later command has to: for images and read-only installations."""
+    from pipeline import console, show
+    from pipeline.compile_command import compile_everything
+
+    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "looking for what is compiled") as progress:
+        found = compile_everything(engine or "auto", progress.compiled)
+    show.compiled(found, as_json)
+
+
 @app.command()
 def bench(
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; none: a made one.")] = None,
@@ -433,9 +444,11 @@ def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool
         )
     with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
         if count_only:
-            counted = pipeline.count(config, on_progress=progress.enumerated)
+            counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
         else:
-            published = pipeline.run(config, on_progress=progress.enumerated, if_changed=if_changed)
+            published = pipeline.run(
+                config, on_progress=progress.enumerated, on_compile=progress.compiled, if_changed=if_changed
+            )
     if count_only:
         show.count(counted, as_json)
     else:

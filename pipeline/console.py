@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 from rich.text import Text
 
+from mbe_stage.compile_ahead import CompileProgress, log_lines
 from mbe_stage.enumerate import Progress as Standing
 from pipeline.terminal import VisibleFormatter, json_line, shortened, visible
 
@@ -74,6 +75,8 @@ class ProgressDisplay:
     def __init__(self, console: Console, quiet: bool, first: str) -> None:
         self._bar: Progress | None = None
         self._logs = not quiet and not console.is_terminal
+        self._first = first
+        self._lines = log_lines()
         self._last_line = time.perf_counter()
         if console.is_terminal and not quiet:
             self._bar = Progress(
@@ -93,6 +96,15 @@ class ProgressDisplay:
         rate = standing.n_bicliques / standing.seconds if standing.seconds > 0 else 0.0
         found = f"{standing.n_bicliques:,} bicliques, {rate:,.0f}/s"
         self._show("enumerating", standing.work_done, found)
+
+    def compiled(self, standing: CompileProgress) -> None:
+        """Take note of what is compiled before the work begins."""
+        if self._bar is None:
+            self._lines(standing)
+        elif standing.is_over:
+            self._bar.update(self._task, description=self._first, total=None)
+        else:
+            self._bar.update(self._task, description=str(standing), total=standing.total, completed=standing.done)
 
     def verified(self, share: float) -> None:
         """Take note of a verification's progress."""

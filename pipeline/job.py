@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.enumerate import Progress
+from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.edges import InputFacts
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
@@ -48,7 +50,7 @@ class CountResult:
         Why the count is incomplete; None when it is complete.
     engine, device : str
     seconds : dict
-        Steps ``read``, ``graph``, ``enumerate`` and their ``total``.
+        Steps ``read``, ``compile``, ``graph``, ``enumerate`` and their ``total``.
     peak_memory_bytes : int
     peak_device_memory_bytes : int or None
         Most device memory allocated at once; None where no device was used, or its memory not followed.
@@ -73,6 +75,7 @@ def run(
     source: object | None = None,
     *,
     on_progress: Callable[[Progress], None] | None = None,
+    on_compile: OnCompile | None = None,
     if_changed: bool = False,
 ) -> RunResult:
     """Read the edges, enumerate, and publish the tables, the report and the manifest.
@@ -84,6 +87,9 @@ def run(
         Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
     on_progress : callable, optional
         Called after every block with a `mbe_stage.Progress`.
+    on_compile : callable, optional
+        Called about every second while something is compiled, from any thread, with a
+        `mbe_stage.compile_ahead.CompileProgress`; by default there are log lines.
     if_changed : bool
         Enumerate only where the latest run is not of the same edges and the same question (`steps.find_unchanged`).
 
@@ -103,7 +109,9 @@ def run(
     store = RunStore(config.output.directory)
     store.check_writable()
     return on_a_tier_that_fits(
-        config.execution, lambda *chosen: _run_on(*chosen, config, source, store, if_changed), on_progress
+        config.execution,
+        lambda tier, warnings, note: _run_on(tier, warnings, note, on_compile, config, source, store, if_changed),
+        on_progress,
     )
 
 
@@ -111,6 +119,7 @@ def _run_on(
     tier: Tier,
     warnings: tuple[str, ...],
     on_progress: OnProgress,
+    on_compile: OnCompile | None,
     config: Config,
     source: object | None,
     store: RunStore,
@@ -119,11 +128,15 @@ def _run_on(
     staging = None
     try:
         with tier.open(config.execution) as steps:
+            compile_seconds = compile_ahead(steps.compile_steps("read", config), on_compile)
             start = time.perf_counter()
             edges = steps.ingest(config.input, source)
             seconds = {"read": time.perf_counter() - start}
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
+            # What cannot be read is refused before anybody waits for this.
+            compile_seconds += compile_ahead(steps.compile_steps("publish", config), on_compile)
+            seconds["compile"] = compile_seconds
             with store.begin() as staging:
                 facts = steps.enumerate_to(edges, config, staging.path, on_progress)
                 facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
@@ -137,31 +150,51 @@ def _run_on(
 
 
 def count(
-    config: Config, source: object | None = None, *, on_progress: Callable[[Progress], None] | None = None
+    config: Config,
+    source: object | None = None,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_compile: OnCompile | None = None,
 ) -> CountResult:
     """Count the maximal bicliques; nothing is stored.
 
     Parameters and errors are those of `run`; `config.output` is not looked at.
     """
-    return on_a_tier_that_fits(config.execution, lambda *chosen: _count_on(*chosen, config, source), on_progress)
+    return on_a_tier_that_fits(
+        config.execution,
+        lambda tier, warnings, note: _count_on(tier, warnings, note, on_compile, config, source),
+        on_progress,
+    )
 
 
 def _count_on(
-    tier: Tier, warnings: tuple[str, ...], on_progress: OnProgress, config: Config, source: object | None
+    tier: Tier,
+    warnings: tuple[str, ...],
+    on_progress: OnProgress,
+    on_compile: OnCompile | None,
+    config: Config,
+    source: object | None,
 ) -> CountResult:
     with tier.open(config.execution) as steps:
+        compile_seconds = compile_ahead(steps.compile_steps("read", config), on_compile)
         start = time.perf_counter()
         edges = steps.ingest(config.input, source)
-        read = time.perf_counter()
+        read_seconds = time.perf_counter() - start
+        compile_seconds += compile_ahead(steps.compile_steps("count", config), on_compile)
+        start = time.perf_counter()
         facts = steps.count(edges, config, on_progress)
-        end = time.perf_counter()
-        graph = end - read - facts.seconds
+        seconds = {
+            "read": read_seconds,
+            "compile": compile_seconds + facts.compile_seconds,
+            "graph": time.perf_counter() - start - facts.seconds - facts.compile_seconds,
+            "enumerate": facts.seconds,
+        }
         return CountResult(
             n_bicliques=facts.n_bicliques,
             truncated=facts.truncated,
             engine=facts.engine,
             device=facts.device,
-            seconds={"read": read - start, "graph": graph, "enumerate": facts.seconds, "total": end - start},
+            seconds={**seconds, "total": sum(seconds.values())},
             peak_memory_bytes=peak_memory_bytes(),
             peak_device_memory_bytes=steps.peak_device_memory_bytes(),
             input=edges.facts,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.bench import Measurement
+from pipeline.compile_command import Compiled
 from pipeline.console import human_bytes, human_seconds, print_json, results_console, table
 from pipeline.edges import InputFacts
 from pipeline.inspect import Inspection, Trial
@@ -16,7 +17,7 @@ from pipeline.terminal import say, shortened, visible
 from pipeline.top import Biclique
 from pipeline.verify import VerifyReport
 
-__all__ = ["count", "inspection", "largest", "measurements", "run", "runs", "verification"]
+__all__ = ["compiled", "count", "inspection", "largest", "measurements", "run", "runs", "verification"]
 
 # Keys of one side that a table row shows, and characters of each; `--json` shows all.
 _SHOWN_KEYS = 8
@@ -189,6 +190,26 @@ def measurements(found: list[Measurement], as_json: bool) -> None:
         for m in found
     ]
     results_console().print(table(columns, rows))
+
+
+def compiled(found: Compiled, as_json: bool) -> None:
+    """What was compiled ahead."""
+    directories = [str(path) for path in found.directories]
+    if as_json:
+        print_json(
+            {
+                "engine": found.tier,
+                "functions": found.n_steps,
+                "compiled": found.n_compiled,
+                "seconds": found.seconds,
+                "directories": directories,
+            }
+        )
+        return
+    done = f"compiled {found.n_compiled} of them in {human_seconds(found.seconds)}" if found.n_compiled else "all there"
+    say(f"engine {found.tier}: {found.n_steps} functions, {done}")
+    for directory in directories:
+        say(f"kept in {visible(directory)}")
 
 
 def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:

@@ -58,8 +58,8 @@ class EnumerationFacts(BaseModel):
     truncated : str or None
     engine, device : str
     seconds : dict
-        Steps ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and sums are made
-        on a device.
+        Steps ``compile``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
+        sums are made on a device.
     peak_memory_bytes : int
     peak_device_memory_bytes : int or None
         None where no device was used, or its memory not followed.
@@ -141,8 +141,9 @@ def enumerate_to(
             )
         clock.lap("enumerate")
         # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
-        waited = clock.seconds["enumerate"] - facts.seconds + facts.sink_seconds
-        clock.seconds["enumerate"] -= waited
+        waited = clock.seconds["enumerate"] - facts.compile_seconds - facts.seconds + facts.sink_seconds
+        clock.seconds["enumerate"] -= facts.compile_seconds + waited
+        clock.seconds["compile"] = facts.compile_seconds
         clock.seconds["write"] = waited
         planned = clock.seconds["two_hop"]
         two_hop_degrees = two_hop()
@@ -179,7 +180,7 @@ def finish(
     config : Config
     facts : EnumerationFacts
     seconds : mapping, optional
-        Of earlier steps, such as ``read``.
+        Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
 
     Raises
     ------
@@ -202,7 +203,7 @@ def finish(
             engine=facts.engine,
             device=facts.device,
             counts=facts.counts,
-            seconds=_with_total({**(seconds or {}), **facts.seconds, **clock.seconds}),
+            seconds=_with_total(_summed(seconds or {}, facts.seconds, clock.seconds)),
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
             truncated=facts.truncated,
@@ -279,6 +280,15 @@ def _with_report(run_path: Path, manifest: Manifest, top: int) -> Manifest:
             "peak_memory_bytes": max(manifest.peak_memory_bytes, peak_memory_bytes()),
         }
     )
+
+
+def _summed(*parts: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by step, in the order in which the steps first come."""
+    steps: dict[str, float] = {}
+    for part in parts:
+        for step, seconds in part.items():
+            steps[step] = steps.get(step, 0.0) + seconds
+    return steps
 
 
 def _with_total(seconds: Mapping[str, float]) -> dict[str, float]:

@@ -18,18 +18,20 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.engines import AUTO, choose_engine, get_engine
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.errors import EngineUnavailable
 from mbe_stage.results import CountSink
 from pipeline import steps
+from pipeline.compiling import Part, host_steps
 from pipeline.config import Config, ExecutionConfig, InputConfig
 from pipeline.ingest import ingest
 from pipeline.query import to_query
@@ -45,6 +47,9 @@ _INSTALL = "pip install 'mbe-stage[rapids-cu13]' (rapids-cu12 for a driver of CU
 
 class TierSteps(Protocol):
     """What a run needs of a tier; the edges are the tier's own kind, with `facts`, and go only to its own steps."""
+
+    def compile_steps(self, part: Part, config: Config) -> Sequence[CompileStep]:
+        """What a part of the job needs compiled before it begins."""
 
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         """As `pipeline.ingest.ingest`."""
@@ -168,6 +173,9 @@ class _HostSteps:
     """Tables in host memory, whatever the engine."""
 
     engine: str
+
+    def compile_steps(self, part: Part, config: Config) -> Sequence[CompileStep]:
+        return host_steps(self.engine, part, config)
 
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         return ingest(config, source)

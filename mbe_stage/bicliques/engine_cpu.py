@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mbe_stage.bicliques.cpu import switches
+from mbe_stage import ordering, reduction
+from mbe_stage.bicliques.cpu import expand, switches, tree
+from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.crew import Crew, Task
 from mbe_stage.bicliques.cpu.expand import Translation
 from mbe_stage.bicliques.cpu.hand import Hand, Plan
 from mbe_stage.bicliques.cpu.layout import sparse_parts
-from mbe_stage.bicliques.cpu.tree import run_slice
 from mbe_stage.bicliques.cpu.worker import FirstSizes
-from mbe_stage.compiled import has_kept_code
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import NO_LIMIT, BicliqueQuery, Execution
@@ -28,7 +29,7 @@ from mbe_stage.ordering import enumerates_left, rows_by_degree, task_costs
 from mbe_stage.reduction import reduce_graph
 from mbe_stage.results import BicliqueBlock, Detail
 
-__all__ = ["device", "run", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "run", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,13 @@ def device(execution: Execution) -> str:
     """The processor and the number of threads."""
     n = execution.worker_count
     return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"
+
+
+def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
+    """What `run` needs for such a query and detail; without them, for any. All that this engine compiles is here."""
+    searches = tree.compile_steps(None if query is None or detail is None else _collects(query, detail))
+    expansion = expand.compile_steps(Detail.MEMBERS if detail is None else detail)
+    return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
 
 
 def run(
@@ -76,8 +84,6 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    if not has_kept_code(run_slice):
-        log.info("compiling the CPU engine for this machine: 10 to 30 seconds, once")
     reduced = reduce_graph(graph, query, merge_twins=switches.TWINS)
     rows_are_left = enumerates_left(reduced.graph) == switches.SIDE
     if rows_are_left:
@@ -103,6 +109,11 @@ def run(
     if on_visited is not None:
         on_visited(sum(hand.n_visited for hand in hands))
     yield _finished(detail)
+
+
+def _collects(query: BicliqueQuery, detail: Detail) -> bool:
+    """Whether the walk has to collect members: for the sink, or to check sizes."""
+    return detail > Detail.COUNT or bool(_limits(query)[at.ACTIVE])
 
 
 def _as_sparse_node(graph: BipartiteCSR) -> np.ndarray:

@@ -18,6 +18,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.available import unavailable_reason
 from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.bicliques.cuda.techniques import Techniques
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueBlock, Detail
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.session import Session
     from mbe_stage.device.blocks import DeviceBlock
 
-__all__ = ["device", "device_blocks", "memory_plan", "run", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "device_blocks", "memory_plan", "run", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,11 @@ def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
 
     name = cuda.get_current_device().name
     return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
+
+
+def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
+    """None yet: each kernel compiles at its first launch."""
+    return ()
 
 
 def run(

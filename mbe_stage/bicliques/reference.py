@@ -15,7 +15,7 @@ from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import BicliqueBlock, Detail
 
-__all__ = ["device", "maximal_bicliques", "run", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "maximal_bicliques", "run", "unavailable_reason"]
 
 
 def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -53,6 +53,11 @@ def matches(left: tuple[int, ...], right: tuple[int, ...], query: BicliqueQuery)
 def unavailable_reason() -> str | None:
     """None: plain Python runs everywhere."""
     return None
+
+
+def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[()]:  # noqa: ARG001
+    """Nothing is compiled."""
+    return ()
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is put to every engine

@@ -9,7 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, uint64
+from numba import int64, uint64
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, readonly, steps_of
 
 __all__ = [
     "COMPLETE_AND_MAXIMAL",
@@ -18,11 +21,15 @@ __all__ = [
     "RIGHT_CAN_JOIN",
     "Adjacency",
     "closures",
+    "compile_steps",
     "in_parts",
     "judge",
 ]
 
 COMPLETE_AND_MAXIMAL, MISSING_EDGE, LEFT_CAN_JOIN, RIGHT_CAN_JOIN = range(4)
+
+
+_GRAPH = LONGS, INTS, LONGS, INTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +154,12 @@ def _offsets(ids: np.ndarray, n: int) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(ids, minlength=n))])
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_judge, _closures)
+
+
+@compiled()
 def _is_in(values, start, stop, wanted):
     while start < stop:
         middle = (start + stop) // 2
@@ -160,7 +172,7 @@ def _is_in(values, start, stop, wanted):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _rarest(members, offsets):
     """The member with the fewest neighbours."""
     best = members[0]
@@ -170,7 +182,7 @@ def _rarest(members, offsets):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _sees_all(vertex, wanted, offsets, neighbours):
     """Whether every vertex of `wanted` is a neighbour."""
     start, stop = offsets[vertex], offsets[vertex + 1]
@@ -182,7 +194,7 @@ def _sees_all(vertex, wanted, offsets, neighbours):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neighbours):
     """A vertex outside `own` that sees all of `other`, or -1: it would be a neighbour of the rarest of `other`."""
     rarest = _rarest(other, other_offsets)
@@ -193,7 +205,7 @@ def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neig
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, LONGS, readonly(INTS), LONGS, readonly(INTS), *_GRAPH, int64[:, ::1], seconds=1.5)
 def _judge(rows, l_starts, l_members, r_starts, r_members, l_offsets, l_edges, r_offsets, r_edges, verdicts):
     for i in range(rows.size):
         row = rows[i]
@@ -218,7 +230,7 @@ def _judge(rows, l_starts, l_members, r_starts, r_members, l_offsets, l_edges, r
             verdicts[i, 0], verdicts[i, 1] = 3, joiner
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _common(members, offsets, neighbours, other_offsets, other_neighbours):
     """Common neighbours of `members`, ascending."""
     rarest = _rarest(members, offsets)
@@ -231,7 +243,7 @@ def _common(members, offsets, neighbours, other_offsets, other_neighbours):
     return found[:n]
 
 
-@njit(cache=True, nogil=True)
+@compiled(int64[:, ::1], *_GRAPH, WORDS, WORDS, LONGS, LONGS, int64[:, ::1], uint64[:, ::1], FLAGS, seconds=1.5)
 def _closures(
     seeds,
     own_offsets,

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numba import njit
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, compiled, readonly, steps_of
 from pipeline.errors import VerificationError
 from pipeline.verify.recipe import biclique_keys
 
-__all__ = ["Batch", "Participation", "RowRules", "Tally", "batches", "check_rows"]
+__all__ = ["Batch", "Participation", "RowRules", "Tally", "batches", "check_rows", "compile_steps"]
 
 # Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
@@ -206,7 +207,12 @@ def _first(offends: np.ndarray) -> int | None:
     return int(np.argmax(offends)) if offends.any() else None
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_take_part)
+
+
+@compiled(LONGS, readonly(INTS), readonly(LONGS), readonly(LONGS), LONGS, LONGS, LONGS)
 def _take_part(offsets, members, keys, n_edges, n_bicliques, best_edges, best_key):
     for row in range(keys.size):
         for i in range(offsets[row], offsets[row + 1]):

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from numba import njit
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 from pipeline.errors import VerificationError
 from pipeline.verify.closure import Adjacency, in_parts
 
-__all__ = ["check_two_hop"]
+__all__ = ["check_two_hop", "compile_steps"]
 
 # Two-step paths that are walked, which takes a few seconds; where there are more, those of vertices drawn at random.
 _PATHS = 2_000_000_000
@@ -103,7 +104,12 @@ def _affordable(adjacency: Adjacency, rng: np.random.Generator) -> np.ndarray:
     return np.sort(order[: max(1, int(np.searchsorted(np.cumsum(paths[order]), _PATHS)))])
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_count)
+
+
+@compiled(LONGS, LONGS, INTS, LONGS, INTS, LONGS)
 def _count(vertices, offsets, neighbours, other_offsets, other_neighbours, counted):
     last_seen_by = np.full(offsets.size - 1, -1, np.int32)
     for i in range(vertices.size):

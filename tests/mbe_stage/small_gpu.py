@@ -32,6 +32,9 @@ class SmallGpu:
     def unavailable_reason(self) -> None:
         return None
 
+    def compile_steps(self, _query: object = None, _detail: object = None) -> tuple[()]:
+        return ()
+
     def device(self, _execution: Execution) -> str:
         return "cuda, a small one"
 

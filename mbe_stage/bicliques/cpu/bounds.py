@@ -7,6 +7,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
+from mbe_stage.jit import compiled
 
 __all__ = ["drop_narrow", "is_hopeless", "path_weight", "word_weight"]
 
@@ -14,7 +15,7 @@ _U = np.uint64
 _ONE = _U(1)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def path_weight(path, n_path, right_weights):
     """Right vertices that every biclique from here down has."""
     weight = 0
@@ -23,7 +24,7 @@ def path_weight(path, n_path, right_weights):
     return weight
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def word_weight(left, columns_at, ints, left_weights):
     """Left vertices of a word over the columns at ``ints[columns_at:]``."""
     weight = 0
@@ -46,7 +47,7 @@ def is_hopeless(left_most, right_least, right_most, limits):
     )
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def drop_narrow(words, start, end, columns_at, ints, payload_at, output):
     """Keep the rows with as many left vertices as are wanted at least, in place and in order; returns the new end.
 

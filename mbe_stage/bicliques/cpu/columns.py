@@ -15,6 +15,7 @@ from numba import njit
 
 from mbe_stage.bicliques.cpu.rows import table_size
 from mbe_stage.bicliques.cpu.switches import MERGED_COLUMNS
+from mbe_stage.jit import compiled
 
 __all__ = ["collect_columns", "columns_room", "write_column_ids"]
 
@@ -28,7 +29,7 @@ def columns_room(n_left, n_members):
     return 5 * n_left + n_members, table_size(n_left) + n_left
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def collect_columns(child, counts, ints, scratch_at, words, top):
     """Collect the columns of a child's left set that have a candidate: a later row with a count that is not 0.
 
@@ -95,7 +96,7 @@ def collect_columns(child, counts, ints, scratch_at, words, top):
     return n_columns, n_kept, members_end
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates):
     """The column with the same candidates as the list at `start`, or -1; equal hashes are not taken as a proof."""
     place = hashed & last
@@ -113,7 +114,7 @@ def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, s
     return -1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _intersect(ints, at, n, other_at, n_other):
     """Keep of the ascending list at `at` what the other ascending list holds too; returns how much."""
     kept = k = j = 0
@@ -126,7 +127,7 @@ def _intersect(ints, at, n, other_at, n_other):
     return kept
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def write_column_ids(child, columns, kept_at, n_kept, groups_at, ints, starts_at, n_starts, new_ids_at):
     """Write starts and ids of new columns: the left vertices behind the parent's columns ``columns[kept_at:]``.
 

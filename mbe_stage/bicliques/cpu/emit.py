@@ -8,6 +8,7 @@ from numba import njit
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
 from mbe_stage.bicliques.cpu.family import spread
+from mbe_stage.jit import compiled
 
 __all__ = ["emit_family", "emit_list", "emit_word"]
 
@@ -60,7 +61,7 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def emit_family(family, columns_at, n_path, rows_at, rows_end, behind, worker, output):
     """All bicliques of a family over the groups in ``worker.masks``; see `emit_word` for their right sides."""
     while family != _U(0):
@@ -71,7 +72,7 @@ def emit_family(family, columns_at, n_path, rows_at, rows_end, behind, worker, o
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def emit_list(child, n_path, worker, output):
     """One biclique: the left set of a sparse node's child, and the path."""
     control, node = worker.control, child.node

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from mbe_stage.bicliques.cpu.sorting import SORT_SLACK, sort_ids
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.reduction import Groups
 from mbe_stage.results import BicliqueBlock, Detail
 
-__all__ = ["Found", "Translation", "expand_blocks"]
+__all__ = ["Found", "Translation", "compile_steps", "expand_blocks"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +108,12 @@ def expand_blocks(
         first = stop
 
 
+def compile_steps(detail: Detail) -> tuple[CompileStep, ...]:
+    """What making blocks of such detail needs."""
+    wanted = {Detail.COUNT: (), Detail.SIZES: (_sum_weights,), Detail.MEMBERS: (_sum_weights, _translate)}
+    return steps_of(*wanted[detail])
+
+
 def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray) -> tuple[np.ndarray, int]:
     """The user's vertices of some of the bicliques, whose members begin at `start`, and where the next ones begin."""
     sizes, groups = found.sizes[part], found.translation.groups
@@ -118,7 +125,7 @@ def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray)
     return full[:n_members], end
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(INTS, INTS, INTS, INTS, nrt=False)
 def _sum_weights(members, sizes, weights, sums):
     read = 0
     for i in range(sizes.size):
@@ -129,7 +136,7 @@ def _sum_weights(members, sizes, weights, sums):
         sums[i] = total
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, INTS, LONGS, INTS, INTS, WORDS, seconds=5.0)
 def _translate(members, sizes, only, group_offsets, group_members, full, bitmap):
     """Write the user's vertices of each biclique to `full`, ascending."""
     read = written = 0

@@ -19,6 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.jit import compiled
+
 __all__ = ["FAMILY_WIDTH", "bit_masks", "column_groups", "family_of", "family_of_singles", "maximal_family", "spread"]
 
 FAMILY_WIDTH = 6
@@ -48,7 +50,7 @@ def _down_set(family):
     return family
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def maximal_family(candidates, excluded):
     """The left sides of all maximal bicliques that contain a candidate, as a family.
 
@@ -79,7 +81,7 @@ def bit_masks(word, masks):
         word ^= lowest
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def column_groups(words, start, end, masks):
     """Fill `masks`, (6,) uint64, with the groups of columns that the rows ``words[start:end]`` cannot tell apart.
 
@@ -112,7 +114,7 @@ def column_groups(words, start, end, masks):
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def family_of(words, start, end, left, masks):
     """Family of ``words[start:end]`` restricted to `left`: the groups each row holds (no branches: vector code)."""
     rows = words[start:end]

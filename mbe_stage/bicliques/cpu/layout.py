@@ -13,6 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import int64, types
+
+from mbe_stage.jit import INTS, LONGS, WORDS
 
 __all__ = ["Behind", "Child", "Excluded", "Output", "Worker", "sparse_parts"]
 
@@ -63,6 +66,11 @@ class Output(NamedTuple):
     left_weights: np.ndarray
     right_weights: np.ndarray
     limits: np.ndarray
+
+
+# Their types in compiled code.
+WORKER = types.NamedTuple((int64[:, ::1], INTS, WORDS, INTS, WORDS, INTS, INTS, WORDS, LONGS), Worker)
+OUTPUT = types.NamedTuple((*6 * (INTS,), LONGS), Output)
 
 
 class Child(NamedTuple):

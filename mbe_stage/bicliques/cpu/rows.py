@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.switches import DISTINCT_EXCLUDED
+from mbe_stage.jit import compiled
 
 __all__ = [
     "drop_dominated",
@@ -31,7 +32,7 @@ _BATCH = 32
 _HASH_FACTOR = _U(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def sort_rows(words, start, end):
     """Sort rows ascending, in place. Shell sort: it needs no memory, and rows are few."""
     gap = 1
@@ -48,7 +49,7 @@ def sort_rows(words, start, end):
         gap //= 3
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def sort_rows_with_payload(words, start, end, ints, payload_at):
     """The same, moving the entries from ``ints[payload_at]`` on along."""
     shift = payload_at - start
@@ -79,7 +80,7 @@ def merge_equal(words, start, end):
     return kept
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def is_inside_any(row, words, start, end):
     """Whether `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
     rows = words[start:end]
@@ -98,7 +99,7 @@ def is_inside_any(row, words, start, end):
     return hits != 0
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def is_excluded(row, words, excluded):
     """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
     if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
@@ -138,7 +139,7 @@ def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
     return kept
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def table_size(n_rows):
     """Places of the hash table that finds the distinct ones of `n_rows` rows: at most half of them get used."""
     size = 16
@@ -147,7 +148,7 @@ def table_size(n_rows):
     return size
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table_at, table_end):
     """Append the distinct restrictions of rows to `mask` that have two columns or more to those kept before.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
+from mbe_stage.jit import compiled
 
 __all__ = ["SORT_SLACK", "sort_ids"]
 
@@ -20,7 +21,7 @@ _INSERTION_MOST = 48
 _WORDS_PER_ID = 8
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sort_ids(ids, start, end, bitmap):
     """Sort ``ids[start:end]``, distinct and not negative; ``ids[end : end + SORT_SLACK]`` is lost.
 
@@ -43,7 +44,7 @@ def sort_ids(ids, start, end, bitmap):
 
 
 # By itself: the frame that a quicksort needs would be set up for the few ids as well.
-@njit(cache=True, nogil=True)
+@compiled()
 def _sort_many(ids, start, end, bitmap):
     if (end - start) * _WORDS_PER_ID >= bitmap.size:
         _bitmap_sort(ids, start, end, bitmap)
@@ -88,7 +89,7 @@ def _put_eight(ids, start, values):
     ids[start + _U(7)] = values[7]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _sort_8(ids, start):
     """The network of 19 comparisons for ``ids[start : start + 8]``, one paragraph a layer."""
     a0, a1, a2, a3, a4, a5, a6, a7 = _eight(ids, start)
@@ -121,7 +122,7 @@ def _sort_8(ids, start):
     _put_eight(ids, start, (a0, a1, a2, a3, a4, a5, a6, a7))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _merge_16(ids, start):
     """Batcher's odd-even merge of ``ids[start : start + 8]`` and the 8 ids behind."""
     a0, a1, a2, a3, a4, a5, a6, a7 = _eight(ids, start)
@@ -160,7 +161,7 @@ def _merge_16(ids, start):
     _put_eight(ids, start + _U(8), (a8, a9, a10, a11, a12, a13, a14, a15))
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _insertion_sort(ids, start, end):
     for k in range(start + 1, end):
         value = ids[k]
@@ -171,7 +172,7 @@ def _insertion_sort(ids, start, end):
         ids[j] = value
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _bitmap_sort(ids, start, end, bitmap):
     first, last = bitmap.size, -1
     for k in range(start, end):

@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cpu.rows import table_size
 from mbe_stage.bicliques.cpu.sparse_build import open_sparse_node
 from mbe_stage.bicliques.cpu.switches import COLUMN_GROUPS, FAMILIES
 from mbe_stage.bicliques.cpu.word_build import push_word_node
+from mbe_stage.jit import compiled
 
 __all__ = ["visit_sparse_child"]
 
@@ -117,7 +118,7 @@ def _visit_narrow(child, worker, output):
     return status
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def _open_word_node(child, columns, kept_at, n_kept, groups_at, full, n_path, n_touched, ints_top, worker, output):
     """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a word node.
 

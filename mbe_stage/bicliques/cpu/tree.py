@@ -7,16 +7,29 @@ again. A child is visited as a whole or not at all: what is short is found out b
 
 from __future__ import annotations
 
-from numba import njit
+from numba import int64, none
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.sparse_node import visit_sparse_child
 from mbe_stage.bicliques.cpu.word_node import walk_word_nodes
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, compiled, steps_of
 
-__all__ = ["run_slice"]
+__all__ = ["compile_steps", "run_slice"]
+
+# By whether members are wanted, or sizes have to be checked.
+_VARIANTS = {
+    "counting": (INTS, at.WORKER, none, int64),
+    "collecting": (INTS, at.WORKER, at.OUTPUT, int64),
+}
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+def compile_steps(collects: bool | None = None) -> tuple[CompileStep, ...]:
+    """Of the walk that collects members, of the one that only counts, or of both."""
+    return steps_of(run_slice, variant={None: None, True: "collecting", False: "counting"}[collects])
+
+
+@compiled(variants=_VARIANTS, seconds=15.0, nrt=False)
 def run_slice(graph, worker, output, work_limit):
     """Go on with a worker's task.
 

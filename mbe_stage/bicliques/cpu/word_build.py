@@ -17,13 +17,14 @@ from mbe_stage.bicliques.cpu.rows import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.switches import DOMINATED
+from mbe_stage.jit import compiled
 
 __all__ = ["push_word_node"]
 
 _U = np.uint64
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def push_word_node(top, raw_end, excluded, behind, n_path, columns_at, worker, output):
     """Make a frame from the raw candidate rows ``words[top:raw_end]``, unless nothing can come of it.
 

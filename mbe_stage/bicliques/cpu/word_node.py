@@ -25,13 +25,14 @@ from mbe_stage.bicliques.cpu.family import (
 from mbe_stage.bicliques.cpu.rows import is_excluded, table_size
 from mbe_stage.bicliques.cpu.switches import COLUMN_GROUPS, DOMINATED, FAMILIES
 from mbe_stage.bicliques.cpu.word_build import push_word_node
+from mbe_stage.jit import compiled
 
 __all__ = ["walk_word_nodes"]
 
 _U = np.uint64
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@compiled(nrt=False)
 def walk_word_nodes(worker, output, work_limit):
     """Work on the deepest frame, a word node, and everything below it.
 

@@ -1,0 +1,67 @@
+"""``mbe compile``: everything that any command may need, compiled before one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mbe_stage.code_cache import cache_directories
+from mbe_stage.compile_ahead import CompileStep, compile_ahead
+from pipeline import verify
+from pipeline.compiling import OnCompile, host_steps
+from pipeline.config import ExecutionConfig
+from pipeline.tiers import RAPIDS, Tier, choose_tier
+
+__all__ = ["Compiled", "compile_everything"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `compile_everything` did.
+
+    Attributes
+    ----------
+    tier : str
+        What it was compiled for.
+    n_steps, n_compiled : int
+        Pieces of code in all, and those that were not there before.
+    seconds : float
+    directories : tuple of Path
+        Where later processes look for them.
+    """
+
+    tier: str
+    n_steps: int
+    n_compiled: int
+    seconds: float
+    directories: tuple[Path, ...]
+
+
+def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None) -> Compiled:
+    """Compile what the commands need with such an engine, and what `mbe verify` needs.
+
+    Parameters
+    ----------
+    engine : str
+        As `execution.engine`.
+    on_compile : callable, optional
+
+    Raises
+    ------
+    EngineUnavailable
+        The engine cannot run here.
+    """
+    tier = choose_tier(ExecutionConfig(engine=engine))
+    steps = (*_steps(tier), *verify.compile_steps())
+    n_compiled = sum(not step.is_kept() for step in steps)
+    seconds = compile_ahead(steps, on_compile)
+    return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))
+
+
+def _steps(tier: Tier) -> Sequence[CompileStep]:
+    if tier.name == RAPIDS:
+        from pipeline.rapids.compiling import device_steps
+
+        return device_steps()
+    return host_steps(tier.engine)

@@ -1,0 +1,161 @@
+"""Machine code is kept for later processes: found by those it was made for, and by no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mbe_stage import code_cache
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CALLEE = "from numba import njit\n\n@njit(inline='always')\ndef figure():\n    return {}\n"
+CALLER = """
+from numba import float64, int64
+from mbe_stage.jit import compiled
+from toy.callee import figure
+
+@compiled(variants={"whole": (int64,), "real": (float64,)})
+def add(number):
+    return number + figure()
+"""
+# What is kept beforehand, what `add` gives, and how often Numba compiled.
+PROGRAM = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from numba.core import event
+from mbe_stage.jit import steps_of
+from toy.caller import add
+with event.install_recorder("numba:compile") as recorder:
+    kept = [step.is_kept() for step in steps_of(add)]
+    value = add(json.loads(sys.argv[2]))
+print(json.dumps([kept, value, len(recorder.buffer) // 2]))
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """A package whose function calls one in another file."""
+    package = tmp_path / "sources" / "toy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "callee.py").write_text(CALLEE.format(1))
+    (package / "caller.py").write_text(CALLER)
+    return package
+
+
+def added(package: Path, number: float, cache: Path | None, **variables: str) -> list[object]:
+    """See `PROGRAM`; in a process of its own."""
+    given = {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(package.parent), json.dumps(number)],
+        env={**kept, "PYTHONPATH": str(ROOT), **given, **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_code_is_found_by_its_types(toy: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert added(toy, 1, cache) == [[False, False], 2, 1]
+    assert added(toy, 1, cache) == [[True, False], 2, 0]
+    assert added(toy, 0.5, cache) == [[True, False], 1.5, 1]
+    assert added(toy, 0.5, cache) == [[True, True], 1.5, 0]
+
+
+def test_a_changed_callee_is_compiled_anew_wherever_the_cache_is(toy: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert added(toy, 1, cache)[1] == 2
+    (toy / "callee.py").write_text(CALLEE.format(5))
+    assert added(toy, 1, cache) == [[False, False], 6, 1]
+
+
+def test_processors_share_a_directory(toy: Path, tmp_path: Path) -> None:
+    """Each finds its own code, and nobody takes that of another."""
+    cache = tmp_path / "cache"
+    other = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    assert added(toy, 1, cache) == [[False, False], 2, 1]
+    assert added(toy, 1, cache, **other) == [[False, False], 2, 1]
+    assert added(toy, 1, cache) == [[True, False], 2, 0]
+    assert added(toy, 1, cache, **other) == [[True, False], 2, 0]
+
+
+def test_a_damaged_file_is_compiled_anew(toy: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    added(toy, 1, cache)
+    [file] = cache.rglob("*.code")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert added(toy, 1, cache)[1:] == [2, 1]
+    assert added(toy, 1, cache)[1:] == [2, 0]
+
+
+def test_where_nothing_can_be_kept_it_works_and_says_so(toy: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text("no directory")
+    assert added(toy, 1, cache)[1:] == [2, 1]
+    assert added(toy, 1, cache)[1:] == [2, 1]
+
+
+@pytest.fixture
+def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Two roots in place of those beside the sources and of the user."""
+    two = tmp_path / "beside", tmp_path / "user"
+    monkeypatch.setattr(code_cache, "_roots", lambda: two)
+    return two
+
+
+def test_what_is_read_only_is_read_and_the_next_is_written(
+    roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_cache.keep("one", b"made when the image was")
+    replace = code_cache._replace
+
+    def refuse(path: Path, content: bytes) -> None:
+        if path.is_relative_to(roots[0]):
+            raise PermissionError(13, "Permission denied")
+        replace(path, content)
+
+    monkeypatch.setattr(code_cache, "_replace", refuse)
+    code_cache.keep("two", b"made later")
+    assert [len(list(root.rglob("two"))) for root in roots] == [0, 1]
+    assert code_cache.kept("one") == b"made when the image was"
+    assert code_cache.kept("two") == b"made later"
+
+
+def test_the_users_choice_is_the_only_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    [directory] = code_cache.cache_directories()
+    assert directory.is_relative_to(tmp_path)
+
+
+@pytest.mark.usefixtures("roots")
+def test_few_directories_of_other_sources_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten states of the sources, those that were used last."""
+    for state in range(10):
+        monkeypatch.setattr(code_cache, "_digest", lambda _sources, state=state: f"state-{state}")
+        code_cache.keep("code", b"")
+        directory = code_cache.cache_directories()[0]
+        os.utime(directory, (state, state))
+    left = sorted(path.name for path in directory.parent.iterdir())
+    assert left == [f"state-{state}" for state in range(6, 10)]
+
+
+@pytest.mark.usefixtures("roots")
+def test_a_directory_in_use_counts_as_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in (*range(4), 0):
+        monkeypatch.setattr(code_cache, "_digest", lambda _sources, state=state: f"state-{state}")
+        if code_cache.kept("code") is None:
+            code_cache.keep("code", b"")
+            os.utime(code_cache.cache_directories()[0], (state, state))
+    monkeypatch.setattr(code_cache, "_digest", lambda _sources: "next")
+    code_cache.keep("code", b"")
+    left = {path.name for path in code_cache.cache_directories()[0].parent.iterdir()}
+    assert left == {"state-0", "state-2", "state-3", "next"}
