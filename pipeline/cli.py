@@ -87,13 +87,14 @@ def _end(interrupt: KeyboardInterrupt, command: str | None) -> int:
 
 def _report(error: Exception) -> int:
     """Say what went wrong; returns the exit code. Typer's own errors and exits pass through."""
-    from pipeline.errors import StageError, exit_code
     from pipeline.terminal import visible, visible_lines
 
     if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
         if hasattr(error, "message"):
             error.message = visible(error.message)
         raise error
+    from pipeline.errors import StageError, exit_code
+
     if isinstance(error, StageError):
         _say(f"error: {error}")
         return exit_code(error)

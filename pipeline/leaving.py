@@ -3,6 +3,7 @@
 In between, `pipeline.signals` makes exceptions of them. Imports next to nothing: it is what the command loads first.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -39,6 +40,8 @@ def nothing_more_to_say(code: int) -> None:
         sys.stdout.flush()
     except OSError:
         return  # Python flushes it once more, and says so
-    for number in ENDINGS:
-        if signal.getsignal(number) is leave:
-            signal.signal(number, lambda *_: os._exit(code))
+    ours = [number for number in ENDINGS if signal.getsignal(number) is leave]
+    for number in ours:
+        signal.signal(number, lambda *_: os._exit(code))
+    # Its very last steps have no handlers, but what is ignored stays ignored.
+    atexit.register(lambda: [signal.signal(number, signal.SIG_IGN) for number in ours])

@@ -34,6 +34,7 @@ from pipeline import steps
 from pipeline.compiling import Part, host_steps
 from pipeline.config import Config, ExecutionConfig, InputConfig
 from pipeline.ingest import ingest
+from pipeline.loading import load_host_modules
 from pipeline.query import to_query
 from pipeline.signals import signals_are_heard
 
@@ -111,6 +112,7 @@ class Tier:
         """
         with signals_are_heard():
             if self.name != RAPIDS:
+                load_host_modules()
                 yield _HostSteps(self.engine)
                 return
             from pipeline.rapids.memory import device_pool

@@ -1,6 +1,6 @@
 """Reading edges: one module a format, loaded when it is first needed.
 
-A new format is a module with ``read(path, config) -> RawEdges``, a row in `_READERS`, and, where it can be recognised,
+A new format is a module with ``read(path, config) -> RawEdges``, a row in `READERS`, and, where it can be recognised,
 a rule in `detect`.
 """
 
@@ -19,9 +19,9 @@ from pipeline.errors import InputError
 from pipeline.io.compression import check_path
 from pipeline.io.raw import Place, RawEdges
 
-__all__ = ["FORMATS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
+__all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
-_READERS = {
+READERS = {
     "parquet": "pipeline.io.parquet",
     "csv": "pipeline.io.delimited",
     "konect": "pipeline.io.konect",
@@ -30,7 +30,7 @@ _READERS = {
     "npz": "pipeline.io.npz",
     "fimi": "pipeline.io.fimi",
 }
-FORMATS = tuple(_READERS)
+FORMATS = tuple(READERS)
 _DIRECTORY_FORMATS = ("parquet", "konect")
 
 
@@ -61,7 +61,7 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
 
         return read_object(source, config)
     found = find_input(config, source)
-    reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(_READERS[found.format]).read)
+    reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(READERS[found.format]).read)
     with reading(found.path):
         return reader(found.path, config)
 

@@ -1,0 +1,21 @@
+"""What reading and enumerating import when they are first called, imported before the clock of the first step starts."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from pipeline.io import READERS
+
+__all__ = ["load_host_modules"]
+
+_OTHERS = ("pipeline.io.detect", "pipeline.io.memory", "scipy.sparse")
+
+
+def load_host_modules() -> None:
+    """Import the readers and what they, SciPy and Numba leave for their first use; quick where that has been done."""
+    for module in (*READERS.values(), *_OTHERS):
+        import_module(module)
+    from numba.core.registry import cpu_target
+
+    # Else with the first compiled function that is called or loaded: some seventy modules.
+    cpu_target.target_context.refresh()
