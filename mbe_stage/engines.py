@@ -102,7 +102,7 @@ def _first_that_runs(problem: str, names: Sequence[str]) -> tuple[str, Engine]:
         engine = _load(problem, candidate)
         reason = engine.unavailable_reason()
         if reason is None:
-            log.info("engine auto: %s%s", candidate, "".join(f"; {text}" for text in passed_over))
+            log.debug("engine auto: %s%s", candidate, "".join(f"; {text}" for text in passed_over))
             return candidate, engine
         passed_over.append(f"not {candidate}: {reason}")
     raise EngineUnavailable(f"no engine for {problem!r} runs here: {'; '.join(passed_over) or 'none is registered'}")

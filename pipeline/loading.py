@@ -1,4 +1,4 @@
-"""What reading and enumerating import when they are first called, imported before the clock of the first step starts."""
+"""What reading and enumerating import when first called, imported before the clock of the first step starts."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def choose_tier(execution: ExecutionConfig) -> Tier:
         else:
             name, _ = choose_engine("bicliques")
             tier = Tier(name, name, f"not {RAPIDS}: {reason}")
-        log.info("tier auto: %s; %s", tier.name, tier.reason)
+        log.debug("tier auto: %s; %s", tier.name, tier.reason)
         return tier
     return tier_named(execution.engine)
 

@@ -7,6 +7,8 @@ from typing import Any
 import cupy as cp
 from numba import cuda
 
+from mbe_stage.device.grid import on_grid
+
 __all__ = ["WARPS_PER_BLOCK", "launch_threads", "launch_warps"]
 
 WARPS_PER_BLOCK = 8
@@ -25,6 +27,6 @@ def launch_threads(kernel: Any, n: int, *arguments: Any) -> None:
 
 def _launch(kernel: Any, n_blocks: int, arguments: tuple[Any, ...]) -> None:
     if n_blocks:
-        kernel[n_blocks, 32 * WARPS_PER_BLOCK](
+        on_grid(kernel, n_blocks, 32 * WARPS_PER_BLOCK)(
             *(cuda.as_cuda_array(each) if isinstance(each, cp.ndarray) else each for each in arguments)
         )

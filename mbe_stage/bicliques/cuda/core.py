@@ -21,6 +21,7 @@ from mbe_stage.bicliques.cuda.grid import (
     wait_for_all,
 )
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, load_fresh, rank, sum_all
+from mbe_stage.device.grid import on_grid
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery
 
@@ -59,7 +60,7 @@ def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> Bipartit
         alive[:] = 0
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     lists = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
-    peel_warp_per_vertex[n_blocks, THREADS](
+    on_grid(peel_warp_per_vertex, n_blocks, THREADS)(
         *kernel_views(*lists, alive, degrees, queue, counters[:1], counters[1:]), query.min_right, query.min_left
     )
     left_alive, right_alive = alive[: graph.n_left], alive[graph.n_left :]
@@ -85,7 +86,9 @@ def _kept(
     kept_offsets = cp.zeros(offsets.size, cp.int64)
     cp.cumsum(degrees, out=kept_offsets[1:])
     kept = cp.empty(int(kept_offsets[-1]), cp.int32)
-    keep_alive_warp_per_tile[n_blocks, THREADS](*kernel_views(offsets, members, alive, others, kept_offsets, kept))
+    on_grid(keep_alive_warp_per_tile, n_blocks, THREADS)(
+        *kernel_views(offsets, members, alive, others, kept_offsets, kept)
+    )
     return kept_offsets, kept
 
 

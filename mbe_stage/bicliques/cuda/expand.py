@@ -31,6 +31,7 @@ from mbe_stage.bicliques.cuda.grid import THREADS, WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
 from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.device.grid import on_grid
 
 __all__ = ["ListSizes", "Piece", "expanded", "piece_block", "pieces", "room_for_sizes", "work_out_sizes"]
 
@@ -97,7 +98,7 @@ def work_out_sizes(sizes: ListSizes, found: Output, taken: cp.ndarray) -> None:
     """
     sizes.parts.fill(0)
     kernel = full_sizes_warp_per_tile
-    kernel[min(_blocks(sizes.n_tiles), MOST_BLOCKS), THREADS](
+    on_grid(kernel, min(_blocks(sizes.n_tiles), MOST_BLOCKS), THREADS)(
         *kernel_bundles(kernel, found),
         *kernel_views(taken),
         *kernel_bundles(kernel, *sizes.groups),
@@ -181,7 +182,7 @@ def piece_block(found: Output, sizes: ListSizes, piece: Piece) -> DeviceBlock:
     n_long = int(n[LONG])
     long_lists = cp.empty(max(1, n_long), cp.int64)
     kernel = expanded_lists_warp_per_tile
-    kernel[_blocks(-(-piece.stop // TILE) - piece.begin // TILE), THREADS](
+    on_grid(kernel, _blocks(-(-piece.stop // TILE) - piece.begin // TILE), THREADS)(
         *kernel_bundles(kernel, found),
         *kernel_views(sizes.full, sizes.sums),
         *kernel_bundles(kernel, *sizes.groups, left, right),
@@ -192,7 +193,7 @@ def piece_block(found: Output, sizes: ListSizes, piece: Piece) -> DeviceBlock:
     )
     if n_long:
         kernel = sort_long_lists_block_per_list
-        kernel[n_long, THREADS](*kernel_bundles(kernel, left, right), *kernel_views(long_lists))
+        on_grid(kernel, n_long, THREADS)(*kernel_bundles(kernel, left, right), *kernel_views(long_lists))
     return DeviceBlock(*left, *right)
 
 

@@ -8,6 +8,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda.device import kernel_views
 from mbe_stage.bicliques.cuda.grid import THREADS
+from mbe_stage.device.grid import on_grid
 
 __all__ = ["copy_pieces", "copy_pieces_block_per_piece"]
 
@@ -25,7 +26,7 @@ def copy_pieces(
     """
     if starts.size:
         moves = cp.asarray(np.stack([starts, sizes, places]).astype(np.int64, copy=False))
-        copy_pieces_block_per_piece[starts.size, THREADS](*kernel_views(moves, source, target))
+        on_grid(copy_pieces_block_per_piece, starts.size, THREADS)(*kernel_views(moves, source, target))
 
 
 @cuda.jit(cache=True)

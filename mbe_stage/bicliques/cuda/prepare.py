@@ -27,6 +27,7 @@ from mbe_stage.bicliques.cuda.grid import THREADS, WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import DeviceGroups, groups_thread_per_vertex, weights_thread_per_vertex
 from mbe_stage.bicliques.cuda.plan import GraphFacts, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import N_BINS, PARTS_PER_WARP, write_whole_graph_warp_per_tile
+from mbe_stage.device.grid import on_grid
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery
 
@@ -101,7 +102,7 @@ class DeviceGraph:
         parts = cp.empty(PARTS_PER_WARP * self._n_blocks * WARPS_PER_BLOCK, cp.int32)
         roots = Roots(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
         self._numbers.fill(-1)
-        write_whole_graph_warp_per_tile[self._n_blocks, THREADS](
+        on_grid(write_whole_graph_warp_per_tile, self._n_blocks, THREADS)(
             *kernel_views(
                 rows.offsets,
                 rows.members,
@@ -139,7 +140,7 @@ class DeviceGraph:
         cp.cumsum(weights, out=offsets[1:])
         n_others = cp.zeros(weights.size, cp.int32)
         members, alone = cp.empty(self._numbers.size, cp.int32), cp.empty(weights.size, cp.int32)
-        groups_thread_per_vertex[self._blocks_of_threads(), THREADS](
+        on_grid(groups_thread_per_vertex, self._blocks_of_threads(), THREADS)(
             *kernel_views(self._numbers, self._twins),
             rows.first_vertex,
             rows.n_vertices,
@@ -158,7 +159,7 @@ class DeviceGraph:
         """Those of the rows and, behind them, those of the columns."""
         rows = self._rows
         result = cp.empty(rows.n_alive + self._columns.n_alive, cp.int32)
-        weights_thread_per_vertex[self._blocks_of_threads(), THREADS](
+        on_grid(weights_thread_per_vertex, self._blocks_of_threads(), THREADS)(
             *kernel_views(self._numbers, self._weights),
             rows.first_vertex,
             rows.n_vertices,
@@ -209,7 +210,7 @@ def prepare(
     firsts, weights, arrived = zeros[:n_slots], zeros[n_slots:-1], zeros[-1:]
     slots, twins, keys = cp.empty(n, cp.int32), cp.empty(n, cp.int32), cp.empty(n, cp.uint32)
     lists = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
-    collapse_twins_warp_per_tile[n_blocks, THREADS](
+    on_grid(collapse_twins_warp_per_tile, n_blocks, THREADS)(
         *kernel_views(*lists, hashes, firsts, slots, twins, weights, keys, facts, arrived)
     )
     # A vertex that is left out has degree 0 and stands before the others of its side in any case.

@@ -27,6 +27,7 @@ from mbe_stage.bicliques.cuda.plan import MemoryPlan
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.room import check_growth, with_larger_arenas, with_room_in_pool
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.device.grid import on_grid
 
 __all__ = ["Session"]
 
@@ -107,7 +108,7 @@ class Session:
             )
         if not self._kernel.overloads:
             log.info("loading the kernel; compiling it takes half a minute where no cache has it")
-        self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
+        on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
 
     def finish_slice(self) -> bool:
         """Wait for it, and make room where something was short; True when the tree is done."""
