@@ -19,6 +19,8 @@ from pipeline import cli_options as opt
 from pipeline.leaving import ENDINGS, leave_at_signals, nothing_more_to_say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pipeline.config import Config
 
 __all__ = ["INTERNAL_ERROR", "app", "main"]
@@ -138,11 +140,12 @@ def run(
     count_only: opt.Output.CountOnly = False,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
 ) -> None:
     """Run a configuration: read, enumerate, publish."""
     from pipeline.config import load_config
 
-    _enumerate(load_config(config, override or ()), if_changed, count_only, as_json, quiet)
+    _enumerate(load_config(config, override or ()), if_changed, count_only, as_json, quiet, verbose)
 
 
 @app.command(name="enumerate")
@@ -183,6 +186,7 @@ def enumerate_(
     count_only: opt.Output.CountOnly = False,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
 ) -> None:
     """Enumerate the maximal bicliques of one input, all in options."""
     config = opt.configuration(
@@ -229,7 +233,7 @@ def enumerate_(
             },
         }
     )
-    _enumerate(config, if_changed, count_only, as_json, quiet)
+    _enumerate(config, if_changed, count_only, as_json, quiet, verbose)
 
 
 @app.command()
@@ -248,6 +252,7 @@ def inspect(
     memory_budget: opt.Means.MemoryBudget = None,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
 ) -> None:
     """Look at a graph: sizes, degrees, two-hop pairs, and the memory and time to expect."""
     from pipeline import console, show
@@ -269,7 +274,7 @@ def inspect(
             "execution": {"engine": engine, "threads": threads, "memory_budget": memory_budget},
         }
     )
-    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading and trying"):
+    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying"):
         edges = ingest(config.input)
         # A trial is meant to be cut short: no warning about that.
         logging.getLogger("mbe_stage").setLevel(logging.ERROR)
@@ -333,6 +338,7 @@ def export(
     min_right: opt.Query.MinRight = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many bicliques.")] = None,
     quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
 ) -> None:
     """Members with their own keys, for spreadsheets and databases."""
     from pipeline import console
@@ -342,7 +348,7 @@ def export(
     if not csv:
         raise typer.BadParameter("name the format", param_hint="--csv")
     run_dir = resolve_run(run_path)
-    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the run") as progress:
+    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the run") as progress:
         with csv_output(out) as output:
             found = export_run(
                 run_dir,
@@ -369,6 +375,7 @@ def verify(
     threads: opt.Means.Threads = None,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
 ) -> None:
     """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
     from pipeline import console, show
@@ -385,7 +392,7 @@ def verify(
     # A run on edges in memory may have a path that was not read.
     recorded = None if manifest.input.source.startswith("memory:") else config.path
     known = source is not None or (recorded is not None and Path(recorded).exists())
-    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
+    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the input") as progress:
         edges = ingest(config) if known else None
         if edges is None:
             logging.getLogger(__name__).warning(
@@ -434,7 +441,15 @@ def bench(
     show.measurements(measurements, as_json)
 
 
-def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool, quiet: bool) -> None:
+def _logging(quiet: bool, verbose: bool) -> Console:
+    from pipeline import console
+
+    if quiet and verbose:
+        raise typer.BadParameter("and --quiet were both given; expected one of them", param_hint="--verbose")
+    return console.set_up_logging(quiet, verbose)
+
+
+def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
     """The whole job of `run` and `enumerate`."""
     import pipeline
     from pipeline import console, show
@@ -443,7 +458,7 @@ def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool
         raise typer.BadParameter(
             "compares with a published run; --count-only publishes none", param_hint="--if-changed"
         )
-    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input") as progress:
+    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the input") as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
         else:

@@ -91,6 +91,7 @@ class Output:
     CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--count-only")]
     Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
     Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]
+    Verbose = Annotated[bool, _option(_OUTPUT, "Also what was decided, and why: engine, tier.", "--verbose", "-v")]
 
 
 ByOption = Annotated[

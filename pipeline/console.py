@@ -33,6 +33,7 @@ log = logging.getLogger("pipeline.console")
 
 # Seconds between the lines of progress where stderr is no terminal.
 LOG_EVERY = 10.0
+_TIME = "%Y-%m-%d %H:%M:%S"
 # Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
 _CELL = 1_000
 
@@ -42,20 +43,28 @@ def results_console() -> Console:
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, markup=False, highlight=False)
 
 
-def set_up_logging(quiet: bool) -> Console:
+def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
     """Log lines of the package on stderr, plain, or above the progress bar on a terminal; returns that console."""
     console = Console(file=sys.stderr, markup=False, highlight=False)
     handler: logging.Handler
     if console.is_terminal:
-        handler = RichHandler(console=console, show_path=False, show_level=False, markup=False, highlighter=None)
+        handler = RichHandler(
+            console=console,
+            show_path=False,
+            show_level=False,
+            markup=False,
+            highlighter=None,
+            omit_repeated_times=False,
+            log_time_format=_TIME,
+        )
         handler.setFormatter(VisibleFormatter("%(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", _TIME))
     for name in ("pipeline", "mbe_stage"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(logging.WARNING if quiet else logging.INFO)
+        logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     return console
 
 

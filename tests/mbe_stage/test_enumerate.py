@@ -112,7 +112,7 @@ def test_an_engine_that_is_not_there_says_so() -> None:
 
 
 def test_auto_logs_its_choice(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "mbe_stage.engines"):
+    with caplog.at_level(logging.DEBUG, "mbe_stage.engines"):
         name, _ = choose_engine("bicliques")
     assert name == ("cuda" if engine_cuda.unavailable_reason() is None else "cpu")
     assert f"engine auto: {name}" in caplog.text

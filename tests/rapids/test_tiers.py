@@ -27,7 +27,7 @@ def installed(monkeypatch):
 
 def test_auto_takes_rapids_where_everything_is_there(installed, caplog):
     installed("cudf", "cugraph")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG, "pipeline.tiers"):
         tier = choose_tier(ExecutionConfig())
     assert (tier.name, tier.engine, tier.uses_gpu) == ("rapids", "cuda", True)
     assert "tier auto: rapids" in caplog.text
@@ -35,7 +35,7 @@ def test_auto_takes_rapids_where_everything_is_there(installed, caplog):
 
 def test_auto_takes_the_cuda_engine_without_rapids(installed, caplog):
     installed("cudf")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG, "pipeline.tiers"):
         tier = choose_tier(ExecutionConfig())
     assert (tier.name, tier.engine) == ("cuda", "cuda")
     assert "not rapids: cugraph is not installed: pip install 'mbe-stage[rapids-cu13]'" in caplog.text
@@ -43,7 +43,7 @@ def test_auto_takes_the_cuda_engine_without_rapids(installed, caplog):
 
 def test_auto_takes_the_cpu_without_a_gpu(installed, caplog):
     installed("cudf", "cugraph", cuda_reason="no NVIDIA GPU is visible: check nvidia-smi")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG, "pipeline.tiers"):
         tier = choose_tier(ExecutionConfig())
     assert (tier.name, tier.uses_gpu) == ("cpu", False)
     assert "not rapids: no NVIDIA GPU is visible" in caplog.text

@@ -1,0 +1,71 @@
+"""What the command line says besides its result, and how much of it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from mbe_stage.bicliques import engine_cuda
+from pipeline import cli, console
+
+DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    path = tmp_path / "edges.csv"
+    path.write_text("left,right\na,x\nb,x\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "numba-cuda is not installed: install it")
+
+
+def mbe(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_what_is_not_installed_is_said_only_when_asked(edges: Path) -> None:
+    said = mbe("enumerate", edges, "--count-only").stderr
+    assert "not installed" not in said
+    assert "auto" not in said
+    assert "read " in said
+    asked = mbe("enumerate", edges, "--count-only", "--verbose").stderr
+    assert "tier auto: cpu" in asked
+    assert "engine auto: cpu; not cuda: numba-cuda is not installed" in asked
+
+
+def test_what_is_not_installed_is_said_where_it_was_asked_for(edges: Path) -> None:
+    refused = mbe("enumerate", edges, "--count-only", "--engine", "cuda")
+    assert refused.exit_code == 4
+    assert "numba-cuda is not installed" in refused.stderr
+
+
+def test_quiet_and_verbose_exclude_each_other(edges: Path) -> None:
+    refused = mbe("enumerate", edges, "--count-only", "--verbose", "--quiet")
+    assert refused.exit_code == 2
+    assert "--quiet were both given" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_every_line_has_its_date(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    if terminal:
+        monkeypatch.setattr(
+            console, "Console", lambda **_: Console(file=stderr, force_terminal=True, color_system=None)
+        )
+    console.set_up_logging(quiet=False)
+    for _ in range(2):
+        logging.getLogger("pipeline.test_console").info("read it")
+    assert all(re.fullmatch(rf"\[?{DATE}\]? read it *", line) for line in stderr.getvalue().splitlines())
+    assert stderr.getvalue().count("read it") == 2
