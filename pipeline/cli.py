@@ -408,12 +408,17 @@ def verify(
 
 
 @app.command(name="compile")
-def compile_(engine: opt.Means.Tier = None, as_json: opt.Output.Json = False, quiet: opt.Output.Quiet = False) -> None:
+def compile_(
+    engine: opt.Means.Tier = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+    verbose: opt.Output.Verbose = False,
+) -> None:
     """Compile everything ahead, so that no later command has to: for images and read-only installations."""
     from pipeline import console, show
     from pipeline.compile_command import compile_everything
 
-    with console.ProgressDisplay(console.set_up_logging(quiet), quiet, "looking for what is compiled") as progress:
+    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
         found = compile_everything(engine or "auto", progress.compiled)
     show.compiled(found, as_json)
 
