@@ -37,7 +37,7 @@ COLUMNS = pa.schema(
 # Spreadsheets take a cell that begins so for a formula, or drop the character and then do.
 _FORMULA = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 # Members that are read at once, counting the average row of a row group, and bytes of keys that are written at once.
-_MEMBERS = 1 << 20
+_MEMBERS = 1 << 18
 _KEY_BYTES = 1 << 24
 
 

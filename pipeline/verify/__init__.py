@@ -1,7 +1,12 @@
-"""An independent check of a published run; nothing here shares code with the engines or with what wrote the run.
+"""A check of a published run that shares no code with the engines and with what wrote the run.
+
+It does share the reading of the input: the edges, and how many rows were dropped or were duplicates, come from
+`pipeline.ingest`, which the run used too (on the tier `rapids` a run is read by other code). A mistake there is not
+found. The models of configuration and manifest are shared as well.
 
 `recipe` computes keys and fingerprints from their written definition, `closure` asks the input graph whether a pair of
-sides is complete and maximal, `files`, `rows` and `tables` look at what is on the disk, `job` puts them in order.
+sides is complete and maximal, `files`, `rows` and `tables` look at what is on the disk, `fields` at what the manifest
+says beside them, `job` puts them in order.
 """
 
 from mbe_stage.compile_ahead import CompileStep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,14 +18,15 @@ __all__ = ["check_files", "check_schemas", "table_parts"]
 _MANIFEST = "manifest.json"
 
 
-def check_files(run: Path, manifest: Manifest) -> str:
-    """Names, sizes, checksums and rows against the manifest."""
+def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], None]) -> str:
+    """Names, sizes, checksums and rows against the manifest; `on_progress` gets the share of the bytes."""
     listed = {entry.path: entry for entry in manifest.files}
     present = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()} - {_MANIFEST}
     for name in sorted(present ^ set(listed)):
         raise VerificationError(
             f"{run / name}: {'is not in the manifest' if name in present else 'is missing, but the manifest lists it'}"
         )
+    n_bytes, n_done = sum(entry.bytes for entry in manifest.files), 0
     for name, entry in listed.items():
         path = run / name
         size = path.stat().st_size
@@ -34,9 +36,12 @@ def check_files(run: Path, manifest: Manifest) -> str:
             checksum = hashlib.file_digest(file, "sha256").hexdigest()
         if checksum != entry.sha256:
             raise VerificationError(f"{path}: has SHA-256 {checksum}; the manifest says {entry.sha256}")
-        if path.suffix == ".parquet" and (rows := _metadata(path).num_rows) != entry.rows:
+        rows = _metadata(path).num_rows if path.suffix == ".parquet" else None
+        if rows != entry.rows:
             raise VerificationError(f"{path}: has {rows} rows; the manifest says {entry.rows}")
-    return f"{len(listed)} files, {sum(entry.bytes for entry in listed.values()):,} bytes"
+        n_done += size
+        on_progress(n_done / n_bytes)
+    return f"{len(listed)} files, {n_bytes:,} bytes"
 
 
 def check_schemas(run: Path, manifest: Manifest) -> str:

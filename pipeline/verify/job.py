@@ -1,4 +1,4 @@
-"""The whole check of a run, in order: files, every row and the graph, tables, and what should be there but is not."""
+"""The whole check of a run, in order: files, every row and the graph, tables, what is missing, and the manifest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pipeline.edges import EdgeData
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import resolve_run
+from pipeline.terminal import shortened
 from pipeline.verify import closure, tables
+from pipeline.verify.fields import UNTOLD_NOTE, check_own_fields, check_reading
 from pipeline.verify.files import check_files, check_schemas, table_parts
 from pipeline.verify.limits import check_limits
 from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
@@ -29,6 +31,10 @@ __all__ = ["DEFAULT_SAMPLE", "Check", "VerifyReport", "verify_run"]
 DEFAULT_SAMPLE = 5_000_000
 # Pairs of vertices whose bicliques are looked up.
 _PAIRS = 100_000
+# Share of the work that is done when the checksums, the keys' hashes and the rows are, roughly.
+_FILES, _KEYS, _ROWS = 0.1, 0.2, 0.9
+# Characters of a key in a message.
+_KEY = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def verify_run(
     threads: int = 0,
     on_progress: Callable[[float], None] | None = None,
 ) -> VerifyReport:
-    """Check a published run without any of the code that made it.
+    """Check a published run by other code than that which enumerated and wrote it; the input is read by the same.
 
     Parameters
     ----------
@@ -89,7 +95,7 @@ def verify_run(
     threads : int
         0 is every core.
     on_progress : callable, optional
-        Called with the share of the rows that are done.
+        Called with the share of the work that is done, roughly: checksums, keys, rows, and the rest.
 
     Returns
     -------
@@ -103,11 +109,14 @@ def verify_run(
         There is no run.
     """
     started = time.perf_counter()
-    job = _Job(resolve_run(run_dir), edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads)
-    job.check_bicliques(on_progress)
+    told = on_progress or (lambda _: None)
+    job = _Job(resolve_run(run_dir), edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads, told)
+    job.check_bicliques()
     job.check_tables()
     job.check_distinct()
     job.check_nothing_missing()
+    job.check_manifest()
+    told(1.0)
     job.report.seconds = time.perf_counter() - started
     return job.report
 
@@ -115,13 +124,22 @@ def verify_run(
 class _Job:
     """A check under way: what was read so far, and the report. Making one checks the files and the input."""
 
-    def __init__(self, run: Path, edges: EdgeData | None, sample: int, seed: int, threads: int) -> None:
-        self.run, self.sample = run, sample
+    def __init__(
+        self,
+        run: Path,
+        edges: EdgeData | None,
+        sample: int,
+        seed: int,
+        threads: int,
+        on_progress: Callable[[float], None],
+    ) -> None:
+        self.run, self.sample, self.on_progress = run, sample, on_progress
+        self.read = None if edges is None else edges.facts
         self.manifest = read_manifest(run)
         self.report = VerifyReport(run)
         self.rng = np.random.default_rng(seed)
         self.threads = Execution(threads=threads).worker_count
-        self._passed("files", check_files(run, self.manifest))
+        self._passed("files", check_files(run, self.manifest, lambda share: on_progress(_FILES * share)))
         self._passed("schemas", check_schemas(run, self.manifest))
         self._passed("limits", check_limits(run, self.manifest))
         n_rows = sum(entry.rows or 0 for entry in self.manifest.files if entry.path.startswith("bicliques/"))
@@ -132,11 +150,12 @@ class _Job:
             tables.check_vertex_ids(run, "right", facts.n_right),
         )
         self.rules = _rules(self.manifest, self.keys)
+        on_progress(_KEYS)
         self.tally = Tally(n_rows, (len(self.keys[0]), len(self.keys[1])))
         self.members = tables.MemberSums() if self.manifest.config.output.members else None
         self.graph = None if edges is None else self._graph(edges)
 
-    def check_bicliques(self, on_progress: Callable[[float], None] | None) -> None:
+    def check_bicliques(self) -> None:
         """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
         n_rows = self.tally.keys.size
         chosen = _choose(n_rows, self.sample, self.rng)
@@ -151,8 +170,7 @@ class _Job:
             self.tally.add(batch)
             if self.members is not None:
                 self.members.add_batch(batch)
-            if on_progress is not None:
-                on_progress(self.tally.n_rows / n_rows)
+            self.on_progress(_KEYS + (_ROWS - _KEYS) * self.tally.n_rows / n_rows)
         self._passed("rows", f"{n_rows:,} bicliques: members, sizes, keys and the query's conditions")
         if self.graph is None:
             self.report.not_checked.append("complete and maximal, degrees, nothing missing: the input is not given")
@@ -214,6 +232,15 @@ class _Job:
         n_expected = np.unique(np.concatenate(looked_up)).size
         self._passed("nothing missing", f"{n_expected:,} bicliques that vertices and pairs of them generate are there")
 
+    def check_manifest(self) -> None:
+        """What the manifest says beside what the checks before compared; and what nothing tells."""
+        detail, unsure = check_own_fields(self.run, self.manifest)
+        self._passed("manifest fields", detail)
+        reading, unread = check_reading(self.run, self.manifest.input, self.read)
+        if reading is not None:
+            self._passed("reading", reading)
+        self.report.not_checked += [*unsure, *unread, UNTOLD_NOTE]
+
     def _passed(self, name: str, detail: str) -> None:
         self.report.checks.append(Check(name, detail))
 
@@ -242,7 +269,7 @@ class _Job:
         if wrong.size == 0:
             return
         verdict, first, second = verdicts[wrong[0]].tolist()
-        left, right = (lambda vertex, keys=keys: repr(keys[vertex].as_py()) for keys in self.keys)
+        left, right = (lambda vertex, keys=keys: _quoted(keys[vertex].as_py()) for keys in self.keys)
         what = {
             closure.MISSING_EDGE: lambda: (
                 f"is not complete: no edge between left {left(first)} and right {right(second)}"
@@ -251,6 +278,10 @@ class _Job:
             closure.RIGHT_CAN_JOIN: lambda: f"is not maximal: right {right(first)} can join",
         }[verdict]()
         raise VerificationError(f"{batch.name(int(rows[wrong[0]]))}: {what}")
+
+
+def _quoted(key: int | str) -> str:
+    return shortened(repr(key), _KEY)
 
 
 def _rules(manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> RowRules:
@@ -271,7 +302,7 @@ def _ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
         return np.empty(0, np.int64)
     found = {key: vertex for vertex, key in enumerate(keys.cast(pa.string()).to_pylist()) if key in text}
     if missing := sorted(text - set(found)):
-        raise VerificationError(f"the query asks for {missing[0]!r}, which is no vertex of that side")
+        raise VerificationError(f"the query asks for {_quoted(missing[0])}, which is no vertex of that side")
     return np.array(sorted(found.values()), np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Keys and fingerprints in NumPy, written from their definition and not from the code that made them.
+"""Keys and fingerprints in NumPy and plain loops, written from their definition and not from the code that made them.
 
 All arithmetic is unsigned 64-bit and wraps. ``mix`` is the finaliser of splitmix64.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from numba import njit, uint64
 
 __all__ = ["KeySums", "biclique_keys", "edge_fingerprint", "mix", "text_hashes", "vertex_hashes"]
 
@@ -90,19 +91,20 @@ def edge_fingerprint(
 
 
 def _fnv1a(text: pa.LargeStringArray) -> np.ndarray:
-    """All strings at once, byte position by byte position, longest first so that the active ones are a prefix."""
     if len(text) == 0:
         return np.empty(0, np.uint64)
     _, offset_buffer, data_buffer = text.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
-    lengths = np.diff(offsets)
-    order = np.argsort(-lengths, kind="stable")
-    starts, descending = offsets[:-1][order], -lengths[order]
-    hashes = np.full(len(text), _FNV_OFFSET)
-    for position in range(int(lengths.max())):
-        n = int(np.searchsorted(descending, -position, side="left"))
-        hashes[:n] = (hashes[:n] ^ data[starts[:n] + position]) * _FNV_PRIME
-    result = np.empty_like(hashes)
-    result[order] = hashes
-    return result
+    hashes = np.empty(len(text), np.uint64)
+    _hash_bytes(offsets, data, hashes)
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def _hash_bytes(offsets, data, hashes):
+    for i in range(hashes.size):
+        value = _FNV_OFFSET
+        for place in range(offsets[i], offsets[i + 1]):
+            value = (value ^ uint64(data[place])) * _FNV_PRIME
+        hashes[i] = value

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
+from pipeline.terminal import shortened
 from pipeline.verify.files import table_parts
 from pipeline.verify.recipe import KeySums, mix
 from pipeline.verify.rows import Batch, Participation, Tally
@@ -34,7 +35,8 @@ def check_vertex_ids(run: Path, side: str, n_expected: int) -> pa.ChunkedArray:
     if descends.size:
         row = int(descends[0])
         raise VerificationError(
-            f"{path}, row {row + 1}: key {keys[row + 1].as_py()!r} follows {keys[row].as_py()!r}; "
+            f"{path}, row {row + 1}: key {shortened(repr(keys[row + 1].as_py()), 80)} follows "
+            f"{shortened(repr(keys[row].as_py()), 80)}; "
             "expected ascending, distinct keys"
         )
     return keys

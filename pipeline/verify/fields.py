@@ -1,0 +1,143 @@
+"""What the manifest says of the run and of its input, recomputed where something tells, and what nothing tells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.edges import InputFacts
+from pipeline.errors import VerificationError
+from pipeline.manifest import Manifest
+
+__all__ = ["READING", "UNTOLD", "UNTOLD_NOTE", "check_own_fields", "check_reading"]
+
+# The word of whoever published, by section: no file of the run and no input says it again. A field that is added to the
+# manifest belongs here or is recomputed; a test goes through them all.
+UNTOLD = {
+    "": (
+        "created_at",
+        "versions",
+        "engine",
+        "device",
+        "seconds",
+        "peak_memory_bytes",
+        "peak_device_memory_bytes",
+        "warnings",
+    ),
+    "input": ("warnings",),
+    "config.input": (
+        "path",
+        "format",
+        "left",
+        "right",
+        "weight",
+        "timestamp",
+        "delimiter",
+        "header",
+        "nulls",
+        "min_weight",
+        "time_from",
+        "time_until",
+    ),
+    "config.execution": ("engine", "threads", "memory_budget", "device_memory", "block_bytes"),
+    "config.output": ("directory", "compression", "keep_runs"),
+}
+UNTOLD_NOTE = "manifest.json, which alone says them: " + "; ".join(
+    f"{section}: {', '.join(names)}" if section else ", ".join(names) for section, names in UNTOLD.items()
+)
+# What reading the input again says of it, beside sizes and fingerprint.
+READING = (
+    "format",
+    "rows_read",
+    "rows_dropped_null",
+    "rows_dropped_weight",
+    "rows_dropped_time",
+    "duplicate_edges",
+    "n_edges",
+)
+# By definition the configuration fingerprint covers these keys; of the query all.
+_ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
+_ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
+
+
+def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
+    """The fields that the manifest itself, the run's place and its tables tell; also what could not be told.
+
+    Raises
+    ------
+    VerificationError
+        One is not what it should be.
+    """
+    place = run / "manifest.json"
+    facts = manifest.input
+    asked = _config_fingerprint(manifest)
+    if manifest.config_fingerprint != asked:
+        raise VerificationError(
+            f"{place}: config_fingerprint is {manifest.config_fingerprint}; recomputed {asked} from its config"
+        )
+    left_out = facts.rows_dropped_null + facts.rows_dropped_weight + facts.rows_dropped_time + facts.duplicate_edges
+    if facts.rows_read - left_out != facts.n_edges:
+        raise VerificationError(
+            f"{place}: input: {facts.rows_read} rows read, {left_out} of them dropped or duplicates; "
+            f"n_edges is {facts.n_edges}; expected {facts.rows_read - left_out}"
+        )
+    for side in ("left", "right"):
+        path = run / f"{side}_vertices.parquet"
+        n_edges = pc.sum(pq.read_table(path, columns=["degree"])["degree"]).as_py()
+        if n_edges != facts.n_edges:
+            raise VerificationError(
+                f"{place}: input.n_edges is {facts.n_edges}; the degrees in {path} add up to {n_edges}"
+            )
+    unsure = []
+    if run.name != manifest.run_id:
+        if run.parent.name == "runs":
+            raise VerificationError(f"{place}: run_id is {manifest.run_id!r}; the run is published as {run.name!r}")
+        unsure.append(f"run_id: the directory, which is not where it was published, is called {run.name}")
+    return "run_id, config_fingerprint, sizes of the input", unsure
+
+
+def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tuple[str | None, list[str]]:
+    """What became of the input's rows; returns what was checked, if anything, and what could not be.
+
+    Parameters
+    ----------
+    stated : InputFacts
+        Of the manifest.
+    read : InputFacts or None
+        Of the input as it was read now.
+
+    Raises
+    ------
+    VerificationError
+        The same input, read again, says something else.
+    """
+    if read is None:
+        return None, [f"input: source, {', '.join(READING)}, fingerprint: the input is not given"]
+    again = asdict(read)
+    differs = [name for name in READING if getattr(stated, name) != again[name]]
+    if read.source != stated.source:
+        what = f"{', '.join(('source', *differs))}: read again was {read.source}, not {stated.source}"
+        return f"of {read.source}" if not differs else None, [f"input: {what}"]
+    if differs:
+        name = differs[0]
+        found = f"{again[name]} from {read.source}"
+        raise VerificationError(f"{run / 'manifest.json'}: input.{name} is {getattr(stated, name)}; recomputed {found}")
+    return f"{read.rows_read:,} rows of {read.source}", []
+
+
+def _config_fingerprint(manifest: Manifest) -> str:
+    """SHA-256 of what the configuration asks for, as JSON with sorted keys."""
+    config = manifest.config.model_dump(mode="json")
+    asked = {
+        "schema_version": manifest.schema_version,
+        "key_type": config["input"]["key_type"],
+        "query": config["query"],
+        "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
+        "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
