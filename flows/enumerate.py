@@ -136,7 +136,14 @@ def enumerate_task(config: dict[str, Any], scratch: str, run_path: str, read_sec
     """
     _remove_contents(Path(run_path))
     tier = tier_named(tier_name)
-    with device_slot(tier, get_run_logger()), ProgressReporter(get_run_logger()) as on_progress:
+    with device_slot(tier, get_run_logger()) as let_go, ProgressReporter(get_run_logger()) as report:
+
+        def on_progress(progress: Progress) -> None:
+            if progress.engine not in ("", tier.engine):
+                # The CPU took over: whoever waits for the GPU need not wait for the rest.
+                let_go()
+            report(progress)
+
         try:
             enumerate_staged(config, scratch, run_path, read_seconds, tier, on_progress)
         except DeviceMemoryExhausted as error:

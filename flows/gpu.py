@@ -7,8 +7,8 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
@@ -25,21 +25,25 @@ _Log = logging.Logger | logging.LoggerAdapter
 
 
 @contextmanager
-def device_slot(tier: Tier, log: _Log) -> Iterator[None]:
+def device_slot(tier: Tier, log: _Log) -> Iterator[Callable[[], None]]:
     """Hold the GPU while the context lasts, and wait for it first; nothing for a tier that uses none.
 
     Two runs at once on a device would each find half the memory that they planned with. Where a server schedules, the
     slot is one of its concurrency limit for the device, which is made when it has none of that name; one that somebody
     has raised stays as it is. A single run with a server of its own takes a lock of the operating system instead: its
     server would remember a slot after a kill, but not that nobody holds it.
+
+    Yields
+    ------
+    callable
+        Lets go of the GPU before the context ends; called again it does nothing.
     """
-    if not tier.uses_gpu:
-        yield
-        return
-    name = device_limit_name()
-    with _server_slot(name, log) if has_lasting_server() else _machine_lock(name, log):
-        log.info("holding %s", name)
-        yield
+    with ExitStack() as held:
+        if tier.uses_gpu:
+            name = device_limit_name()
+            held.enter_context(_server_slot(name, log) if has_lasting_server() else _machine_lock(name, log))
+            log.info("holding %s", name)
+        yield held.close
 
 
 def device_limit_name() -> str:

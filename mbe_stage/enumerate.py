@@ -36,11 +36,14 @@ class Progress:
         Share of the work, 0 to 1 (an estimate).
     seconds : float
         Since the enumeration began.
+    engine : str
+        Which one is at work; empty where whoever reports does not say.
     """
 
     n_bicliques: int
     work_done: float
     seconds: float
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def enumerate_into(
         that ``auto`` chose has too little memory for the graph, and says so before its first block, the next one does
         the work, and a warning says why; not for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, from the calling thread.
+        Called after every block, and when another engine takes over, from the calling thread.
     chosen_by_auto : bool
         `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
 
@@ -141,8 +144,14 @@ def enumerate_into(
         compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
         return _blocks(worker, graph, query, execution, sink.detail, is_on_device)
 
+    def tell_of_taking_over(other: str) -> None:
+        if on_progress is not None:
+            on_progress(Progress(0, 0.0, time.perf_counter() - start, other))
+
     start = time.perf_counter()
-    name, chosen, blocks, warnings = _begun(name, chosen, blocks_of, execution, may_take_over=may_take_over)
+    name, chosen, blocks, warnings = _begun(
+        name, chosen, blocks_of, execution, tell_of_taking_over if may_take_over else None
+    )
     # Compiling is no part of it.
     start += compile_seconds
     with closing(blocks):
@@ -157,7 +166,7 @@ def enumerate_into(
             sink_seconds += now - before
             n_bicliques += block.n_bicliques
             if on_progress is not None:
-                on_progress(Progress(n_bicliques, block.work_done, now - start))
+                on_progress(Progress(n_bicliques, block.work_done, now - start, name))
             time_limit = execution.time_limit_seconds
             if truncated is None and time_limit is not None and now - start > time_limit and block.work_done < 1.0:
                 truncated = f"stopped at time_limit_seconds = {time_limit:g}"
@@ -225,23 +234,29 @@ def enumerate_bicliques(
 
 
 def _begun(
-    name: str, engine: Any, blocks_of: Callable[[Any], Any], execution: Execution, *, may_take_over: bool
+    name: str,
+    engine: Any,
+    blocks_of: Callable[[Any], Any],
+    execution: Execution,
+    tell_of_taking_over: Callable[[str], None] | None,
 ) -> tuple[str, Any, Any, tuple[str, ...]]:
     """The engine that does the work, its name first, its blocks, and a warning where it took another's place.
 
     An engine has planned its memory when it hands out the first block. One that refuses before gives way to the next
-    one that `auto` would take, where that may take over; from the first block on there is no way back.
+    one that `auto` would take, where `tell_of_taking_over` may be told its name: the device of the first is free from
+    then on. From the first block on there is no way back.
     """
     blocks = blocks_of(engine)
     try:
         return name, engine, _from_first(list(islice(blocks, 1)), blocks), ()
     except MemoryBudgetExceeded as refusal:
-        other = choose_next_engine("bicliques", name) if may_take_over else None
-        if other is None:
+        other = None if tell_of_taking_over is None else choose_next_engine("bicliques", name)
+        if tell_of_taking_over is None or other is None:
             raise
         # Not the error itself: with it a handler that keeps records would keep what the engine had allocated.
         warning = _taking_over(other[0], name, str(refusal), execution)
     log.warning("%s", warning)
+    tell_of_taking_over(other[0])
     return (*other, blocks_of(other[1]), (warning,))
 
 

@@ -198,10 +198,14 @@ def test_a_limit_that_is_too_low_is_not_tried_again(edges_file, out, monkeypatch
 
 def test_a_gpu_is_held_by_one_run_at_a_time():
     """The server's limit of the device is there, has one slot, and that one is taken."""
-    with device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)):
-        with get_client(sync_client=True) as client:
-            limit = client.read_global_concurrency_limit_by_name(device_limit_name())
+    with (
+        get_client(sync_client=True) as client,
+        device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)) as let_go,
+    ):
+        limit = client.read_global_concurrency_limit_by_name(device_limit_name())
         assert (limit.limit, limit.active_slots) == (1, 1)
+        let_go()
+        assert client.read_global_concurrency_limit_by_name(device_limit_name()).active_slots == 0
     with device_slot(Tier("cuda", "cuda", "for the test"), logging.getLogger(__name__)):
         pass
 

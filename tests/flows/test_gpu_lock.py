@@ -1,15 +1,22 @@
 """A GPU without a server that schedules: a lock of the operating system, which no killed process keeps."""
 
+import fcntl
 import logging
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from flows import enumerate as flow_module
 from flows import gpu
-from flows.gpu import device_slot
+from flows.enumerate import configure, enumerate_task, read_edges
+from flows.gpu import device_limit_name, device_slot
+from pipeline import RunStore, read_manifest, tiers
 from pipeline.tiers import Tier
+from tests.mbe_stage import small_gpu
 
 LOG = logging.getLogger(__name__)
 ON_GPU, ON_CPU = Tier("rapids", "cuda", "for the test"), Tier("cpu", "cpu", "for the test")
@@ -60,6 +67,51 @@ def test_devices_do_not_wait_for_each_other(monkeypatch):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
         take(ON_GPU, taken)
     assert taken.is_set()
+
+
+def is_free(directory: Path) -> bool:
+    """Whether another run could take the GPU now."""
+    with open(directory / f"mbe-{device_limit_name()}.lock") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@pytest.mark.parametrize(("device_memory", "engine"), [("1MiB", "cpu"), ("1GiB", "cuda")])
+def test_where_the_cpu_takes_over_the_gpu_is_let_go(edges_file, tmp_path, monkeypatch, device_memory, engine):
+    seen = []
+
+    @contextmanager
+    def watching(_log):
+        yield lambda progress: seen.append((progress.engine, is_free(tmp_path)))
+
+    small_gpu.install(monkeypatch)
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: "not here")
+    monkeypatch.setattr(flow_module, "ProgressReporter", watching)
+    monkeypatch.setattr(flow_module, "get_run_logger", lambda: LOG)
+    overrides = [f"execution.device_memory={device_memory}", "output.report=false"]
+    config = configure(None, str(edges_file), str(tmp_path / "out"), overrides)
+    values, tier = config.model_dump(mode="json"), tiers.choose_tier(config.execution)
+    with RunStore(config.output.directory).begin() as staging:
+        read_edges(values, str(staging.scratch), tier)
+        enumerate_task.fn(values, str(staging.scratch), str(staging.path), 0.0, tier.name)
+        manifest = read_manifest(staging.publish())
+    assert (tier.engine, manifest.engine) == ("cuda", engine)
+    assert set(seen) == {(engine, engine == "cpu")}
+    # From the moment on when the CPU begins, not only once it has found something.
+    assert len(seen) > (engine == "cpu")
+    assert is_free(tmp_path)
+
+
+def test_the_gpu_is_let_go_once():
+    with device_slot(ON_GPU, LOG) as let_go:
+        let_go()
+        take(ON_GPU, threading.Event())
+        let_go()
+    with device_slot(ON_CPU, LOG) as let_go:
+        let_go()
 
 
 def test_a_killed_run_lets_go():
