@@ -71,10 +71,11 @@ def export_run(
     Raises
     ------
     PublishError
-        It is no run.
+        It is no run, or a damaged one.
     """
     run_dir = Path(run_dir)
-    keys = _Keys(vertex_keys(run_dir, "left"), vertex_keys(run_dir, "right"))
+    with _reading(run_dir):
+        keys = _Keys(vertex_keys(run_dir, "left"), vertex_keys(run_dir, "right"))
     n_written = 0
     with _writer(output) as write:
         for batch, share in _batches(run_dir):
@@ -182,14 +183,27 @@ def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 def _batches(run_dir: Path) -> Iterator[tuple[pa.RecordBatch, float]]:
     """Rows of the table in its order, and the share of the table that is done with them."""
-    files = [pq.ParquetFile(part) for part in bicliques_parts(run_dir)]
-    n_rows = sum(file.metadata.num_rows for file in files)
-    n_done = 0
-    for file in files:
-        for group in range(file.metadata.num_row_groups):
-            for batch in file.iter_batches(_rows_at_once(file.metadata.row_group(group)), row_groups=[group]):
-                n_done += batch.num_rows
-                yield batch, n_done / n_rows
+    with _reading(run_dir):
+        files = [pq.ParquetFile(part) for part in bicliques_parts(run_dir)]
+        n_rows = sum(file.metadata.num_rows for file in files)
+        n_done = 0
+        for file in files:
+            for group in range(file.metadata.num_row_groups):
+                for batch in file.iter_batches(_rows_at_once(file.metadata.row_group(group)), row_groups=[group]):
+                    n_done += batch.num_rows
+                    yield batch, n_done / n_rows
+
+
+@contextmanager
+def _reading(run_dir: Path) -> Iterator[None]:
+    """What Arrow cannot read is a damaged run; Arrow calls it by one of two names."""
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        what = " ".join(str(error).split())
+        raise PublishError(
+            f"{run_dir}: cannot be read ({what}); expected a published run; mbe verify says more, or publish it again"
+        ) from error
 
 
 def _rows_at_once(group: pq.RowGroupMetaData) -> int:

@@ -211,3 +211,15 @@ def _umask() -> int:
     mask = os.umask(0o22)
     os.umask(mask)
     return mask
+
+
+@pytest.mark.parametrize("table", ["bicliques/part-00000.parquet", "left_vertices.parquet"])
+def test_a_damaged_run_is_called_so_and_nothing_is_written(tmp_path, table):
+    run = publish(edge_data(random_pairs(5)), settings(tmp_path / "out"))
+    data = (run / table).read_bytes()
+    for content in (b"no table", data[: len(data) // 2], data[:4] + bytes(len(data) // 2) + data[4 + len(data) // 2 :]):
+        (run / table).write_bytes(content)
+        result = mbe("export", run, "--csv", "--out", tmp_path / "m.csv")
+        assert result.exit_code == 3, result.stderr
+        assert f"{run}: cannot be read" in result.stderr
+        assert not (tmp_path / "m.csv").exists()
