@@ -1,0 +1,177 @@
+"""Two runs compared: what differs, who became whom, and how much of that can be said."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.options import Execution
+from pipeline.diff.keys import differing_keys, run_keys
+from pipeline.diff.partners import SEARCH_LIMIT, Pairs, pair_up
+from pipeline.diff.remarks import Comparability, comparability
+from pipeline.diff.rows import Side, read_side, read_sizes
+from pipeline.diff.vertices import shared_vertices
+from pipeline.manifest import read_manifest
+from pipeline.publish import as_publish_errors, resolve_run
+
+__all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_runs"]
+
+Status = Literal["new", "gone", "grown", "shrunk", "changed", "only_in_old", "only_in_new"]
+
+PAIRED: tuple[Status, ...] = ("grown", "shrunk", "changed")
+"""Statuses of a new group with a gone partner, in the order of `kernels.GROWN`, `SHRUNK`, `CHANGED`."""
+
+STATUSES: tuple[Status, ...] = ("new", "gone", *PAIRED, "only_in_new", "only_in_old")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunDiff:
+    """The difference of two runs.
+
+    Attributes
+    ----------
+    old, new : Path
+        The run directories.
+    comparability : Comparability
+        What should be known first, and whether the words ``gone`` and ``new`` can be used.
+    counts : dict
+        Bicliques with each of `STATUSES`; a pair counts once.
+    n_old, n_new, n_same : int
+        Bicliques of the old run, of the new one, and in both.
+    only_new, only_old : Side
+        Those that one run has and the other has not, the members of pairs among them.
+    pairs : Pairs or None
+        None where partners were not sought: the runs cannot be compared like with like, or too much differs.
+    """
+
+    old: Path
+    new: Path
+    comparability: Comparability
+    counts: dict[Status, int]
+    n_old: int
+    n_new: int
+    n_same: int
+    only_new: Side
+    only_old: Side
+    pairs: Pairs | None
+
+    @property
+    def differ(self) -> bool:
+        """Whether any biclique is in one run only."""
+        return bool(len(self.only_new) or len(self.only_old))
+
+
+def diff_runs(
+    old: str | Path,
+    new: str | Path,
+    *,
+    search_limit: int = SEARCH_LIMIT,
+    most_differing: int | None = None,
+    threads: int = 0,
+    on_progress: Callable[[str, float], None] = lambda what, share: None,
+) -> RunDiff:
+    """Compare two published runs, whatever their size: 100 bytes a differing biclique, and their members on disk.
+
+    Parameters
+    ----------
+    old, new : path
+        Run directories, or output directories, whose latest run is meant.
+    search_limit : int
+        Bound on the search for partners, in shared members to count; `RunDiff.pairs` says how far it got.
+    most_differing : int, optional
+        Seek no partners where more bicliques than this are in one run only.
+    threads : int
+        0 is every core this process may use.
+    on_progress : callable
+        Called with what is being done and the share of it.
+
+    Returns
+    -------
+    RunDiff
+
+    Raises
+    ------
+    PublishError
+        One of the two is no run, or temporary files cannot be written (``TMPDIR`` says where to).
+
+    Examples
+    --------
+    >>> from pipeline.diff import diff_runs, largest_differences  # doctest: +SKIP
+    >>> found = diff_runs("out/runs/20261119T060001Z-77ab90", "out")  # doctest: +SKIP
+    >>> found.counts["new"], largest_differences(found, "new", 3)  # doctest: +SKIP
+    """
+    old, new = resolve_run(old), resolve_run(new)
+    old_manifest, new_manifest = read_manifest(old), read_manifest(new)
+    known = comparability(old, new, old_manifest, new_manifest)
+    # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
+    same = old_manifest.content_fingerprint == new_manifest.content_fingerprint
+    on_progress("comparing keys", 0.0)
+    none = np.zeros(0, np.int64)
+    old_keys, new_keys = (none, none) if same else differing_keys(run_keys(old), run_keys(new))
+    n_differing = old_keys.size + new_keys.size
+    pairs = None
+    if known.knows_gone and known.knows_new and (most_differing is None or n_differing <= most_differing):
+        only_old, only_new, pairs = _paired(old, new, old_keys, new_keys, search_limit, threads, on_progress)
+    else:
+        only_old, only_new = read_sizes(old, old_keys), read_sizes(new, new_keys)
+    return RunDiff(
+        old=old,
+        new=new,
+        comparability=known,
+        counts=_counts(known, len(only_old), len(only_new), pairs),
+        n_old=old_manifest.counts.bicliques,
+        n_new=new_manifest.counts.bicliques,
+        n_same=old_manifest.counts.bicliques - len(only_old),
+        only_new=only_new,
+        only_old=only_old,
+        pairs=pairs,
+    )
+
+
+def _paired(
+    old: Path,
+    new: Path,
+    old_keys: np.ndarray,
+    new_keys: np.ndarray,
+    search_limit: int,
+    threads: int,
+    on_progress: Callable[[str, float], None],
+) -> tuple[Side, Side, Pairs]:
+    shared = shared_vertices(old, new)
+    with tempfile.TemporaryDirectory(prefix="mbe-diff-") as directory:
+        scratch = Path(directory)
+        with as_publish_errors(scratch, "the runs are as they were"):
+            gone = read_side(
+                old, old_keys, shared, shared.old, scratch / "gone", lambda share: on_progress("reading OLD", share)
+            )
+            fresh = read_side(
+                new, new_keys, shared, shared.new, scratch / "new", lambda share: on_progress("reading NEW", share)
+            )
+            # What the reader keeps for later reads would count as ours while partners are sought.
+            pa.default_memory_pool().release_unused()
+            pairs = pair_up(
+                fresh,
+                gone,
+                shared,
+                scratch,
+                search_limit,
+                threads or Execution().worker_count,
+                lambda share: on_progress("seeking partners", share),
+            )
+    return gone.side, fresh.side, pairs
+
+
+def _counts(known: Comparability, n_old: int, n_new: int, pairs: Pairs | None) -> dict[Status, int]:
+    counts: dict[Status, int] = dict.fromkeys(STATUSES, 0)
+    kinds = np.zeros(4, np.int64) if pairs is None else np.bincount(pairs.kind, minlength=4)
+    counts.update(zip(PAIRED, kinds[1:].tolist(), strict=True))
+    n_pairs = int(kinds[1:].sum())
+    counts["new" if known.knows_new else "only_in_new"] = n_new - n_pairs
+    counts["gone" if known.knows_gone else "only_in_old"] = n_old - n_pairs
+    return counts

@@ -1,0 +1,83 @@
+"""Which bicliques only one of two runs has: a difference of two sets of int64 keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numba import njit
+
+from pipeline.errors import PublishError
+
+__all__ = ["bicliques_parts", "differing_keys", "positions_of", "run_keys"]
+
+_ROWS = 1 << 18
+
+
+def bicliques_parts(run_path: Path) -> list[Path]:
+    """The files of a run's table `bicliques`, in the order in which everything here reads them.
+
+    Raises
+    ------
+    PublishError
+        There are none.
+    """
+    parts = sorted((run_path / "bicliques").glob("*.parquet"))
+    if not parts:
+        raise PublishError(
+            f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
+        )
+    return parts
+
+
+def run_keys(run_path: Path) -> np.ndarray:
+    """Every `biclique_key` of a run, ascending; ``(n_bicliques,) int64``, 8 bytes each."""
+    parts = bicliques_parts(run_path)
+    keys = np.empty(sum(pq.read_metadata(part).num_rows for part in parts), np.int64)
+    end = 0
+    for batch in _key_batches(parts):
+        keys[end : end + batch.size] = batch
+        end += batch.size
+    keys.sort()
+    return keys
+
+
+def differing_keys(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The keys that only `old` has and those that only `new` has; all of them ascending and distinct."""
+    return _only_in_first(old, new), _only_in_first(new, old)
+
+
+def positions_of(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Positions in `keys`, of any order, whose key is among the ascending `wanted`."""
+    if not wanted.size:
+        return np.zeros(0, np.int64)
+    at = np.searchsorted(wanted, keys)
+    at[at == wanted.size] = 0
+    return np.flatnonzero(wanted[at] == keys)
+
+
+def _key_batches(parts: list[Path]) -> Iterator[np.ndarray]:
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            for batch in file.iter_batches(_ROWS, columns=["biclique_key"]):
+                yield batch.column(0).to_numpy()
+
+
+@njit(cache=True, nogil=True)
+def _only_in_first(first, second):
+    n = j = 0
+    for i in range(first.size):
+        while j < second.size and second[j] < first[i]:
+            j += 1
+        n += j == second.size or second[j] != first[i]
+    only = np.empty(n, np.int64)
+    n = j = 0
+    for i in range(first.size):
+        while j < second.size and second[j] < first[i]:
+            j += 1
+        if j == second.size or second[j] != first[i]:
+            only[n] = first[i]
+            n += 1
+    return only

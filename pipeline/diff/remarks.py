@@ -1,0 +1,104 @@
+"""What two runs were asked, and whether they can be compared like with like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from pipeline.errors import PublishError
+from pipeline.manifest import Manifest
+
+__all__ = ["Comparability", "comparability"]
+
+# Which columns were read, and what makes a row an edge; the window of time moves from run to run by its nature.
+_COLUMNS = ("left", "right", "weight", "timestamp")
+_FILTERS = ("min_weight",)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparability:
+    """What the difference of two runs can say.
+
+    Attributes
+    ----------
+    remarks : tuple of str
+        What stands in the way of a comparison like with like, and what else should be known first; a sentence each.
+    knows_gone : bool
+        Whether what only the old run has is gone: the new one would hold it if it were still there.
+    knows_new : bool
+        Whether what only the new run has is new.
+    """
+
+    remarks: tuple[str, ...]
+    knows_gone: bool
+    knows_new: bool
+
+
+def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifest) -> Comparability:
+    """Compare what two runs were asked, what they read, and whether they are complete.
+
+    Raises
+    ------
+    PublishError
+        A vertex table is missing.
+    """
+    unlike = [*_questions(old_manifest, new_manifest), *_key_types(old, new)]
+    truncated = [
+        f"the {name} run is incomplete: it {manifest.truncated}; what only the {other} run has may {verb}"
+        for name, manifest, other, verb in (
+            ("OLD", old_manifest, "NEW", "have been there before"),
+            ("NEW", new_manifest, "OLD", "still be there"),
+        )
+        if manifest.truncated is not None
+    ]
+    return Comparability(
+        remarks=(*unlike, *truncated, *_windows(old_manifest, new_manifest)),
+        knows_gone=not unlike and new_manifest.truncated is None,
+        knows_new=not unlike and old_manifest.truncated is None,
+    )
+
+
+def _questions(old: Manifest, new: Manifest) -> list[str]:
+    found = []
+    for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _COLUMNS + _FILTERS)):
+        for name in names:
+            before, after = (getattr(getattr(run.config, section), name) for run in (old, new))
+            if before != after:
+                what = "columns" if name in _COLUMNS else "questions"
+                found.append(f"the {what} differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
+    return found
+
+
+def _key_types(old: Path, new: Path) -> list[str]:
+    found = []
+    for side in ("left", "right"):
+        before, after = (_key_type(run / f"{side}_vertices.parquet") for run in (old, new))
+        if before != after:
+            found.append(f"the types of the {side} keys differ: {before} in OLD, {after} in NEW")
+    return found
+
+
+def _key_type(path: Path) -> str:
+    if not path.is_file():
+        raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
+    return str(pq.read_schema(path).field("key").type)
+
+
+def _windows(old: Manifest, new: Manifest) -> list[str]:
+    """A window of time that moved makes no other question, but whoever reads on should know."""
+    before, after = ((run.config.input.time_from, run.config.input.time_until) for run in (old, new))
+    if before == after:
+        return []
+    return [f"the windows of time differ: OLD read {_window(*before)}, NEW {_window(*after)}"]
+
+
+def _window(start: object, end: object) -> str:
+    return f"{'everything' if start is None else f'from {start}'}{'' if end is None else f' until {end}'}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(repr, value)) + "]"
+    return "null" if value is None else repr(value)

@@ -1,0 +1,270 @@
+"""The rows that differ, out of Parquet and kept small: sizes in memory, members on disk, read in stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numba import njit
+
+from pipeline.diff.keys import bicliques_parts, positions_of
+from pipeline.diff.vertices import SharedVertices
+
+__all__ = ["Rows", "Side", "Stretch", "read_side", "read_sizes"]
+
+# Rows with member lists that are decoded at once.
+_DECODED_ROWS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The bicliques that only one of the two runs has, in the order of its files.
+
+    Attributes
+    ----------
+    run_path : Path
+    keys : (n,) int64
+    n_left, n_right : (n,) int32
+    """
+
+    run_path: Path
+    keys: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """Some consecutive `Rows` with their members; arrays of one entry a row unless said otherwise.
+
+    Attributes
+    ----------
+    first : int
+        Position of the first of them in the `Rows`.
+    offsets : (n + 1,) int64
+        Into `members`.
+    members : int32
+        Shared vertices, the left ones of a row before its right ones.
+    keys, n_left, n_right
+        As in `Side`.
+    shared_left, shared_right : int32
+        How many of the members are shared vertices.
+    """
+
+    first: int
+    offsets: np.ndarray
+    members: np.ndarray
+    keys: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
+    shared_left: np.ndarray
+    shared_right: np.ndarray
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Some rows of a `Side`, with the members that are shared vertices in a file of int32.
+
+    Attributes
+    ----------
+    side : Side
+    which : (n,) int32
+        Positions in `side`, ascending.
+    shared_left, shared_right : (n,) int32
+    sums : (n,) uint64, or empty
+        Sum of the hashes of each row's shared members.
+    path : Path
+        Members of all these rows, one row after the other.
+    """
+
+    side: Side
+    which: np.ndarray
+    shared_left: np.ndarray
+    shared_right: np.ndarray
+    sums: np.ndarray
+    path: Path
+
+    def __len__(self) -> int:
+        return self.which.size
+
+    @property
+    def n_members(self) -> int:
+        """Shared members of all rows."""
+        return int(self.shared_left.sum(dtype=np.int64) + self.shared_right.sum(dtype=np.int64))
+
+    def stretches(self, most_members: int) -> Iterator[Stretch]:
+        """All rows in turn, so many at once that their members are few; at least one."""
+        ends = np.cumsum(self.shared_left, dtype=np.int64)
+        ends += np.cumsum(self.shared_right, dtype=np.int64)
+        first, read = 0, 0
+        with open(self.path, "rb") as file:
+            while first < len(self):
+                last = max(first + 1, int(np.searchsorted(ends, read + most_members, side="right")))
+                end = int(ends[last - 1])
+                chosen = slice(first, last)
+                which = self.which[chosen]
+                yield Stretch(
+                    first=first,
+                    offsets=np.concatenate([np.zeros(1, np.int64), ends[chosen] - read]),
+                    members=np.fromfile(file, np.int32, end - read),
+                    keys=self.side.keys[which],
+                    n_left=self.side.n_left[which],
+                    n_right=self.side.n_right[which],
+                    shared_left=self.shared_left[chosen],
+                    shared_right=self.shared_right[chosen],
+                )
+                first, read = last, end
+
+    def subset(self, kept: np.ndarray, path: Path) -> Rows:
+        """The rows where `kept` is true, their members in a file of their own."""
+        if kept.all():
+            return self
+        with open(path, "wb") as file:
+            for stretch in self.stretches(1 << 22):
+                here = kept[stretch.first : stretch.first + len(stretch)]
+                stretch.members[np.repeat(here, np.diff(stretch.offsets))].tofile(file)
+        return Rows(
+            side=self.side,
+            which=self.which[kept],
+            shared_left=self.shared_left[kept],
+            shared_right=self.shared_right[kept],
+            sums=self.sums[kept] if self.sums.size else self.sums,
+            path=path,
+        )
+
+    def without_sums(self) -> Rows:
+        """The same rows, with less in memory."""
+        return Rows(self.side, self.which, self.shared_left, self.shared_right, np.zeros(0, np.uint64), self.path)
+
+
+def read_sizes(run_path: Path, keys: np.ndarray) -> Side:
+    """The rows of a run that have one of these (ascending) keys, without their members."""
+    side = _empty_side(run_path, keys.size)
+    end = 0
+    for batch in _batches(run_path, ["biclique_key", "n_left", "n_right"], 1 << 18):
+        end = _take_in(side, end, batch, positions_of(batch.column("biclique_key").to_numpy(), keys))
+    return side
+
+
+def read_side(
+    run_path: Path,
+    keys: np.ndarray,
+    shared: SharedVertices,
+    translation: tuple[np.ndarray, np.ndarray],
+    path: Path,
+    on_progress: Callable[[float], None] | None = None,
+) -> Rows:
+    """The rows of a run that have one of these (ascending) keys, with their members in the file `path`.
+
+    Parameters
+    ----------
+    run_path : Path
+    keys : (n,) int64
+    shared : SharedVertices
+    translation : pair of int32 arrays
+        `shared.old` or `shared.new`.
+    path : Path
+    on_progress : callable, optional
+        Called with the share of the run that has been read.
+    """
+    side = _empty_side(run_path, keys.size)
+    shared_left, shared_right = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+    sums = np.empty(keys.size, np.uint64)
+    columns = ["biclique_key", "left", "right", "n_left", "n_right"]
+    n_rows = sum(pq.read_metadata(part).num_rows for part in bicliques_parts(run_path))
+    end = read = 0
+    with open(path, "wb") as file:
+        for batch in _batches(run_path, columns, _DECODED_ROWS):
+            at = positions_of(batch.column("biclique_key").to_numpy(), keys)
+            start, end = end, _take_in(side, end, batch, at)
+            if at.size:
+                members = _translated(
+                    at,
+                    *_lists(batch.column("left")),
+                    *_lists(batch.column("right")),
+                    *translation,
+                    shared.hashes,
+                    shared_left[start:end],
+                    shared_right[start:end],
+                    sums[start:end],
+                )
+                members.tofile(file)
+            read += batch.num_rows
+            if on_progress is not None:
+                on_progress(read / n_rows)
+    return Rows(side, np.arange(keys.size, dtype=np.int32), shared_left, shared_right, sums, path)
+
+
+def _empty_side(run_path: Path, n: int) -> Side:
+    return Side(run_path, np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int32))
+
+
+def _take_in(side: Side, end: int, batch: pa.RecordBatch, at: np.ndarray) -> int:
+    chosen = slice(end, end + at.size)
+    side.keys[chosen] = batch.column("biclique_key").to_numpy()[at]
+    side.n_left[chosen] = batch.column("n_left").to_numpy()[at]
+    side.n_right[chosen] = batch.column("n_right").to_numpy()[at]
+    return end + at.size
+
+
+def _batches(run_path: Path, columns: list[str], n_rows: int) -> Iterator[pa.RecordBatch]:
+    for part in bicliques_parts(run_path):
+        with pq.ParquetFile(part) as file:
+            yield from file.iter_batches(n_rows, columns=columns)
+
+
+def _lists(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and values of a list column without nulls, also where it is a slice."""
+    return column.offsets.to_numpy(), column.values.to_numpy()
+
+
+@njit(cache=True, nogil=True)
+def _translated(
+    rows,
+    left_offsets,
+    left_ids,
+    right_offsets,
+    right_ids,
+    left_numbers,
+    right_numbers,
+    hashes,
+    shared_left,
+    shared_right,
+    sums,
+):
+    """Shared members of the chosen rows; their numbers and the sums of their hashes go into the last three arrays."""
+    most = 0
+    for row in rows:
+        most += left_offsets[row + 1] - left_offsets[row] + right_offsets[row + 1] - right_offsets[row]
+    members = np.empty(most, np.int32)
+    end = 0
+    for i in range(rows.size):
+        row = rows[i]
+        start = end
+        total = np.uint64(0)
+        for k in range(left_offsets[row], left_offsets[row + 1]):
+            number = left_numbers[left_ids[k]]
+            if number >= 0:
+                members[end] = number
+                total += hashes[number]
+                end += 1
+        shared_left[i] = end - start
+        for k in range(right_offsets[row], right_offsets[row + 1]):
+            number = right_numbers[right_ids[k]]
+            if number >= 0:
+                members[end] = number
+                total += hashes[number]
+                end += 1
+        shared_right[i] = end - start - shared_left[i]
+        sums[i] = total
+    return members[:end]

@@ -1,0 +1,306 @@
+"""For each row of the two runs the best partner among the rows of the other: three searches of different reach.
+
+All of them work on stretches of rows, so memory does not depend on the number of members, and their compiled parts run
+in threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from pipeline.diff.kernels import (
+    GROWN,
+    SHRUNK,
+    compare_prefixes,
+    count_shared,
+    fill_table,
+    index_members,
+    merge_best,
+    prefix_lengths,
+    probe,
+    rarest_first,
+)
+from pipeline.diff.rows import Rows, Stretch
+from pipeline.diff.vertices import SharedVertices
+
+__all__ = ["Best", "by_one_member", "by_prefixes", "by_shared_members", "member_counts", "prefix_counts"]
+
+# Members of gone rows that are indexed at once, and of new rows that are compared with them at once.
+_INDEXED = 1 << 25
+_COMPARED = 1 << 20
+# Counters of one core: 8 bytes a row.
+_FEWEST_BLOCK_ROWS, _MOST_BLOCK_ROWS = 1 << 15, 1 << 20
+_POSTING = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """The best partner of each row so far; `*_partner` is its position in the other `Rows`, -1 where there is none."""
+
+    new_jaccard: np.ndarray
+    new_partner: np.ndarray
+    new_kind: np.ndarray
+    gone_jaccard: np.ndarray
+    gone_partner: np.ndarray
+
+    @classmethod
+    def none_yet(cls, n_new: int, n_gone: int) -> Best:
+        """Nothing found."""
+        return cls(
+            np.zeros(n_new),
+            np.full(n_new, -1, np.int32),
+            np.zeros(n_new, np.int8),
+            np.zeros(n_gone),
+            np.full(n_gone, -1, np.int32),
+        )
+
+
+def by_one_member(new: Rows, gone: Rows, shared: SharedVertices) -> Best:
+    """Partners that have one member more or one less, found by the sums of the members' hashes.
+
+    Such a pair comes before every other pair of either of its groups: of a group with s members it has a Jaccard of
+    at least (s - 1) / s, and any other pair at most s / (s + 2).
+    """
+    best = Best.none_yet(len(new), len(gone))
+    _probe(new, gone, shared, best.new_jaccard, best.new_partner, best.gone_jaccard, best.gone_partner)
+    _probe(gone, new, shared, best.gone_jaccard, best.gone_partner, best.new_jaccard, best.new_partner)
+    found = np.flatnonzero(best.new_partner >= 0)
+    partners = gone.which[best.new_partner[found]]
+    larger = _sizes(new)[found] > gone.side.n_left[partners] + gone.side.n_right[partners]
+    best.new_kind[found] = np.where(larger, GROWN, SHRUNK)
+    return best
+
+
+def member_counts(rows: Rows, n_vertices: int) -> np.ndarray:
+    """In how many of the rows each shared vertex is; ``(n_vertices,) int64``."""
+    counts = np.zeros(n_vertices, np.int64)
+    for stretch in rows.stretches(_INDEXED):
+        counts += np.bincount(stretch.members, minlength=n_vertices)
+    return counts
+
+
+def by_shared_members(
+    new: Rows, gone: Rows, shared: SharedVertices, threads: int, on_progress: Callable[[float], None]
+) -> Best:
+    """Every pair: members in common are counted for all rows that have any."""
+    best = Best.none_yet(len(new), len(gone))
+
+    def compare(block: _Block, stretch: Stretch, first: int, last: int) -> None:
+        local = _no_partners(len(block.keys))
+        count_shared(
+            first,
+            last,
+            stretch.offsets,
+            stretch.members,
+            stretch.keys,
+            stretch.n_left,
+            stretch.n_right,
+            stretch.first,
+            shared.n_left,
+            block.starts,
+            block.rows,
+            block.keys,
+            block.n_left,
+            block.n_right,
+            block.first,
+            gone.side.keys,
+            gone.which,
+            best.new_jaccard,
+            best.new_partner,
+            best.new_kind,
+            *local,
+        )
+        _merge(block, local, new, best)
+
+    def blocks() -> Iterator[list[_Block]]:
+        for stretch in gone.stretches(_INDEXED):
+            yield _blocks(stretch, stretch.members, np.diff(stretch.offsets), shared.n)
+
+    _compare_all(new, blocks(), gone, compare, threads, on_progress, lambda stretch: stretch)
+    return best
+
+
+def prefix_counts(rows: Rows, ranks: np.ndarray, least: float) -> np.ndarray:
+    """In the prefixes of how many rows each shared vertex is, by its rank; ``(n_vertices,) int64``."""
+    counts = np.zeros(ranks.size, np.int64)
+    for stretch in rows.stretches(_INDEXED):
+        ranked, limits = _ranked(stretch, ranks, least)
+        counts += np.bincount(ranked[_within(stretch.offsets, limits)], minlength=ranks.size)
+    return counts
+
+
+def by_prefixes(
+    new: Rows,
+    gone: Rows,
+    shared: SharedVertices,
+    ranks: np.ndarray,
+    least: float,
+    threads: int,
+    on_progress: Callable[[float], None],
+) -> Best:
+    """Every pair with a Jaccard of at least `least`; `ranks` orders the shared vertices, rarest first."""
+    best = Best.none_yet(len(new), len(gone))
+    is_left = np.empty(shared.n, np.bool_)
+    is_left[ranks] = np.arange(shared.n) < shared.n_left
+
+    def compare(block: _Block, ranked: tuple[Stretch, np.ndarray, np.ndarray], first: int, last: int) -> None:
+        stretch, members, limits = ranked
+        local = _no_partners(len(block.keys))
+        compare_prefixes(
+            first,
+            last,
+            stretch.offsets,
+            members,
+            stretch.keys,
+            stretch.n_left,
+            stretch.n_right,
+            stretch.first,
+            is_left,
+            limits,
+            block.starts,
+            block.rows,
+            block.keys,
+            block.n_left,
+            block.n_right,
+            block.first,
+            block.offsets,
+            block.members,
+            gone.side.keys,
+            gone.which,
+            least,
+            best.new_jaccard,
+            best.new_partner,
+            best.new_kind,
+            *local,
+        )
+        _merge(block, local, new, best)
+
+    def blocks() -> Iterator[list[_Block]]:
+        for stretch in gone.stretches(_INDEXED):
+            yield _blocks(stretch, *_ranked(stretch, ranks, least), shared.n)
+
+    def prepared(stretch: Stretch) -> tuple[Stretch, np.ndarray, np.ndarray]:
+        return stretch, *_ranked(stretch, ranks, least)
+
+    _compare_all(new, blocks(), gone, compare, threads, on_progress, prepared)
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Some consecutive gone rows and their index: few enough that a counter for each stays in a core's cache."""
+
+    first: int
+    starts: np.ndarray
+    rows: np.ndarray
+    keys: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
+    offsets: np.ndarray
+    members: np.ndarray
+
+
+def _blocks(stretch: Stretch, members: np.ndarray, limits: np.ndarray, n_vertices: int) -> list[_Block]:
+    # Rows enough that a vertex has some in each block, or looking its postings up costs more than reading them.
+    wanted = _POSTING * n_vertices * len(stretch) // max(1, int(limits.sum()))
+    n_rows = min(max(wanted, _FEWEST_BLOCK_ROWS), _MOST_BLOCK_ROWS)
+    cuts = [*range(0, len(stretch), n_rows), len(stretch)]
+    return [
+        _Block(
+            stretch.first + first,
+            *index_members(stretch.offsets, members, first, last, n_vertices, limits),
+            keys=stretch.keys[first:last],
+            n_left=stretch.n_left[first:last],
+            n_right=stretch.n_right[first:last],
+            offsets=stretch.offsets[first : last + 1],
+            members=members,
+        )
+        for first, last in pairwise(cuts)
+    ]
+
+
+def _compare_all(new, block_lists, gone, compare, threads, on_progress, prepared) -> None:
+    """Every stretch of new rows with every block of gone ones, each thread on rows of its own."""
+    steps = max(1, -(-gone.n_members // _INDEXED)) * max(1, len(new))
+    done = 0
+    with ThreadPoolExecutor(threads) as pool:
+        for blocks in block_lists:
+            for stretch in new.stretches(_COMPARED):
+                content = prepared(stretch)
+                cuts = np.linspace(0, len(stretch), threads + 1).astype(int).tolist()
+                waiting = [
+                    pool.submit(_with_all, compare, blocks, content, first, last) for first, last in pairwise(cuts)
+                ]
+                for each in waiting:
+                    each.result()
+                done += len(stretch)
+                on_progress(min(1.0, done / steps))
+
+
+def _with_all(compare, blocks: list[_Block], content, first: int, last: int) -> None:
+    for block in blocks:
+        compare(block, content, first, last)
+
+
+_MERGING = threading.Lock()
+
+
+def _merge(block: _Block, local: tuple[np.ndarray, np.ndarray, np.ndarray], new: Rows, best: Best) -> None:
+    with _MERGING:
+        merge_best(
+            block.first, *local, block.keys, best.gone_jaccard, best.gone_partner, new.side.keys, new.which
+        )
+
+
+def _no_partners(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.zeros(n), np.full(n, -1, np.int32), np.zeros(n, np.int64)
+
+
+def _ranked(stretch: Stretch, ranks: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
+    n_shared = stretch.shared_left + stretch.shared_right
+    limits = prefix_lengths(n_shared, stretch.n_left + stretch.n_right, least)
+    return rarest_first(stretch.offsets, stretch.members, ranks), limits
+
+
+def _within(offsets: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Which members are among the first ``limits[row]`` of their row."""
+    places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+    return places < np.repeat(limits, np.diff(offsets))
+
+
+def _probe(rows: Rows, others: Rows, shared: SharedVertices, *best: np.ndarray) -> None:
+    """Pair rows with those of `others` that have one member less."""
+    bits = max(4, int(2 * len(others)).bit_length())
+    slots = fill_table(others.sums, others.shared_left + others.shared_right == _sizes(others), bits)
+    for stretch in rows.stretches(_INDEXED):
+        probe(
+            stretch.offsets,
+            stretch.members,
+            stretch.keys,
+            stretch.n_left,
+            stretch.n_right,
+            rows.sums,
+            stretch.first,
+            shared.hashes,
+            shared.n_left,
+            slots,
+            bits,
+            others.sums,
+            others.which,
+            others.side.keys,
+            others.side.n_left,
+            others.side.n_right,
+            *best,
+            rows.which,
+            rows.side.keys,
+        )
+
+
+def _sizes(rows: Rows) -> np.ndarray:
+    return rows.side.n_left[rows.which] + rows.side.n_right[rows.which]
