@@ -29,7 +29,7 @@ INTERNAL_ERROR = 70
 _PUBLISHING = ("run", "enumerate")
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 verification failed; 2 input, configuration or option cannot be used; "
+    "Exit codes: 0 done; 1 verification failed, or runs differ and --exit-code; 2 input, configuration or option cannot be used; "
     "3 output cannot be written, or is no run; 4 engine unavailable or not enough memory; "
     "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
 )
@@ -359,6 +359,27 @@ def export(
                 on_progress=progress.exported,
             )
         logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", run_dir)
+
+
+@app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Run, or output directory: its latest run.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run beside the other.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write all differences there as Parquet; new or empty.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Of each kind show the N largest.")] = 5,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where the runs differ.")] = False,
+    threads: opt.Means.Threads = None,
+    as_json: opt.Output.Json = False,
+    quiet: opt.Output.Quiet = False,
+) -> None:
+    """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
+    from pipeline.diff.command import compare
+
+    differ = compare(old, new, out, limit, threads or 0, as_json, quiet)
+    if differ and exit_code:
+        raise typer.Exit(1)
 
 
 @app.command()

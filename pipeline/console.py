@@ -123,6 +123,10 @@ class ProgressDisplay:
         """Take note of an export's progress."""
         self._show("exporting", share, "")
 
+    def working(self, what: str, share: float) -> None:
+        """Take note of the progress of any other work, by its name."""
+        self._show(what, share, "")
+
     def _show(self, what: str, share: float, found: str) -> None:
         if self._bar is not None:
             self._bar.update(self._task, description=what, total=1.0, completed=share, found=found)

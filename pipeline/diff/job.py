@@ -17,10 +17,11 @@ from pipeline.diff.partners import SEARCH_LIMIT, Pairs, pair_up
 from pipeline.diff.remarks import Comparability, comparability
 from pipeline.diff.rows import Side, read_side, read_sizes
 from pipeline.diff.vertices import shared_vertices
+from pipeline.errors import PublishError
 from pipeline.manifest import read_manifest
 from pipeline.publish import as_publish_errors, resolve_run
 
-__all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_runs"]
+__all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_runs", "resolve_both"]
 
 Status = Literal["new", "gone", "grown", "shrunk", "changed", "only_in_old", "only_in_new"]
 
@@ -28,6 +29,9 @@ PAIRED: tuple[Status, ...] = ("grown", "shrunk", "changed")
 """Statuses of a new group with a gone partner, in the order of `kernels.GROWN`, `SHRUNK`, `CHANGED`."""
 
 STATUSES: tuple[Status, ...] = ("new", "gone", *PAIRED, "only_in_new", "only_in_old")
+
+
+_LATEST = Path("latest")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +110,7 @@ def diff_runs(
     >>> found = diff_runs("out/runs/20261119T060001Z-77ab90", "out")  # doctest: +SKIP
     >>> found.counts["new"], largest_differences(found, "new", 3)  # doctest: +SKIP
     """
-    old, new = resolve_run(old), resolve_run(new)
+    old, new = resolve_both(old, new)
     old_manifest, new_manifest = read_manifest(old), read_manifest(new)
     known = comparability(old, new, old_manifest, new_manifest)
     # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
@@ -132,6 +136,23 @@ def diff_runs(
         only_old=only_old,
         pairs=pairs,
     )
+
+
+def resolve_both(old: str | Path, new: str | Path) -> tuple[Path, Path]:
+    """The two run directories that are meant; ``latest`` is the latest run of the other's output directory.
+
+    Raises
+    ------
+    PublishError
+        One of the two is no run, or both are ``latest``.
+    """
+    names = [Path(old), Path(new)]
+    meant = [resolve_run(name) if name != _LATEST or name.exists() else None for name in names]
+    known = next((run for run in meant if run is not None), None)
+    if known is None:
+        raise PublishError("latest: of both runs; expected a run or an output directory for one of them; name it")
+    first, second = (run or resolve_run(known.resolve().parent.parent) for run in meant)
+    return first, second
 
 
 def _paired(

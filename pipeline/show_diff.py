@@ -1,0 +1,103 @@
+"""The result of `mbe diff` on stdout: remarks and counts first, then the largest of each kind; or one JSON object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.console import print_json, results_console, table
+from pipeline.diff import PAIRED, Difference, RunDiff, searched_words, status_words
+from pipeline.diff.words import counts_words
+from pipeline.manifest import peak_memory_bytes
+from pipeline.terminal import say
+from pipeline.top import Biclique
+
+__all__ = ["differences", "summary"]
+
+# Keys of one side that a table row shows; `--json` shows all.
+_SHOWN_KEYS = 8
+
+
+def summary(diff: RunDiff) -> dict[str, Any]:
+    """What a difference amounts to, as plain values."""
+    return {
+        "old": str(diff.old),
+        "new": str(diff.new),
+        "remarks": list(diff.comparability.remarks),
+        "knows_gone": diff.comparability.knows_gone,
+        "knows_new": diff.comparability.knows_new,
+        "counts": diff.counts,
+        "bicliques": {"old": diff.n_old, "new": diff.n_new, "same": diff.n_same},
+        "searched_from": None if diff.pairs is None else diff.pairs.searched_from,
+    }
+
+
+def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seconds: float, as_json: bool) -> None:
+    """The whole result."""
+    if as_json:
+        rest = {
+            "differences": [_as_values(one) for one in largest],
+            "out": None if out is None else str(out),
+            "seconds": round(seconds, 6),
+            "peak_memory_bytes": peak_memory_bytes(),
+        }
+        print_json(summary(diff) | rest)
+        return
+    searched = searched_words(diff)
+    for remark in (*diff.comparability.remarks, *([] if searched is None else [searched])):
+        say(f"NOTE       {remark}")
+    say(f"old        {diff.old}: {diff.n_old:,} bicliques")
+    say(f"new        {diff.new}: {diff.n_new:,} bicliques, {diff.n_same:,} of them as before")
+    say(f"different  {counts_words(diff) if diff.differ else 'nothing: both hold the same bicliques'}")
+    for status in dict.fromkeys(one.status for one in largest):
+        rows = [one for one in largest if one.status == status]
+        of_all = f", {len(rows)} of {diff.counts[status]:,}" if len(rows) < diff.counts[status] else ""
+        results_console().print(_table(rows, f"{status_words(status)}{of_all}"))
+    if out is not None:
+        say(f"written    {out}")
+
+
+def _table(rows: list[Difference], title: str):
+    if rows[0].status not in PAIRED:
+        lines: list[list[object]] = [
+            [one.biclique.n_edges, _keys(one.biclique.left), _keys(one.biclique.right), str(one.biclique.key)]
+            for one in rows
+        ]
+        return table(["edges", "left members", "right members", "biclique_key"], lines, title)
+    lines = []
+    for one in rows:
+        assert one.partner is not None
+        came, went = _without(one.biclique, one.partner), _without(one.partner, one.biclique)
+        sides = [_keys(one.biclique.left), _keys(one.biclique.right), _keys(came), _keys(went)]
+        lines.append([one.biclique.n_edges, *sides, f"{one.jaccard:.2f}", str(one.biclique.key)])
+    columns = ["edges", "left members", "right members", "came", "went", "Jaccard", "biclique_key"]
+    return table(columns, lines, title)
+
+
+def _without(group: Biclique, other: Biclique) -> tuple[int | str, ...]:
+    """Members that the other group has not, left ones first."""
+    left, right = set(other.left), set(other.right)
+    return (*(key for key in group.left if key not in left), *(key for key in group.right if key not in right))
+
+
+def _as_values(one: Difference) -> dict[str, Any]:
+    values: dict[str, Any] = {"status": one.status, **_biclique(one.biclique)}
+    if one.partner is not None:
+        values |= {"jaccard": one.jaccard, "partner": _biclique(one.partner)}
+    return values
+
+
+def _biclique(group: Biclique) -> dict[str, Any]:
+    return {
+        "biclique_key": group.key,
+        "n_left": len(group.left),
+        "n_right": len(group.right),
+        "n_edges": group.n_edges,
+        "left": group.left,
+        "right": group.right,
+    }
+
+
+def _keys(keys: tuple[Any, ...]) -> str:
+    text = ", ".join(map(str, keys[:_SHOWN_KEYS]))
+    return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"
