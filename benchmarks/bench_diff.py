@@ -3,8 +3,9 @@
     python -m benchmarks.bench_diff [--bicliques 10000000] [--directory DIR]
 
 The runs are made here, without enumerating: groups of two to eight vertices a side, of 300,000 left and 100,000 right
-ones, some far more popular than others. A changed group has lost a member or gained one or two on a side or on
-both; one in five is another altogether, and in the last case all of them are. Made runs are removed afterwards; `--directory` keeps them for the next time.
+ones, some far more popular than others. A changed group has lost a member or gained one or two on a side or on both;
+one in five is another altogether, and in the last case all of them are. Made runs are removed afterwards; `--directory`
+keeps them for the next time.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ def measure(directory: Path, n: int) -> list[dict]:
         results.append(found)
         counts = ", ".join(f"{count:,} {status}" for status, count in found["counts"].items() if count)
         print(
-            f"{case.name:<12} {n:>12,} {found['seconds']:>8.1f} {case.most_seconds:>8.0f} {found['peak_bytes'] / 1e6:>8,.0f} "
-            f"{MOST_BYTES / 1e6:>8,.0f}  {counts}; partners from {found['searched_from']}",
+            f"{case.name:<12} {n:>12,} {found['seconds']:>8.1f} {case.most_seconds:>8.0f} "
+            f"{found['peak_bytes'] / 1e6:>8,.0f} {MOST_BYTES / 1e6:>8,.0f}  {counts}; "
+            f"searched from {found['searched_from']}",
             flush=True,
         )
     return results
@@ -88,7 +90,16 @@ def measure(directory: Path, n: int) -> list[dict]:
 
 def compare(old: Path, new: Path) -> dict:
     """`mbe diff` in a process of its own: wall time, everything in, and its largest resident set."""
-    command = [sys.executable, "-c", "from pipeline.cli import main; main()", "diff", str(old), str(new), "--json", "-q"]
+    command = [
+        sys.executable,
+        "-c",
+        "from pipeline.cli import main; main()",
+        "diff",
+        str(old),
+        str(new),
+        "--json",
+        "-q",
+    ]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start

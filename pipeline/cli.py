@@ -29,8 +29,9 @@ INTERNAL_ERROR = 70
 _PUBLISHING = ("run", "enumerate")
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 verification failed, or runs differ and --exit-code; 2 input, configuration or option cannot be used; "
-    "3 output cannot be written, or is no run; 4 engine unavailable or not enough memory; "
+    "Exit codes: 0 done; 1 verification failed, or runs differ (diff --exit-code); "
+    "2 input, configuration or option cannot be used; 3 output cannot be written, or is no run; "
+    "4 engine unavailable or not enough memory; "
     "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
 )
 

@@ -14,9 +14,7 @@ from pipeline.diff.write import check_free, write_diff
 __all__ = ["compare"]
 
 
-def compare(
-    old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool
-) -> bool:
+def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
     """Compare two runs, write what differs where `out` says so, and show it; returns whether anything differs."""
     start = time.perf_counter()
     runs = resolve_both(old, new)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,8 +17,8 @@ from mbe_stage.options import Execution
 from pipeline.diff.keys import differing_keys, run_keys
 from pipeline.diff.partners import SEARCH_LIMIT, Pairs, pair_up
 from pipeline.diff.remarks import Comparability, comparability
-from pipeline.diff.rows import Side, read_side, read_sizes
-from pipeline.diff.vertices import shared_vertices
+from pipeline.diff.rows import Rows, Side, read_side, read_sizes
+from pipeline.diff.vertices import SharedVertices, shared_vertices
 from pipeline.errors import PublishError
 from pipeline.manifest import read_manifest
 from pipeline.publish import as_publish_errors, resolve_run
@@ -32,6 +34,8 @@ STATUSES: tuple[Status, ...] = ("new", "gone", *PAIRED, "only_in_new", "only_in_
 
 
 _LATEST = Path("latest")
+# Seconds between two looks at the readers.
+_MOMENT = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +82,7 @@ def diff_runs(
     search_limit: int = SEARCH_LIMIT,
     most_differing: int | None = None,
     threads: int = 0,
-    on_progress: Callable[[str, float], None] = lambda what, share: None,
+    on_progress: Callable[[str, float], None] = lambda *_: None,
 ) -> RunDiff:
     """Compare two published runs, whatever their size: 100 bytes a differing biclique, and their members on disk.
 
@@ -117,13 +121,13 @@ def diff_runs(
     same = old_manifest.content_fingerprint == new_manifest.content_fingerprint
     on_progress("comparing keys", 0.0)
     none = np.zeros(0, np.int64)
-    old_keys, new_keys = (none, none) if same else differing_keys(run_keys(old), run_keys(new))
-    n_differing = old_keys.size + new_keys.size
+    keys = [none, none] if same else list(differing_keys(run_keys(old), run_keys(new)))
+    few_enough = most_differing is None or sum(each.size for each in keys) <= most_differing
     pairs = None
-    if known.knows_gone and known.knows_new and (most_differing is None or n_differing <= most_differing):
-        only_old, only_new, pairs = _paired(old, new, old_keys, new_keys, search_limit, threads, on_progress)
+    if known.knows_gone and known.knows_new and few_enough:
+        only_old, only_new, pairs = _paired(old, new, keys, search_limit, threads, on_progress)
     else:
-        only_old, only_new = read_sizes(old, old_keys), read_sizes(new, new_keys)
+        only_old, only_new = (read_sizes(run, of_run) for run, of_run in zip((old, new), keys, strict=True))
     return RunDiff(
         old=old,
         new=new,
@@ -158,23 +162,19 @@ def resolve_both(old: str | Path, new: str | Path) -> tuple[Path, Path]:
 def _paired(
     old: Path,
     new: Path,
-    old_keys: np.ndarray,
-    new_keys: np.ndarray,
+    keys: list[np.ndarray],
     search_limit: int,
     threads: int,
     on_progress: Callable[[str, float], None],
 ) -> tuple[Side, Side, Pairs]:
+    """Read what differs and seek partners; `keys`, old and new, are taken out of their list when they are read."""
     shared = shared_vertices(old, new)
     with tempfile.TemporaryDirectory(prefix="mbe-diff-") as directory:
         scratch = Path(directory)
         with as_publish_errors(scratch, "the runs are as they were"):
-            gone = read_side(
-                old, old_keys, shared, shared.old, scratch / "gone", lambda share: on_progress("reading OLD", share)
-            )
-            fresh = read_side(
-                new, new_keys, shared, shared.new, scratch / "new", lambda share: on_progress("reading NEW", share)
-            )
-            # What the reader keeps for later reads would count as ours while partners are sought.
+            gone, fresh = _read_both((old, new), keys, shared, scratch, on_progress)
+            # Memory for what follows: the keys are in the rows, and the reader keeps what it might want again.
+            keys.clear()
             pa.default_memory_pool().release_unused()
             pairs = pair_up(
                 fresh,
@@ -186,6 +186,40 @@ def _paired(
                 lambda share: on_progress("seeking partners", share),
             )
     return gone.side, fresh.side, pairs
+
+
+def _read_both(
+    runs: tuple[Path, Path],
+    keys: list[np.ndarray],
+    shared: SharedVertices,
+    scratch: Path,
+    on_progress: Callable[[str, float], None],
+) -> tuple[Rows, Rows]:
+    """The rows of both sides, read at once; Ctrl-C ends both readers at their next batch."""
+    stopped = threading.Event()
+    done = [0.0, 0.0]
+
+    def read(at: int) -> Rows:
+        def note(share: float) -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
+            done[at] = share
+
+        translation = (shared.old, shared.new)[at]
+        return read_side(runs[at], keys[at], shared, translation, scratch / f"side-{at}", note)
+
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            readers = [pool.submit(read, at) for at in (0, 1)]
+            while wait(readers, _MOMENT, FIRST_EXCEPTION).not_done and not any(map(_failed, readers)):
+                on_progress("reading what differs", sum(done) / 2)
+            return readers[0].result(), readers[1].result()
+        finally:
+            stopped.set()
+
+
+def _failed(reader: Future[Rows]) -> bool:
+    return reader.done() and reader.exception() is not None
 
 
 def _counts(known: Comparability, n_old: int, n_new: int, pairs: Pairs | None) -> dict[Status, int]:

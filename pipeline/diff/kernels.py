@@ -17,6 +17,8 @@ __all__ = [
     "GROWN",
     "SHRUNK",
     "compare_prefixes",
+    "count_members",
+    "count_prefixes",
     "count_shared",
     "fill_table",
     "index_members",
@@ -24,6 +26,7 @@ __all__ = [
     "prefix_lengths",
     "probe",
     "rarest_first",
+    "take_pairs",
 ]
 
 GROWN, SHRUNK, CHANGED = 1, 2, 3
@@ -227,22 +230,30 @@ def compare_prefixes(
 
 @njit(cache=True, nogil=True)
 def fill_table(sums, is_whole, bits):
-    """A hash table from sums to rows, those with `is_whole` only; -1 is an empty slot."""
+    """A hash table from sums to rows, those with `is_whole` only, -1 being an empty slot; and a bit for each sum.
+
+    Nearly every lookup is of a sum that is not there, and ends at its bit, in a sixteenth of the memory.
+    """
     slots = np.full(1 << bits, -1, np.int32)
+    flags = np.zeros(1 << max(0, bits + 1 - 3), np.uint8)
     for row in range(sums.size):
         if is_whole[row]:
-            slot = np.int64((sums[row] * _SPREAD) >> np.uint64(64 - bits))
+            spread = sums[row] * _SPREAD
+            flag = np.int64(spread >> np.uint64(63 - bits))
+            flags[flag >> 3] |= np.uint8(1 << (flag & 7))
+            slot = np.int64(spread >> np.uint64(64 - bits))
             while slots[slot] >= 0:
                 slot = (slot + 1) & (slots.size - 1)
             slots[slot] = row
-    return slots
+    return slots, flags
 
 
 @njit(cache=True, nogil=True)
 def probe(
+    first,
+    last,
     offsets,
     members,
-    keys,
     n_left,
     n_right,
     sums,
@@ -250,24 +261,21 @@ def probe(
     hashes,
     n_shared_left,
     slots,
+    flags,
     bits,
     other_sums,
     other_which,
-    other_keys,
     other_left,
     other_right,
-    jaccards,
-    partners,
-    other_jaccards,
-    other_partners,
-    own_which,
-    own_keys,
 ):
-    """Pair rows with those of the other run that are the same group without one member.
+    """Rows ``first .. last - 1`` beside those of the other run that are the same group without one member.
 
     A row with one member that the other run does not know can only do without that one; with two, it has no such pair.
+    Returns two arrays of one length, a pair each.
     """
-    for i in range(keys.size):
+    rows, others = np.empty(1024, np.int32), np.empty(1024, np.int32)
+    n = 0
+    for i in range(first, last):
         n_shared = offsets[i + 1] - offsets[i]
         size = n_left[i] + n_right[i]
         if n_shared + 1 < size or size < 3:
@@ -275,7 +283,6 @@ def probe(
         shared_left = 0
         for k in range(offsets[i], offsets[i + 1]):
             shared_left += members[k] < n_shared_left
-        jaccard = (size - 1) / size
         at = base + i
         n_tries = n_shared if n_shared == size else 1
         for k in range(offsets[i], offsets[i] + n_tries):
@@ -284,23 +291,50 @@ def probe(
                 left = n_left[i] - (members[k] < n_shared_left)
             else:
                 wanted, left = sums[at], shared_left
-            slot = np.int64((wanted * _SPREAD) >> np.uint64(64 - bits))
+            spread = wanted * _SPREAD
+            flag = np.int64(spread >> np.uint64(63 - bits))
+            if not (flags[flag >> 3] >> (flag & 7)) & 1:
+                continue
+            slot = np.int64(spread >> np.uint64(64 - bits))
             while slots[slot] >= 0:
                 row = slots[slot]
                 slot = (slot + 1) & (slots.size - 1)
                 other = other_which[row]
                 if other_sums[row] != wanted or other_left[other] != left or other_right[other] != size - 1 - left:
                     continue
-                best = partners[at]
-                if best < 0 or _is_before(
-                    jaccard, keys[i], other_keys[other], jaccards[at], other_keys[other_which[best]]
-                ):
-                    jaccards[at], partners[at] = jaccard, row
-                best = other_partners[row]
-                if best < 0 or _is_before(
-                    jaccard, other_keys[other], keys[i], other_jaccards[row], own_keys[own_which[best]]
-                ):
-                    other_jaccards[row], other_partners[row] = jaccard, at
+                if n == rows.size:
+                    rows = np.append(rows, np.empty(n, np.int32))
+                    others = np.append(others, np.empty(n, np.int32))
+                rows[n], others[n] = at, row
+                n += 1
+    return rows[:n], others[:n]
+
+
+@njit(cache=True, nogil=True)
+def take_pairs(
+    rows,
+    others,
+    sizes,
+    which,
+    keys,
+    other_which,
+    other_keys,
+    jaccards,
+    partners,
+    other_jaccards,
+    other_partners,
+):
+    """Take pairs that differ by one member into the best of their rows; `sizes` are those of the larger groups."""
+    for i in range(rows.size):
+        at, row = rows[i], others[i]
+        key, other_key = keys[which[at]], other_keys[other_which[row]]
+        jaccard = (sizes[i] - 1) / sizes[i]
+        best = partners[at]
+        if best < 0 or _is_before(jaccard, key, other_key, jaccards[at], other_keys[other_which[best]]):
+            jaccards[at], partners[at] = jaccard, row
+        best = other_partners[row]
+        if best < 0 or _is_before(jaccard, other_key, key, other_jaccards[row], keys[which[best]]):
+            other_jaccards[row], other_partners[row] = jaccard, at
 
 
 @njit(cache=True, nogil=True)
@@ -317,18 +351,41 @@ def merge_best(base, jaccards, partners, partner_keys, keys, all_jaccards, all_p
             all_jaccards[at], all_partners[at] = jaccards[row], partners[row]
 
 
-@njit(cache=True, nogil=True)
-def prefix_lengths(n_shared, sizes, least):
-    """How many of each row's rarest shared members every partner with a Jaccard of `least` has one of.
+@njit(inline="always")
+def _prefix_length(n_shared, size, least):
+    """How many of a row's rarest shared members every partner with a Jaccard of `least` has one of.
 
     A partner has at least ``least * size`` members in common, and those that are not shared are the rarest of all.
     """
+    # Rounded down a little: a member too many costs time, one too few would lose a pair.
+    needed = max(np.int64(np.ceil(least * size - 1e-9)), 1)
+    return max(0, n_shared - needed + 1)
+
+
+@njit(cache=True, nogil=True)
+def prefix_lengths(n_shared, sizes, least):
+    """The prefix length of each row."""
     lengths = np.empty(sizes.size, np.int32)
     for row in range(sizes.size):
-        # Rounded down a little: a member too many costs time, one too few would lose a pair.
-        needed = np.int64(np.ceil(least * sizes[row] - 1e-9))
-        lengths[row] = max(0, n_shared[row] - max(needed, 1) + 1)
+        lengths[row] = _prefix_length(n_shared[row], sizes[row], least)
     return lengths
+
+
+@njit(cache=True, nogil=True)
+def count_prefixes(offsets, ranked, sizes, levels, counts):
+    """Add to ``counts[level, rank]`` the rows that have the member in their prefix at that level."""
+    for row in range(sizes.size):
+        n_shared = offsets[row + 1] - offsets[row]
+        for level in range(levels.size):
+            for k in range(_prefix_length(n_shared, sizes[row], levels[level])):
+                counts[level, ranked[offsets[row] + k]] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_members(members, counts):
+    """Add up how often each vertex is a member."""
+    for k in range(members.size):
+        counts[members[k]] += 1
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,7 @@ from numba import njit
 
 from pipeline.errors import PublishError
 
-__all__ = ["bicliques_parts", "differing_keys", "positions_of", "run_keys"]
+__all__ = ["KeySet", "bicliques_parts", "differing_keys", "run_keys"]
 
 _ROWS = 1 << 18
 
@@ -49,13 +49,24 @@ def differing_keys(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.nda
     return _only_in_first(old, new), _only_in_first(new, old)
 
 
-def positions_of(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Positions in `keys`, of any order, whose key is among the ascending `wanted`."""
-    if not wanted.size:
-        return np.zeros(0, np.int64)
-    at = np.searchsorted(wanted, keys)
-    at[at == wanted.size] = 0
-    return np.flatnonzero(wanted[at] == keys)
+class KeySet:
+    """Ascending keys, looked up by their leading bits first: keys are hashes, so each lookup touches two cache lines.
+
+    Parameters
+    ----------
+    keys : (n,) int64
+        Ascending and distinct.
+    """
+
+    def __init__(self, keys: np.ndarray) -> None:
+        self.keys = keys
+        self._bits = min(max(int(keys.size).bit_length() - 2, 1), 24)
+        edges = (np.arange(1, 1 << self._bits) << (64 - self._bits)) + np.iinfo(np.int64).min
+        self._starts = np.concatenate([[0], np.searchsorted(keys, edges), [keys.size]])
+
+    def positions_in(self, keys: np.ndarray) -> np.ndarray:
+        """Positions in `keys`, of any order, whose key is in the set."""
+        return _positions(keys, self.keys, self._starts, self._bits)
 
 
 def _key_batches(parts: list[Path]) -> Iterator[np.ndarray]:
@@ -81,3 +92,23 @@ def _only_in_first(first, second):
             only[n] = first[i]
             n += 1
     return only
+
+
+@njit(cache=True, nogil=True)
+def _positions(keys, wanted, starts, bits):
+    positions = np.empty(keys.size, np.int64)
+    n = 0
+    for i in range(keys.size):
+        key = keys[i]
+        bucket = (key >> (64 - bits)) + (1 << (bits - 1))
+        low, high = starts[bucket], starts[bucket + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if wanted[middle] < key:
+                low = middle + 1
+            else:
+                high = middle
+        if low < starts[bucket + 1] and wanted[low] == key:
+            positions[n] = i
+            n += 1
+    return positions[:n]

@@ -1,4 +1,4 @@
-"""Members of bicliques that differ, in the user's keys: some of them by key, or all of a side in the order of its files."""
+"""Members of bicliques that differ, in the user's keys: of some by their keys, or of a side in its files' order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.diff.keys import bicliques_parts, positions_of
+from pipeline.diff.keys import KeySet, bicliques_parts
 from pipeline.diff.rows import Side
 from pipeline.top import Biclique, vertex_keys
 
@@ -22,19 +22,19 @@ _COLUMNS = ["biclique_key", "left", "right"]
 
 def bicliques_with(run_path: Path, keys: np.ndarray) -> dict[int, Biclique]:
     """The bicliques of a run with these keys, by key; row groups without one of them are not decoded."""
-    wanted = np.sort(keys)
+    wanted = KeySet(np.unique(keys))
     found: dict[int, Biclique] = {}
-    if not wanted.size:
+    if not keys.size:
         return found
     names = _names(run_path)
     for part in bicliques_parts(run_path):
         with pq.ParquetFile(part) as file:
             for group in range(file.metadata.num_row_groups):
                 here = file.read_row_group(group, columns=["biclique_key"]).column(0).to_numpy()
-                if not positions_of(here, wanted).size:
+                if not wanted.positions_in(here).size:
                     continue
                 for batch in file.iter_batches(_DECODED_ROWS, row_groups=[group], columns=_COLUMNS):
-                    at = positions_of(batch.column("biclique_key").to_numpy(), wanted)
+                    at = wanted.positions_in(batch.column("biclique_key").to_numpy())
                     found |= {one.key: one for one in _bicliques(batch.take(pa.array(at)), names)}
     return found
 
@@ -48,13 +48,13 @@ def rows_with_members(side: Side, chosen: np.ndarray) -> Iterator[tuple[np.ndarr
     chosen : (n,) bool
     """
     names = _names(side.run_path)
-    ascending = np.sort(side.keys)
+    of_side = KeySet(np.sort(side.keys))
     first = 0
     for part in bicliques_parts(side.run_path):
         with pq.ParquetFile(part) as file:
             for batch in file.iter_batches(_DECODED_ROWS, columns=_COLUMNS):
                 # The rows of a side are in the order of its files.
-                at = positions_of(batch.column("biclique_key").to_numpy(), ascending)
+                at = of_side.positions_in(batch.column("biclique_key").to_numpy())
                 positions = np.arange(first, first + at.size)
                 first += at.size
                 kept = chosen[positions]

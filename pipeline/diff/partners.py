@@ -68,7 +68,7 @@ def pair_up(
     scratch: Path,
     limit: int = SEARCH_LIMIT,
     threads: int = 1,
-    on_progress: Callable[[float], None] = lambda share: None,
+    on_progress: Callable[[float], None] = lambda _: None,
 ) -> Pairs:
     """Find partners for as many groups as have one.
 
@@ -87,7 +87,7 @@ def pair_up(
         Called with the share of the search under way.
     """
     finder = _Finder(len(new.side), len(gone.side), scratch, limit)
-    near = _Search(1.0, lambda new, gone: 0, lambda new, gone: search.by_one_member(new, gone, shared))
+    near = _Search(1.0, lambda *_: 0, lambda new, gone: search.by_one_member(new, gone, shared, threads))
     new, gone = finder.exhaust(near, new, gone)
     new, gone = new.without_sums(), gone.without_sums()
     reach = 1.0
@@ -165,8 +165,9 @@ def _widest(
         return _all_pairs(shared, threads, on_progress)
     ranks = np.empty(shared.n, np.int32)
     ranks[np.argsort(of_new + of_gone, kind="stable")] = np.arange(shared.n, dtype=np.int32)
-    levels = (_similar_pairs(shared, ranks, least, threads, on_progress) for least in _LEVELS if least < below)
-    return next((level for level in levels if level.cost(new, gone) <= affordable), None)
+    costs = _prefix_costs(new, gone, ranks, np.array(_LEVELS))
+    least = next((level for level, cost in zip(_LEVELS, costs, strict=True) if cost <= affordable), below)
+    return _similar_pairs(shared, ranks, least, threads, on_progress) if least < below else None
 
 
 def _all_pairs(shared: SharedVertices, threads: int, on_progress: Callable[[float], None]) -> _Search:
@@ -182,11 +183,14 @@ def _similar_pairs(
 ) -> _Search:
     return _Search(
         reach=least,
-        cost=lambda new, gone: (
-            _PAIR_COST * _product(*(search.prefix_counts(rows, ranks, least) for rows in (new, gone)))
-        ),
+        cost=lambda new, gone: _prefix_costs(new, gone, ranks, np.array([least]))[0],
         run=lambda new, gone: search.by_prefixes(new, gone, shared, ranks, least, threads, on_progress),
     )
+
+
+def _prefix_costs(new: Rows, gone: Rows, ranks: np.ndarray, levels: np.ndarray) -> list[int]:
+    of_new, of_gone = (search.prefix_counts(rows, ranks, levels) for rows in (new, gone))
+    return [_PAIR_COST * _product(*counts) for counts in zip(of_new, of_gone, strict=True)]
 
 
 def _product(first: np.ndarray, second: np.ndarray) -> int:

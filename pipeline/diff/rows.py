@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numba import njit
 
-from pipeline.diff.keys import bicliques_parts, positions_of
+from pipeline.diff.keys import KeySet, bicliques_parts
 from pipeline.diff.vertices import SharedVertices
 
 __all__ = ["Rows", "Side", "Stretch", "read_side", "read_sizes"]
@@ -104,26 +104,27 @@ class Rows:
 
     def stretches(self, most_members: int) -> Iterator[Stretch]:
         """All rows in turn, so many at once that their members are few; at least one."""
-        ends = np.cumsum(self.shared_left, dtype=np.int64)
-        ends += np.cumsum(self.shared_right, dtype=np.int64)
-        first, read = 0, 0
+        first = 0
         with open(self.path, "rb") as file:
             while first < len(self):
-                last = max(first + 1, int(np.searchsorted(ends, read + most_members, side="right")))
-                end = int(ends[last - 1])
+                ahead = slice(first, first + most_members // 2)
+                ends = np.cumsum(self.shared_left[ahead], dtype=np.int64)
+                ends += np.cumsum(self.shared_right[ahead], dtype=np.int64)
+                last = first + max(1, int(np.searchsorted(ends, most_members, side="right")))
+                offsets = np.concatenate([np.zeros(1, np.int64), ends[: last - first]])
                 chosen = slice(first, last)
                 which = self.which[chosen]
                 yield Stretch(
                     first=first,
-                    offsets=np.concatenate([np.zeros(1, np.int64), ends[chosen] - read]),
-                    members=np.fromfile(file, np.int32, end - read),
+                    offsets=offsets,
+                    members=np.fromfile(file, np.int32, int(offsets[-1])),
                     keys=self.side.keys[which],
                     n_left=self.side.n_left[which],
                     n_right=self.side.n_right[which],
                     shared_left=self.shared_left[chosen],
                     shared_right=self.shared_right[chosen],
                 )
-                first, read = last, end
+                first = last
 
     def subset(self, kept: np.ndarray, path: Path) -> Rows:
         """The rows where `kept` is true, their members in a file of their own."""
@@ -150,9 +151,9 @@ class Rows:
 def read_sizes(run_path: Path, keys: np.ndarray) -> Side:
     """The rows of a run that have one of these (ascending) keys, without their members."""
     side = _empty_side(run_path, keys.size)
-    end = 0
+    wanted, end = KeySet(keys), 0
     for batch in _batches(run_path, ["biclique_key", "n_left", "n_right"], 1 << 18):
-        end = _take_in(side, end, batch, positions_of(batch.column("biclique_key").to_numpy(), keys))
+        end = _take_in(side, end, batch, wanted.positions_in(batch.column("biclique_key").to_numpy()))
     return side
 
 
@@ -182,10 +183,10 @@ def read_side(
     sums = np.empty(keys.size, np.uint64)
     columns = ["biclique_key", "left", "right", "n_left", "n_right"]
     n_rows = sum(pq.read_metadata(part).num_rows for part in bicliques_parts(run_path))
-    end = read = 0
+    wanted, end, read = KeySet(keys), 0, 0
     with open(path, "wb") as file:
         for batch in _batches(run_path, columns, _DECODED_ROWS):
-            at = positions_of(batch.column("biclique_key").to_numpy(), keys)
+            at = wanted.positions_in(batch.column("biclique_key").to_numpy())
             start, end = end, _take_in(side, end, batch, at)
             if at.size:
                 members = _translated(

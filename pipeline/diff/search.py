@@ -18,6 +18,8 @@ from pipeline.diff.kernels import (
     GROWN,
     SHRUNK,
     compare_prefixes,
+    count_members,
+    count_prefixes,
     count_shared,
     fill_table,
     index_members,
@@ -25,6 +27,7 @@ from pipeline.diff.kernels import (
     prefix_lengths,
     probe,
     rarest_first,
+    take_pairs,
 )
 from pipeline.diff.rows import Rows, Stretch
 from pipeline.diff.vertices import SharedVertices
@@ -61,15 +64,15 @@ class Best:
         )
 
 
-def by_one_member(new: Rows, gone: Rows, shared: SharedVertices) -> Best:
+def by_one_member(new: Rows, gone: Rows, shared: SharedVertices, threads: int) -> Best:
     """Partners that have one member more or one less, found by the sums of the members' hashes.
 
     Such a pair comes before every other pair of either of its groups: of a group with s members it has a Jaccard of
     at least (s - 1) / s, and any other pair at most s / (s + 2).
     """
     best = Best.none_yet(len(new), len(gone))
-    _probe(new, gone, shared, best.new_jaccard, best.new_partner, best.gone_jaccard, best.gone_partner)
-    _probe(gone, new, shared, best.gone_jaccard, best.gone_partner, best.new_jaccard, best.new_partner)
+    _probe(new, gone, shared, threads, best.new_jaccard, best.new_partner, best.gone_jaccard, best.gone_partner)
+    _probe(gone, new, shared, threads, best.gone_jaccard, best.gone_partner, best.new_jaccard, best.new_partner)
     found = np.flatnonzero(best.new_partner >= 0)
     partners = gone.which[best.new_partner[found]]
     larger = _sizes(new)[found] > gone.side.n_left[partners] + gone.side.n_right[partners]
@@ -80,8 +83,8 @@ def by_one_member(new: Rows, gone: Rows, shared: SharedVertices) -> Best:
 def member_counts(rows: Rows, n_vertices: int) -> np.ndarray:
     """In how many of the rows each shared vertex is; ``(n_vertices,) int64``."""
     counts = np.zeros(n_vertices, np.int64)
-    for stretch in rows.stretches(_INDEXED):
-        counts += np.bincount(stretch.members, minlength=n_vertices)
+    for stretch in rows.stretches(_COMPARED):
+        count_members(stretch.members, counts)
     return counts
 
 
@@ -126,12 +129,12 @@ def by_shared_members(
     return best
 
 
-def prefix_counts(rows: Rows, ranks: np.ndarray, least: float) -> np.ndarray:
-    """In the prefixes of how many rows each shared vertex is, by its rank; ``(n_vertices,) int64``."""
-    counts = np.zeros(ranks.size, np.int64)
-    for stretch in rows.stretches(_INDEXED):
-        ranked, limits = _ranked(stretch, ranks, least)
-        counts += np.bincount(ranked[_within(stretch.offsets, limits)], minlength=ranks.size)
+def prefix_counts(rows: Rows, ranks: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """In the prefixes of how many rows each shared vertex is; ``(n_levels, n_vertices) int64``, by rank."""
+    counts = np.zeros((levels.size, ranks.size), np.int64)
+    for stretch in rows.stretches(_COMPARED):
+        ranked = rarest_first(stretch.offsets, stretch.members, ranks)
+        count_prefixes(stretch.offsets, ranked, stretch.n_left + stretch.n_right, levels, counts)
     return counts
 
 
@@ -233,9 +236,8 @@ def _compare_all(new, block_lists, gone, compare, threads, on_progress, prepared
         for blocks in block_lists:
             for stretch in new.stretches(_COMPARED):
                 content = prepared(stretch)
-                cuts = np.linspace(0, len(stretch), threads + 1).astype(int).tolist()
                 waiting = [
-                    pool.submit(_with_all, compare, blocks, content, first, last) for first, last in pairwise(cuts)
+                    pool.submit(_with_all, compare, blocks, content, *cut) for cut in _cuts(len(stretch), threads)
                 ]
                 for each in waiting:
                     each.result()
@@ -253,9 +255,7 @@ _MERGING = threading.Lock()
 
 def _merge(block: _Block, local: tuple[np.ndarray, np.ndarray, np.ndarray], new: Rows, best: Best) -> None:
     with _MERGING:
-        merge_best(
-            block.first, *local, block.keys, best.gone_jaccard, best.gone_partner, new.side.keys, new.which
-        )
+        merge_best(block.first, *local, block.keys, best.gone_jaccard, best.gone_partner, new.side.keys, new.which)
 
 
 def _no_partners(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -268,21 +268,17 @@ def _ranked(stretch: Stretch, ranks: np.ndarray, least: float) -> tuple[np.ndarr
     return rarest_first(stretch.offsets, stretch.members, ranks), limits
 
 
-def _within(offsets: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Which members are among the first ``limits[row]`` of their row."""
-    places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
-    return places < np.repeat(limits, np.diff(offsets))
-
-
-def _probe(rows: Rows, others: Rows, shared: SharedVertices, *best: np.ndarray) -> None:
+def _probe(rows: Rows, others: Rows, shared: SharedVertices, threads: int, *best: np.ndarray) -> None:
     """Pair rows with those of `others` that have one member less."""
     bits = max(4, int(2 * len(others)).bit_length())
-    slots = fill_table(others.sums, others.shared_left + others.shared_right == _sizes(others), bits)
-    for stretch in rows.stretches(_INDEXED):
-        probe(
+    slots, flags = fill_table(others.sums, others.shared_left + others.shared_right == _sizes(others), bits)
+
+    def look(stretch: Stretch, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        return probe(
+            first,
+            last,
             stretch.offsets,
             stretch.members,
-            stretch.keys,
             stretch.n_left,
             stretch.n_right,
             rows.sums,
@@ -290,16 +286,26 @@ def _probe(rows: Rows, others: Rows, shared: SharedVertices, *best: np.ndarray) 
             shared.hashes,
             shared.n_left,
             slots,
+            flags,
             bits,
             others.sums,
             others.which,
-            others.side.keys,
             others.side.n_left,
             others.side.n_right,
-            *best,
-            rows.which,
-            rows.side.keys,
         )
+
+    with ThreadPoolExecutor(threads) as pool:
+        for stretch in rows.stretches(_COMPARED):
+            waiting = [pool.submit(look, stretch, *cut) for cut in _cuts(len(stretch), threads)]
+            for each in waiting:
+                found, partners = each.result()
+                at = rows.which[found]
+                sizes = rows.side.n_left[at] + rows.side.n_right[at]
+                take_pairs(found, partners, sizes, rows.which, rows.side.keys, others.which, others.side.keys, *best)
+
+
+def _cuts(n: int, pieces: int) -> Iterator[tuple[int, int]]:
+    return pairwise(np.linspace(0, n, pieces + 1).astype(int).tolist())
 
 
 def _sizes(rows: Rows) -> np.ndarray:

@@ -41,9 +41,7 @@ def difference_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Sch
 
 def partner_schema(left_keys: pa.DataType, right_keys: pa.DataType) -> pa.Schema:
     """Columns of `partners`, one row a biclique of the old run that is the partner of one of the new run."""
-    return pa.schema(
-        [pa.field("biclique_key", pa.int64(), nullable=False), *_member_fields(left_keys, right_keys)]
-    )
+    return pa.schema([pa.field("biclique_key", pa.int64(), nullable=False), *_member_fields(left_keys, right_keys)])
 
 
 def difference_batches(diff: RunDiff) -> Iterator[pa.RecordBatch]:
@@ -101,7 +99,7 @@ def write_diff(
     diff: RunDiff,
     directory: str | Path,
     summary: dict[str, Any] | None = None,
-    on_progress: Callable[[float], None] = lambda share: None,
+    on_progress: Callable[[float], None] = lambda _: None,
 ) -> Path:
     """Write ``differences/``, ``partners/`` and, where given, ``summary.json`` into a directory that appears at once.
 
