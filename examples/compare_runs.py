@@ -1,55 +1,54 @@
-"""What is new since yesterday: two runs compared by `biclique_key`, which names a group by its members' own keys.
+"""What is new since the last run: the two newest runs of an output directory compared, with their members.
 
 python examples/compare_runs.py [OUT]
+
+Nothing is written into OUT. Without it two toy runs are made in a directory that is removed afterwards.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
-from pipeline import Config, run
+from pipeline import Config, RunStore, run
+from pipeline.diff import diff_runs, largest_differences
 
 YESTERDAY = [("ann", "shop 1"), ("ann", "shop 2"), ("bob", "shop 1"), ("bob", "shop 2"), ("cid", "shop 3")]
 # Today cid was at the same shops as ann and bob, so their group has grown, and dee came.
 TODAY = [*YESTERDAY, ("cid", "shop 1"), ("cid", "shop 2"), ("dee", "shop 3")]
 
-NEW_GROUPS = """
-    WITH new AS (
-        SELECT biclique_key FROM read_parquet('{today}/bicliques/*.parquet')
-        EXCEPT
-        SELECT biclique_key FROM read_parquet('{yesterday}/bicliques/*.parquet')
-    )
-    SELECT string_agg(person.key, ', ' ORDER BY person.key), string_agg(shop.key, ', ' ORDER BY shop.key)
-    FROM read_parquet('{today}/members/*.parquet') AS member
-    JOIN new USING (biclique_key)
-    LEFT JOIN '{today}/left_vertices.parquet' AS person ON side = 'left' AND member.vertex = person.vertex
-    LEFT JOIN '{today}/right_vertices.parquet' AS shop ON side = 'right' AND member.vertex = shop.vertex
-    GROUP BY biclique_key
-    ORDER BY 1, 2
-"""
 
-
-def main(out: str) -> None:
-    """Publish yesterday's and today's run, and print the groups that only today's has."""
-    # The long form, one row a member, joins well.
-    config = Config.from_mapping({"output": {"directory": out, "members": True, "report": False}})
-    yesterday, today = (run(config, to_table(edges)) for edges in (YESTERDAY, TODAY))
-    if yesterday.manifest.content_fingerprint == today.manifest.content_fingerprint:
+def main(out: Path) -> None:
+    """Print what differs between the two newest runs."""
+    runs = RunStore(out).runs()
+    if len(runs) < 2:
+        sys.exit(f"{out}: {len(runs)} published runs; expected two at least; publish another: mbe enumerate")
+    diff = diff_runs(*runs[-2:])
+    for remark in diff.comparability.remarks:
+        print(f"note: {remark}")
+    if not diff.differ:
         print("nothing changed")
-        return
-    question = NEW_GROUPS.format(yesterday=yesterday.run_dir, today=today.run_dir)
-    for people, shops in duckdb.sql(question).fetchall():
-        print(f"new: {people} at {shops}")
+    for one in largest_differences(diff, limit=20):
+        people, shops = (", ".join(map(str, side)) for side in (one.biclique.left, one.biclique.right))
+        before = "" if one.partner is None else f" (before: {', '.join(map(str, one.partner.left))})"
+        print(f"{one.status}: {people} at {shops}{before}")
 
 
-def to_table(edges: list[tuple[str, str]]) -> pa.Table:
-    """The edges as a table with two columns."""
-    people, shops = zip(*edges, strict=True)
-    return pa.table({"person": people, "shop": shops})
+def publish_toys(out: Path) -> None:
+    """Publish yesterday's and today's run."""
+    config = Config.from_mapping({"output": {"directory": str(out), "report": False}})
+    for edges in (YESTERDAY, TODAY):
+        people, shops = zip(*edges, strict=True)
+        run(config, pa.table({"person": people, "shop": shops}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "out/compare_runs")
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as directory:
+            publish_toys(Path(directory))
+            main(Path(directory))

@@ -15,6 +15,11 @@ def similarity(old: Group, new: Group) -> Fraction:
     return Fraction(len(first & second), len(first | second))
 
 
+def n_apart(old: Group, new: Group) -> int:
+    """Members that only one of the two has."""
+    return sum(len(first ^ second) for first, second in zip(old, new, strict=True))
+
+
 def relation(old: Group, new: Group) -> str | None:
     """What the new group is to the old one."""
     meets = all(a & b for a, b in zip(old, new, strict=True))
@@ -28,8 +33,13 @@ def relation(old: Group, new: Group) -> str | None:
     return "changed" if similarity(old, new) >= Fraction(1, 2) else None
 
 
-def statuses(old: dict[int, Group], new: dict[int, Group]) -> tuple[dict[int, tuple], set[int]]:
-    """Of each new key its status, partner and Jaccard, and the keys that are gone."""
+def statuses(
+    old: dict[int, Group], new: dict[int, Group], least: Fraction = Fraction(0)
+) -> tuple[dict[int, tuple], set[int]]:
+    """Of each new key its status, partner and Jaccard, and the keys that are gone.
+
+    Pairs that differ by more than one member count only with a Jaccard of at least `least`.
+    """
     gone = {key: group for key, group in old.items() if key not in new}
     fresh = {key: group for key, group in new.items() if key not in old}
     pairs = [
@@ -37,6 +47,7 @@ def statuses(old: dict[int, Group], new: dict[int, Group]) -> tuple[dict[int, tu
         for key, after in fresh.items()
         for old_key, before in gone.items()
         if (kind := relation(before, after)) is not None
+        and (similarity(before, after) >= least or n_apart(before, after) == 1)
     ]
     found: dict[int, tuple] = {}
     for jaccard, _, key, old_key, kind in sorted(pairs):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.diff_support import group, make_run
+
 ROOT = Path(__file__).parent.parent
 
 EXPECTED = {
@@ -23,9 +25,9 @@ EXPECTED = {
         "milk is in 2 groups",
     ],
     "compare_runs.py": [
-        "new: ann, bob, cid at shop 1, shop 2",
         "new: cid at shop 1, shop 2, shop 3",
-        "new: cid, dee at shop 3",
+        "grown: ann, bob, cid at shop 1, shop 2 (before: ann, bob)",
+        "grown: cid, dee at shop 3 (before: cid)",
     ],
 }
 
@@ -38,8 +40,31 @@ def test_every_example_is_tested() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(tmp_path: Path, name: str) -> None:
-    arguments = [] if name == "arrays.py" else [str(tmp_path / "out")]
-    done = subprocess.run(
+    # The first takes none, the last an output directory that has runs.
+    arguments = [] if name in ("arrays.py", "compare_runs.py") else [str(tmp_path / "out")]
+    done = example(name, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[: len(EXPECTED[name])] == EXPECTED[name]
+
+
+def test_runs_are_compared_and_left_as_they_are(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "1", [group("ab", "x")])
+    make_run(tmp_path / "runs" / "2", [group("abc", "x")])
+    (tmp_path / "latest").symlink_to("runs/2")
+    before = sorted(tmp_path.rglob("*"))
+    done = example("compare_runs.py", str(tmp_path))
+    assert done.stdout == "grown: a, b, c at x (before: a, b)\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_directory_without_two_runs_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    done = example("compare_runs.py", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
+    assert "expected two at least" in done.stderr
+
+
+def example(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, f"examples/{name}", *arguments],
         cwd=ROOT,
         # So that a checkout which is not installed works too.
@@ -49,5 +74,3 @@ def test_example(tmp_path: Path, name: str) -> None:
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[: len(EXPECTED[name])] == EXPECTED[name]

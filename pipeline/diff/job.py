@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from mbe_stage.options import Execution
 from pipeline.diff.keys import differing_keys, run_keys
-from pipeline.diff.partners import SEARCH_LIMIT, Pairs, pair_up
+from pipeline.diff.partners import SEARCH_LIMIT, Pairs, no_pairs, pair_up
 from pipeline.diff.remarks import Comparability, comparability
 from pipeline.diff.rows import Rows, Side, read_side, read_sizes
 from pipeline.diff.vertices import SharedVertices, shared_vertices
@@ -121,13 +122,17 @@ def diff_runs(
     same = old_manifest.content_fingerprint == new_manifest.content_fingerprint
     on_progress("comparing keys", 0.0)
     none = np.zeros(0, np.int64)
-    keys = [none, none] if same else list(differing_keys(run_keys(old), run_keys(new)))
-    few_enough = most_differing is None or sum(each.size for each in keys) <= most_differing
-    pairs = None
-    if known.knows_gone and known.knows_new and few_enough:
-        only_old, only_new, pairs = _paired(old, new, keys, search_limit, threads, on_progress)
-    else:
-        only_old, only_new = (read_sizes(run, of_run) for run, of_run in zip((old, new), keys, strict=True))
+    with _as_damaged():
+        keys = [none, none] if same else list(differing_keys(run_keys(old), run_keys(new)))
+        sizes = [each.size for each in keys]
+        few_enough = most_differing is None or sum(sizes) <= most_differing
+        pairs = None
+        if known.knows_gone and known.knows_new and few_enough and all(sizes):
+            only_old, only_new, pairs = _paired(old, new, keys, search_limit, threads, on_progress)
+        else:
+            only_old, only_new = (read_sizes(run, of_run) for run, of_run in zip((old, new), keys, strict=True))
+            if known.knows_gone and known.knows_new and not all(sizes):
+                pairs = no_pairs(len(only_new), len(only_old))
     return RunDiff(
         old=old,
         new=new,
@@ -140,6 +145,15 @@ def diff_runs(
         only_old=only_old,
         pairs=pairs,
     )
+
+
+@contextmanager
+def _as_damaged() -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        reason = " ".join(str(error).split())
+        raise PublishError(f"a table of the runs cannot be read ({reason}); mbe verify says which is damaged") from None
 
 
 def resolve_both(old: str | Path, new: str | Path) -> tuple[Path, Path]:

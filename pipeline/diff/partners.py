@@ -17,7 +17,7 @@ from pipeline.diff.rows import Rows
 from pipeline.diff.search import Best
 from pipeline.diff.vertices import SharedVertices
 
-__all__ = ["SEARCH_LIMIT", "Pairs", "pair_up"]
+__all__ = ["SEARCH_LIMIT", "Pairs", "no_pairs", "pair_up"]
 
 SEARCH_LIMIT = 100_000_000_000
 """Shared members that are counted at most, over all pairs of groups; some minutes on two cores."""
@@ -50,6 +50,12 @@ class Pairs:
     kind: np.ndarray
     jaccard: np.ndarray
     searched_from: float
+
+
+def no_pairs(n_new: int, n_gone: int) -> Pairs:
+    """Where one side is empty there is nothing to seek."""
+    nobody = np.full(n_new, -1, np.int32), np.full(n_gone, -1, np.int32)
+    return Pairs(*nobody, np.zeros(n_new, np.int8), np.zeros(n_new), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

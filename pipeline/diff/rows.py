@@ -151,6 +151,8 @@ class Rows:
 def read_sizes(run_path: Path, keys: np.ndarray) -> Side:
     """The rows of a run that have one of these (ascending) keys, without their members."""
     side = _empty_side(run_path, keys.size)
+    if not keys.size:
+        return side
     wanted, end = KeySet(keys), 0
     for batch in _batches(run_path, ["biclique_key", "n_left", "n_right"], 1 << 18):
         end = _take_in(side, end, batch, wanted.positions_in(batch.column("biclique_key").to_numpy()))

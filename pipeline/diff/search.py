@@ -213,19 +213,24 @@ def _blocks(stretch: Stretch, members: np.ndarray, limits: np.ndarray, n_vertice
     # Rows enough that a vertex has some in each block, or looking its postings up costs more than reading them.
     wanted = _POSTING * n_vertices * len(stretch) // max(1, int(limits.sum()))
     n_rows = min(max(wanted, _FEWEST_BLOCK_ROWS), _MOST_BLOCK_ROWS)
-    cuts = [*range(0, len(stretch), n_rows), len(stretch)]
     return [
-        _Block(
-            stretch.first + first,
-            *index_members(stretch.offsets, members, first, last, n_vertices, limits),
-            keys=stretch.keys[first:last],
-            n_left=stretch.n_left[first:last],
-            n_right=stretch.n_right[first:last],
-            offsets=stretch.offsets[first : last + 1],
-            members=members,
-        )
-        for first, last in pairwise(cuts)
+        _block(stretch, members, limits, n_vertices, first, last)
+        for first, last in pairwise([*range(0, len(stretch), n_rows), len(stretch)])
     ]
+
+
+def _block(stretch: Stretch, members: np.ndarray, limits: np.ndarray, n_vertices: int, first: int, last: int) -> _Block:
+    starts, rows = index_members(stretch.offsets, members, first, last, n_vertices, limits)
+    return _Block(
+        first=stretch.first + first,
+        starts=starts,
+        rows=rows,
+        keys=stretch.keys[first:last],
+        n_left=stretch.n_left[first:last],
+        n_right=stretch.n_right[first:last],
+        offsets=stretch.offsets[first : last + 1],
+        members=members,
+    )
 
 
 def _compare_all(new, block_lists, gone, compare, threads, on_progress, prepared) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.ids import key_hashes
-from pipeline.top import vertex_keys
+from pipeline.top import SideName, vertex_keys
 
 __all__ = ["SharedVertices", "shared_vertices"]
 
@@ -51,7 +51,7 @@ def shared_vertices(old: Path, new: Path) -> SharedVertices:
     )
 
 
-def _join(old: Path, new: Path, side: str, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _join(old: Path, new: Path, side: SideName, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     old_hashes, new_hashes = (key_hashes(vertex_keys(run, side), side) for run in (old, new))
     shared, old_ids, new_ids = np.intersect1d(old_hashes, new_hashes, return_indices=True)
     numbers = np.arange(first, first + shared.size, dtype=np.int32)
