@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mbe_stage.code_cache import cache_directories
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
-from pipeline import verify
+from pipeline import diff, verify
 from pipeline.compiling import OnCompile, host_steps
 from pipeline.config import ExecutionConfig
 from pipeline.tiers import RAPIDS, Tier, choose_tier
@@ -39,7 +39,7 @@ class Compiled:
 
 
 def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None) -> Compiled:
-    """Compile what the commands need with such an engine, and what `mbe verify` needs.
+    """Compile what the commands need with such an engine, and what `mbe verify` and `mbe diff` need.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
         The engine cannot run here.
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
-    steps = (*_steps(tier), *verify.compile_steps())
+    steps = (*_steps(tier), *verify.compile_steps(), *diff.compile_steps())
     n_compiled = sum(not step.is_kept() for step in steps)
     seconds = compile_ahead(steps, on_compile)
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.diff import PAIRED, diff_runs, largest_differences, partners, search
+from pipeline.diff import (
+    PAIRED,
+    compile_steps,
+    diff_runs,
+    kernels,
+    keys,
+    largest_differences,
+    partners,
+    rows,
+    search,
+)
 from pipeline.errors import PublishError
 from tests.diff_reference import statuses
 from tests.diff_support import Group, group, keyed, make_run
@@ -39,6 +49,24 @@ def assert_equal_to_the_reference(old: list[Group], new: list[Group], **options)
         fresh, gone = found(*runs, **options)
     expected, expected_gone = statuses(keyed(old), keyed(new))
     assert (fresh, gone) == (expected, expected_gone)
+
+
+def test_nothing_is_compiled_but_what_was_announced(tmp_path: Path) -> None:
+    """`mbe compile` and the step before a comparison compile all of it: no call comes with other types."""
+    old, new = mixed_runs(tmp_path)
+    found(old, new)
+    found(old, new, search_limit=200)
+    functions = [*vars(kernels).values(), keys._only_in_first, keys._positions, rows._translated]
+    announced = {step.what.rpartition(".")[2] for step in compile_steps()}
+    compiled = {f.py_func.__name__: f for f in functions if hasattr(f, "py_func") and f.py_func.__name__ in announced}
+    assert set(compiled) == announced
+    assert {name: len(f.signatures) for name, f in compiled.items()} == dict.fromkeys(announced, 1)
+
+
+def mixed_runs(directory: Path) -> tuple[Path, Path]:
+    dice = random.Random(1)
+    old = random_groups(dice, 60, 20, 6)
+    return make_run(directory / "old", old), make_run(directory / "new", mutated(dice, old, 20))
 
 
 def sides(most: int):

@@ -14,6 +14,8 @@ unsigned number. A group that has been taken is no partner any more: of two grou
 its partner and the other is gone. *new* and *gone* is what has no partner.
 """
 
+from mbe_stage.compile_ahead import CompileStep
+from pipeline.diff import kernels, keys, rows
 from pipeline.diff.job import PAIRED, STATUSES, RunDiff, Status, diff_runs
 from pipeline.diff.largest import Difference, largest_differences
 from pipeline.diff.members import rows_with_members
@@ -26,6 +28,7 @@ __all__ = [
     "Difference",
     "RunDiff",
     "Status",
+    "compile_steps",
     "diff_runs",
     "difference_batches",
     "largest_differences",
@@ -35,3 +38,8 @@ __all__ = [
     "status_words",
     "write_diff",
 ]
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What comparing runs needs compiled."""
+    return (*kernels.compile_steps(), *keys.compile_steps(), *rows.compile_steps())

@@ -21,7 +21,7 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
     if out is not None:
         check_free(out)
     with ProgressDisplay(set_up_logging(quiet), quiet, "comparing keys") as progress:
-        diff = diff_runs(*runs, threads=threads, on_progress=progress.working)
+        diff = diff_runs(*runs, threads=threads, on_progress=progress.working, on_compile=progress.compiled)
         if out is not None:
             write_diff(diff, out, show_diff.summary(diff), lambda share: progress.working("writing", share))
         largest = largest_differences(diff, limit) if limit else []

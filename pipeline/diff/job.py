@@ -14,11 +14,15 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.compile_ahead import CompileProgress, compile_ahead
 from mbe_stage.options import Execution
+from pipeline.diff import kernels
+from pipeline.diff.keys import compile_steps as key_steps
 from pipeline.diff.keys import differing_keys, run_keys
 from pipeline.diff.partners import SEARCH_LIMIT, Pairs, no_pairs, pair_up
 from pipeline.diff.remarks import Comparability, comparability
 from pipeline.diff.rows import Rows, Side, read_side, read_sizes
+from pipeline.diff.rows import compile_steps as row_steps
 from pipeline.diff.vertices import SharedVertices, shared_vertices
 from pipeline.errors import PublishError
 from pipeline.manifest import read_manifest
@@ -84,6 +88,7 @@ def diff_runs(
     most_differing: int | None = None,
     threads: int = 0,
     on_progress: Callable[[str, float], None] = lambda *_: None,
+    on_compile: Callable[[CompileProgress], None] | None = None,
 ) -> RunDiff:
     """Compare two published runs, whatever their size: 100 bytes a differing biclique, and their members on disk.
 
@@ -99,6 +104,8 @@ def diff_runs(
         0 is every core this process may use.
     on_progress : callable
         Called with what is being done and the share of it.
+    on_compile : callable, optional
+        Called with a `mbe_stage.compile_ahead.CompileProgress`; by default there are log lines.
 
     Returns
     -------
@@ -120,6 +127,8 @@ def diff_runs(
     known = comparability(old, new, old_manifest, new_manifest)
     # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
     same = old_manifest.content_fingerprint == new_manifest.content_fingerprint
+    if not same:
+        compile_ahead((*kernels.compile_steps(), *key_steps(), *row_steps()), on_compile)
     on_progress("comparing keys", 0.0)
     none = np.zeros(0, np.int64)
     with _as_damaged():

@@ -3,20 +3,22 @@
 A pair is ``(J, x)``: the Jaccard of the two groups' members, larger first, and among equals the exclusive or of the
 two keys, read as unsigned, smaller first. No two pairs of one row are equal in both.
 
-Here `new` rows are those that only the new run has, `gone` rows those that only the old one has. Everything that is
-called from compiled code is in this file: Numba looks for changes in the file of a function only.
-"""
+Here `new` rows are those that only the new run has, `gone` rows those that only the old one has."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import float64, int8, int64, uint8
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 
 __all__ = [
     "CHANGED",
     "GROWN",
     "SHRUNK",
     "compare_prefixes",
+    "compile_steps",
     "count_members",
     "count_prefixes",
     "count_shared",
@@ -35,8 +37,11 @@ GROWN, SHRUNK, CHANGED = 1, 2, 3
 _RIGHT = 1 << 32
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
+FLOATS, BYTES = float64[::1], uint8[::1]
+_BEST = FLOATS, INTS, int8[::1], FLOATS, INTS, LONGS
 
-@njit(inline="always")
+
+@compiled()
 def _relation(left, right, gone_left, gone_right, new_left, new_right):
     """What a new group with so many members in common is to a gone one; 0 where it is nothing."""
     meets = left > 0 and right > 0
@@ -52,7 +57,7 @@ def _relation(left, right, gone_left, gone_right, new_left, new_right):
     return 0
 
 
-@njit(inline="always")
+@compiled()
 def _is_before(jaccard, key, partner_key, best_jaccard, best_key):
     """Whether a pair comes before the best so far of the row with this key."""
     if jaccard != best_jaccard:
@@ -60,7 +65,7 @@ def _is_before(jaccard, key, partner_key, best_jaccard, best_key):
     return np.uint64(key ^ partner_key) < np.uint64(key ^ best_key)
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, int64, int64, int64, INTS)
 def index_members(offsets, members, first, last, n_vertices, limits):
     """Postings of some rows: for each vertex the rows, counted from `first`, that hold it.
 
@@ -81,7 +86,27 @@ def index_members(offsets, members, first, last, n_vertices, limits):
     return starts, rows
 
 
-@njit(cache=True, nogil=True)
+@compiled(
+    int64,
+    int64,
+    LONGS,
+    INTS,
+    LONGS,
+    INTS,
+    INTS,
+    int64,
+    int64,
+    LONGS,
+    INTS,
+    LONGS,
+    INTS,
+    INTS,
+    int64,
+    LONGS,
+    INTS,
+    *_BEST,
+    seconds=1.5,
+)
 def count_shared(
     first,
     last,
@@ -150,7 +175,31 @@ def count_shared(
                 counts[postings[p]] = 0
 
 
-@njit(cache=True, nogil=True)
+@compiled(
+    int64,
+    int64,
+    LONGS,
+    INTS,
+    LONGS,
+    INTS,
+    INTS,
+    int64,
+    FLAGS,
+    INTS,
+    LONGS,
+    INTS,
+    LONGS,
+    INTS,
+    INTS,
+    int64,
+    LONGS,
+    INTS,
+    LONGS,
+    INTS,
+    float64,
+    *_BEST,
+    seconds=2.0,
+)
 def compare_prefixes(
     first,
     last,
@@ -228,7 +277,7 @@ def compare_prefixes(
                     gone_jaccard[row], gone_partner[row], gone_partner_key[row] = jaccard, at, keys[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled(WORDS, FLAGS, int64)
 def fill_table(sums, is_whole, bits):
     """A hash table from sums to rows, those with `is_whole` only, -1 being an empty slot; and a bit for each sum.
 
@@ -248,7 +297,26 @@ def fill_table(sums, is_whole, bits):
     return slots, flags
 
 
-@njit(cache=True, nogil=True)
+@compiled(
+    int64,
+    int64,
+    LONGS,
+    INTS,
+    INTS,
+    INTS,
+    WORDS,
+    int64,
+    WORDS,
+    int64,
+    INTS,
+    BYTES,
+    int64,
+    WORDS,
+    INTS,
+    INTS,
+    INTS,
+    seconds=1.5,
+)
 def probe(
     first,
     last,
@@ -310,7 +378,7 @@ def probe(
     return rows[:n], others[:n]
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, INTS, INTS, LONGS, INTS, LONGS, FLOATS, INTS, FLOATS, INTS)
 def take_pairs(
     rows,
     others,
@@ -337,7 +405,7 @@ def take_pairs(
             other_jaccards[row], other_partners[row] = jaccard, at
 
 
-@njit(cache=True, nogil=True)
+@compiled(int64, FLOATS, INTS, LONGS, LONGS, FLOATS, INTS, LONGS, INTS)
 def merge_best(base, jaccards, partners, partner_keys, keys, all_jaccards, all_partners, all_partner_keys, which):
     """Take the best partners of some gone rows, from `base` on, into those of all."""
     for row in range(keys.size):
@@ -351,7 +419,7 @@ def merge_best(base, jaccards, partners, partner_keys, keys, all_jaccards, all_p
             all_jaccards[at], all_partners[at] = jaccards[row], partners[row]
 
 
-@njit(inline="always")
+@compiled()
 def _prefix_length(n_shared, size, least):
     """How many of a row's rarest shared members every partner with a Jaccard of `least` has one of.
 
@@ -362,7 +430,7 @@ def _prefix_length(n_shared, size, least):
     return max(0, n_shared - needed + 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, INTS, float64)
 def prefix_lengths(n_shared, sizes, least):
     """The prefix length of each row."""
     lengths = np.empty(sizes.size, np.int32)
@@ -371,7 +439,7 @@ def prefix_lengths(n_shared, sizes, least):
     return lengths
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, INTS, FLOATS, int64[:, ::1])
 def count_prefixes(offsets, ranked, sizes, levels, counts):
     """Add to ``counts[level, rank]`` the rows that have the member in their prefix at that level."""
     for row in range(sizes.size):
@@ -381,14 +449,14 @@ def count_prefixes(offsets, ranked, sizes, levels, counts):
                 counts[level, ranked[offsets[row] + k]] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(INTS, LONGS)
 def count_members(members, counts):
     """Add up how often each vertex is a member."""
     for k in range(members.size):
         counts[members[k]] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, INTS, INTS, seconds=1.0)
 def rarest_first(offsets, members, ranks):
     """Members as ranks, the lowest of each row first."""
     ranked = np.empty_like(members)
@@ -398,3 +466,20 @@ def rarest_first(offsets, members, ranks):
             ranked[k] = ranks[members[k]]
         ranked[start:end].sort()
     return ranked
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(
+        compare_prefixes,
+        probe,
+        count_shared,
+        rarest_first,
+        index_members,
+        fill_table,
+        take_pairs,
+        merge_best,
+        prefix_lengths,
+        count_prefixes,
+        count_members,
+    )

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from numba import njit
+from numba import int64
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import LONGS, compiled, readonly, steps_of
 from pipeline.errors import PublishError
 
-__all__ = ["KeySet", "bicliques_parts", "differing_keys", "run_keys"]
+__all__ = ["KeySet", "bicliques_parts", "compile_steps", "differing_keys", "run_keys"]
 
 _ROWS = 1 << 18
 
@@ -76,7 +78,7 @@ def _key_batches(parts: list[Path]) -> Iterator[np.ndarray]:
                 yield batch.column(0).to_numpy()
 
 
-@njit(cache=True, nogil=True)
+@compiled(LONGS, LONGS)
 def _only_in_first(first, second):
     n = j = 0
     for i in range(first.size):
@@ -94,7 +96,7 @@ def _only_in_first(first, second):
     return only
 
 
-@njit(cache=True, nogil=True)
+@compiled(readonly(LONGS), LONGS, LONGS, int64)
 def _positions(keys, wanted, starts, bits):
     positions = np.empty(keys.size, np.int64)
     n = 0
@@ -112,3 +114,8 @@ def _positions(keys, wanted, starts, bits):
             positions[n] = i
             n += 1
     return positions[:n]
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_only_in_first, _positions)

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numba import njit
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
 from pipeline.diff.keys import KeySet, bicliques_parts
 from pipeline.diff.vertices import SharedVertices
 
-__all__ = ["Rows", "Side", "Stretch", "read_side", "read_sizes"]
+__all__ = ["Rows", "Side", "Stretch", "compile_steps", "read_side", "read_sizes"]
 
 # Rows with member lists that are decoded at once.
 _DECODED_ROWS = 1 << 15
@@ -231,7 +232,20 @@ def _lists(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return column.offsets.to_numpy(), column.values.to_numpy()
 
 
-@njit(cache=True, nogil=True)
+@compiled(
+    LONGS,
+    readonly(INTS),
+    readonly(INTS),
+    readonly(INTS),
+    readonly(INTS),
+    INTS,
+    INTS,
+    WORDS,
+    INTS,
+    INTS,
+    WORDS,
+    seconds=1.0,
+)
 def _translated(
     rows,
     left_offsets,
@@ -271,3 +285,8 @@ def _translated(
         shared_right[i] = end - start - shared_left[i]
         sums[i] = total
     return members[:end]
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_translated)

@@ -123,7 +123,7 @@ def by_shared_members(
 
     def blocks() -> Iterator[list[_Block]]:
         for stretch in gone.stretches(_INDEXED):
-            yield _blocks(stretch, stretch.members, np.diff(stretch.offsets), shared.n)
+            yield _blocks(stretch, stretch.members, np.diff(stretch.offsets).astype(np.int32), shared.n)
 
     _compare_all(new, blocks(), gone, compare, threads, on_progress, lambda stretch: stretch)
     return best
