@@ -37,6 +37,9 @@ GROWN, SHRUNK, CHANGED = 1, 2, 3
 _RIGHT = 1 << 32
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
+# Rows of so many members are sorted by insertion.
+_INSERTED = 32
+
 FLOATS, BYTES = float64[::1], uint8[::1]
 _BEST = FLOATS, INTS, int8[::1], FLOATS, INTS, LONGS
 
@@ -462,9 +465,17 @@ def rarest_first(offsets, members, ranks):
     ranked = np.empty_like(members)
     for row in range(offsets.size - 1):
         start, end = offsets[row], offsets[row + 1]
+        if end - start > _INSERTED:
+            for k in range(start, end):
+                ranked[k] = ranks[members[k]]
+            ranked[start:end].sort()
+            continue
         for k in range(start, end):
-            ranked[k] = ranks[members[k]]
-        ranked[start:end].sort()
+            rank, at = ranks[members[k]], k
+            while at > start and ranked[at - 1] > rank:
+                ranked[at] = ranked[at - 1]
+                at -= 1
+            ranked[at] = rank
     return ranked
 
 
