@@ -15,6 +15,7 @@ from prefect.schedules import Cron, Schedule
 from pydantic import ValidationError
 
 from flows.enumerate import configure, enumerate_bicliques_flow
+from flows.lost_signals import sigterm_is_heard
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
@@ -106,7 +107,7 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
 def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
     # As Ctrl-C: ended by SIGTERM alone, this process would leave its server and its staging behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with api_of_one_run():
+    with sigterm_is_heard(), api_of_one_run():
         state = enumerate_bicliques_flow(**parameters, return_state=True)
         if show_it:
             print(visible_lines(transcript(cast(UUID, state.state_details.flow_run_id))))
