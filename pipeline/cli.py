@@ -48,8 +48,7 @@ class _Group(TyperGroup):
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(_end(interrupt, ctx.invoked_subcommand)) from None
         except MemoryError:
-            _say("error: out of memory: ask for larger groups (--min-left, --min-right), or lower --memory-budget")
-            raise typer.Exit(4) from None
+            raise typer.Exit(_out_of_memory()) from None
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001 - the last line of defence: it reports, and leaves with a code
@@ -101,9 +100,21 @@ def _report(error: Exception) -> int:
     if isinstance(error, StageError):
         _say(f"error: {error}")
         return exit_code(error)
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _out_of_memory()
     print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)
     _say(f"error: this is a defect of mbe: {type(error).__name__}; please report it with the lines above")
     return INTERNAL_ERROR
+
+
+def _out_of_memory() -> int:
+    """Say so; returns the exit code."""
+    import resource
+
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    limit = "raise the limit of the address space (ulimit -v), " if is_limited else ""
+    _say(f"error: out of memory: {limit}ask for larger groups (--min-left, --min-right), or lower --memory-budget")
+    return 4
 
 
 def _say(message: str) -> None:

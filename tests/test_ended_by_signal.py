@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -161,9 +162,17 @@ def test_a_terminal_that_has_gone(tmp_path: Path, endless: Path) -> None:
     """SIGHUP comes when nobody can be told any more; the bar of progress cannot be taken back either."""
     out = tmp_path / "out"
     ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
     process = start(*enumeration(endless, out), stdin=theirs, preexec_fn=lambda: os.dup2(0, 2), start_new_session=True)
     os.close(theirs)
-    seconds_until(process, lambda: is_staged(out))
+
+    def staged_while_the_terminal_is_read() -> bool:
+        # Unread, it would take no more at some time, and the command would wait.
+        with suppress(BlockingIOError):
+            os.read(ours, 1 << 16)
+        return is_staged(out)
+
+    seconds_until(process, staged_while_the_terminal_is_read)
     os.close(ours)
     process.send_signal(signal.SIGHUP)
     assert end(process)[0] == 129

@@ -6,6 +6,7 @@ a rule in `detect`.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 from collections.abc import Callable, Iterator
@@ -98,10 +99,14 @@ def reading(path: Path) -> Iterator[None]:
     ------
     InputError
         An `OSError` came up within.
+    MemoryError
+        The system has no memory left.
     """
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from error
         found = f"cannot be read ({error.strerror or error})"
         raise InputError.at(
             path, found=found, expected="a readable file", remedy="check the path and the disk"

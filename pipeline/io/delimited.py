@@ -48,6 +48,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
                 strings_can_be_null=True,
             ),
         )
+    except MemoryError:  # as Arrow's is, too
+        raise
     except pa.ArrowException as error:
         _find_fault(path, dialect)
         raise _unreadable(path, error) from None

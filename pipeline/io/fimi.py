@@ -41,6 +41,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             )
         try:
             items = read_strings(itertools.chain([first], pieces), ["item"], ["item"])[0]
+        except MemoryError:  # as Arrow's is, too
+            raise
         except pa.ArrowException as error:
             raise _not_text(path, error) from None
     lines = np.concatenate(numbers)

@@ -115,6 +115,8 @@ def _array(values: Any, kind: str, column: str, *, pandas: bool = False) -> pa.A
         if isinstance(values, np.ndarray) and values.ndim != 1:
             raise ValueError(f"{values.ndim} dimensions")
         return pa.array(values, from_pandas=pandas)
+    except MemoryError:  # as Arrow's is, too
+        raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise InputError.at(
             f"memory:{kind}",

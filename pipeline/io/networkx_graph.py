@@ -99,6 +99,8 @@ def _nodes(nodes: list[Any], column: str) -> pa.Array:
 def _values(values: list[Any], column: str) -> pa.Array:
     try:
         return pa.array(values)
+    except MemoryError:  # as Arrow's is, too
+        raise
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InputError.at(
             _SOURCE,

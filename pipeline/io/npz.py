@@ -107,6 +107,8 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
             )
     try:
         columns = {role: pa.array(array) for role, array in picked.items()}
+    except MemoryError:  # as Arrow's is, too
+        raise
     except pa.ArrowException as error:
         raise InputError.at(
             path,

@@ -59,6 +59,8 @@ def read_fields(open_source: Open, source: str, format_name: str, comment: bytes
         columns = choose_columns(available, config, source)
         try:
             read = read_strings(itertools.chain([first], blocks), available, [available[i] for i in columns.values()])
+        except MemoryError:  # as Arrow's is, too
+            raise
         except pa.ArrowException as error:
             raise _malformed(open_source, source, comment, n_fields, error) from None
     return RawEdges(
