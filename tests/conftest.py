@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
+from types import FrameType
 
 import hypothesis
 import pytest
+from pytest_timeout import Settings
 
 # How long an example takes is the machine's business, and what else runs there.
 hypothesis.settings.register_profile("whatever the machine", deadline=None)
 hypothesis.settings.load_profile("whatever the machine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Settings) -> bool | None:
+    """Say which test took too long, and where it is; the plugin would print the stacks of all threads beside it."""
+    if settings.method != "signal":
+        return None
+
+    def fail(_number: int, _frame: FrameType | None) -> None:
+        pytest.fail(f"{item.nodeid}: not done after {settings.timeout:g} s")
+
+    def cancel() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]
+    signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout)
+    return True
 
 
 @pytest.fixture(scope="session")

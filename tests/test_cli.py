@@ -20,6 +20,7 @@ import pipeline
 from pipeline import cli
 from pipeline.manifest import read_manifest
 from tests.output_support import assert_nothing_staged
+from tests.patience import completed, output_of
 
 MBE = [sys.executable, "-c", "from pipeline.entry import main; main()"]
 ROOT = Path(__file__).parent.parent
@@ -384,9 +385,7 @@ def test_bench(edges: Path, tmp_path: Path) -> None:
 
 
 def command(*arguments: object, **options: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*MBE, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, **options
-    )
+    return completed([*MBE, *arguments], cwd=ROOT, **options)
 
 
 def test_help_is_quick_and_lists_the_exit_codes() -> None:
@@ -396,7 +395,7 @@ def test_help_is_quick_and_lists_the_exit_codes() -> None:
         "except SystemExit: pass\n"
         "print(sorted({'prefect', 'cudf', 'cupy', 'networkx', 'pandas'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", imported], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", imported], cwd=ROOT, check=True)
     assert "70 a defect" in " ".join(done.stdout.split())
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -434,11 +433,10 @@ def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "out" / ".staging").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "out" / ".staging").exists() and process.poll() is None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = output_of(process)
     assert process.returncode == 130, stderr
     assert stdout == ""
     assert stderr.splitlines()[-1] == "interrupted: nothing was published"
@@ -449,21 +447,18 @@ def test_progress_on_a_terminal(tmp_path: Path, edges: Path) -> None:
     import pty
 
     leader, follower = pty.openpty()
-    done = subprocess.run(
-        [*MBE, "enumerate", str(edges), "--out", str(tmp_path / "out"), "--engine", "reference"],
+    done = completed(
+        [*MBE, "enumerate", edges, "--out", tmp_path / "out", "--engine", "reference"],
         cwd=ROOT,
-        stdout=subprocess.PIPE,
         stderr=follower,
         env={**os.environ, "TERM": "xterm"},
-        timeout=60,
-        check=False,
     )
     os.close(follower)
     shown = os.read(leader, 1 << 16).decode()
     os.close(leader)
     assert done.returncode == 0
     assert "reading the input" in shown or "enumerating" in shown
-    assert done.stdout.decode().startswith("4 maximal bicliques")
+    assert done.stdout.startswith("4 maximal bicliques")
 
 
 def test_a_column_is_its_name_before_its_position(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.diff_support import group, make_run
+from tests.patience import completed
 
 ROOT = Path(__file__).parent.parent
 
@@ -64,13 +65,9 @@ def test_a_directory_without_two_runs_is_refused_and_nothing_is_written(tmp_path
 
 
 def example(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return completed(
         [sys.executable, f"examples/{name}", *arguments],
         cwd=ROOT,
         # So that a checkout which is not installed works too.
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
     )

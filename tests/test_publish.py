@@ -33,6 +33,7 @@ from tests.output_support import (
     random_pairs,
     settings,
 )
+from tests.patience import PATIENCE
 
 
 def fill(staging, text: str = "{}") -> None:
@@ -399,7 +400,7 @@ def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
             all_synced.set()
 
     def entries(run_path):
-        assert all_synced.wait(10), "nothing is synced before the checksums are done"
+        assert all_synced.wait(PATIENCE), "nothing is synced before the checksums are done"
         events.append("checksums")
         return real_entries(run_path)
 

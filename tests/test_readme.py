@@ -22,6 +22,7 @@ from rich.console import Console
 from examples.demo.__main__ import southern_women
 from examples.demo.groups import group_table, telling_groups
 from mbe_stage import engine_names
+from tests.patience import completed
 
 ROOT = Path(__file__).parent.parent
 RUNNABLE = ["README.md", "docs/library.md"]
@@ -53,15 +54,11 @@ def blocks(document: str) -> list[Block]:
 
 def run_block(block: Block, directory: Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return subprocess.run(
+    return completed(
         [*_COMMANDS[block.language], block.code],
         cwd=directory,
         # So that a checkout which is not installed works too.
         env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
 
 

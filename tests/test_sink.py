@@ -16,6 +16,7 @@ from pipeline import PublishError, parquet_sink
 from pipeline.parquet_parts import PartWriter
 from pipeline.parquet_sink import ParquetSink
 from tests.output_support import published_rows
+from tests.patience import PATIENCE
 
 HASHES = np.arange(1, 11, dtype=np.uint64), np.arange(1, 11, dtype=np.uint64)
 
@@ -26,9 +27,9 @@ def block(first: int = 0) -> BicliqueBlock:
     return BicliqueBlock(2, ones, ones, members, members)
 
 
-def feed(sink: ParquetSink, seconds: float) -> None:
-    """Blocks for a while; a sink whose writer has failed has to end it."""
-    deadline = time.monotonic() + seconds
+def feed(sink: ParquetSink) -> None:
+    """Blocks without end; a sink whose writer has failed has to end it."""
+    deadline = time.monotonic() + PATIENCE
     with sink:
         while time.monotonic() < deadline:
             sink.accept(block())
@@ -60,7 +61,7 @@ def test_accept_does_not_wait_for_the_files(tmp_path, monkeypatch):
     real_write = PartWriter.write
 
     def slow_write(self, batch):
-        assert gate.wait(10)
+        assert gate.wait(PATIENCE)
         real_write(self, batch)
 
     monkeypatch.setattr(PartWriter, "write", slow_write)
@@ -79,7 +80,7 @@ def test_a_failure_of_the_writer_is_raised_by_a_later_block(tmp_path, monkeypatc
     monkeypatch.setattr(PartWriter, "write", fail)
     expected = PublishError if kind is OSError else kind
     with pytest.raises(expected, match="out of order"):
-        feed(ParquetSink(tmp_path, *HASHES), seconds=10)
+        feed(ParquetSink(tmp_path, *HASHES))
 
 
 @pytest.mark.parametrize("sort", [False, True])
@@ -133,7 +134,7 @@ def test_encoders_write_parts_of_their_own(tmp_path, monkeypatch):
         encoders.add(threading.get_ident())
         if len(encoders) == 3:
             several.set()
-        assert several.wait(10)
+        assert several.wait(PATIENCE)
         real_write(self, batch)
 
     monkeypatch.setattr(PartWriter, "write", write_when_there_are_three)
@@ -167,4 +168,4 @@ def test_a_failure_of_one_encoder_ends_them_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(PartWriter, "write", fail_once)
     with pytest.raises(PublishError, match="No space left on device"):
-        feed(ParquetSink(tmp_path, *HASHES), seconds=10)
+        feed(ParquetSink(tmp_path, *HASHES))

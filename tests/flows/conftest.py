@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from flow_toys import EDGES
 
+from tests.patience import PATIENCE
+
 PREFECT_HOME = tempfile.mkdtemp(prefix="mbe-prefect-")
 atexit.register(shutil.rmtree, PREFECT_HOME, ignore_errors=True)
 os.environ.update(
@@ -40,5 +42,5 @@ def prefect_server():
 
     # Without heartbeats a run ends most of a second sooner: their thread is waited for.
     no_heartbeat = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})
-    with prefect_test_harness(server_startup_timeout=120), no_heartbeat:
+    with prefect_test_harness(server_startup_timeout=int(PATIENCE)), no_heartbeat:
         yield

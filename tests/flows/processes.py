@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 from flow_toys import CHECKOUT
 
+from tests.patience import PATIENCE
+
 _STOP_SECONDS = 30
 _BUSY_ANSWERS = 30
 
@@ -77,8 +79,8 @@ def descendants(pid: int) -> list[int]:
     return [*children, *(grandchild for child in children for grandchild in descendants(child))]
 
 
-def eventually(what: Callable[[], Any], seconds: float = 90.0, process: subprocess.Popen | None = None) -> Any:
-    """The first true value of `what`; fails when it takes too long or the process has ended."""
+def eventually(what: Callable[[], Any], seconds: float = PATIENCE, process: subprocess.Popen | None = None) -> Any:
+    """The first true value of `what`; fails when it never comes or the process has ended."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = what()
@@ -110,7 +112,7 @@ class Api:
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         # While SQLite is locked the server answers 503 with Retry-After, as it does to Prefect's own client.
         for _ in range(_BUSY_ANSWERS):
-            answer = httpx.request(method, f"{self.url}/{path}", timeout=30, **options)
+            answer = httpx.request(method, f"{self.url}/{path}", timeout=PATIENCE, **options)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(1)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import venv
 
@@ -11,6 +10,7 @@ from flow_toys import CHECKOUT, N_BICLIQUES
 
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from tests.patience import completed
 
 pytestmark = pytest.mark.slow
 
@@ -25,14 +25,13 @@ def test_flow_runs_in_a_fresh_environment(edges_file, tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
     python = str(tmp_path / "venv" / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{source}[flows]"]
-    subprocess.run(install, check=True, cwd=tmp_path, timeout=500)
+    completed(install, check=True, cwd=tmp_path)
 
     # Nothing of the environment that runs the tests may leak in.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON"))}
     silent = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_HOME": str(tmp_path / "home")}
     command = [python, "-m", "flows.enumerate", "--input", str(edges_file), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, env=kept | silent, cwd=tmp_path, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr[-4000:]
+    done = completed(command, env=kept | silent, cwd=tmp_path, check=True)
     assert done.stdout.splitlines()[0] == f"{N_BICLIQUES} maximal bicliques published"
     latest = RunStore(tmp_path / "out").latest()
     assert latest is not None

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from flow_toys import CHECKOUT, N_BICLIQUES
 from processes import Api, descendants, end, environment, eventually, free_port, started
 
 from pipeline.publish import RunStore
+from tests.patience import completed
 
 ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report"}
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -45,7 +45,7 @@ def test_server_and_work_pool(edges_file, tmp_path):
             api.post("work_pools/", name=pool, type="process")
         worker = [*PREFECT, "worker", "start", "--pool", "local"]
         with started(worker, tmp_path / "worker.log", env=env, cwd=tmp_path) as worker_process:
-            subprocess.run([*PREFECT, "--no-prompt", "deploy", "--all"], env=env, cwd=project, check=True, timeout=120)
+            completed([*PREFECT, "--no-prompt", "deploy", "--all"], env=env, cwd=project, check=True)
             deployment = api.deployment("daily")
             assert deployment is not None
             assert [schedule["schedule"]["cron"] for schedule in deployment["schedules"]] == ["0 6 * * *"]
@@ -103,7 +103,7 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
         assert servers
         os.killpg(process.pid, number)
         # Prefect's client would go on asking a server that is gone for some ninety seconds.
-        assert process.wait(25) == 130
+        assert process.wait(85) == 130
         log = (tmp_path / "run.log").read_text()
         assert log.splitlines()[-1] == "interrupted; the latest published run: none"
         assert "Traceback" not in log

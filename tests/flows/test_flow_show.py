@@ -1,7 +1,6 @@
 """`--show` and `make flow-gpu`: what a run left with Prefect, as text."""
 
 import re
-import subprocess
 import sys
 from datetime import timedelta
 from types import SimpleNamespace
@@ -13,17 +12,14 @@ from prefect.states import Completed, Failed
 from processes import environment
 
 from flows.transcript import artifact_text, tasks_text
+from tests.patience import completed
 
 
 def flow_run(*arguments, home):
-    return subprocess.run(
+    return completed(
         [sys.executable, "-m", "benchmarks.flow_run", *arguments],
         env=environment(home),
         cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
     )
 
 

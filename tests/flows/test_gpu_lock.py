@@ -17,6 +17,7 @@ from flows.gpu import device_limit_name, device_slot
 from pipeline import RunStore, read_manifest, tiers
 from pipeline.tiers import Tier
 from tests.mbe_stage import small_gpu
+from tests.patience import PATIENCE
 
 LOG = logging.getLogger(__name__)
 ON_GPU, ON_CPU = Tier("rapids", "cuda", "for the test"), Tier("cpu", "cpu", "for the test")
@@ -50,7 +51,7 @@ def test_a_second_run_waits_for_the_first():
     with device_slot(ON_GPU, LOG):
         second.start()
         assert not taken.wait(0.3)
-    assert taken.wait(10)
+    assert taken.wait(PATIENCE)
     second.join()
 
 
@@ -123,7 +124,7 @@ def test_a_killed_run_lets_go():
         waiting.start()
         assert not taken.wait(0.3)
         holder.kill()
-        assert taken.wait(10)
+        assert taken.wait(PATIENCE)
         waiting.join()
     finally:
         holder.kill()

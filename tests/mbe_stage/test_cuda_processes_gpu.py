@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE, output_of
+
 pytestmark = pytest.mark.gpu
 
 _COUNTS_AND_MEMBERS = """
@@ -58,14 +60,14 @@ def test_ctrl_c_between_slices() -> None:
         text=True,
     )
     # Compiling takes half a minute where no cache has the kernels.
-    watchdog = threading.Timer(300, process.kill)
+    watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()
     try:
         assert process.stdout is not None
         # Two slices are over, a third is at work.
         slices = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=30)
+        stdout, stderr = output_of(process)
     finally:
         watchdog.cancel()
         process.kill()

@@ -1,0 +1,86 @@
+"""The helper that waits for processes: what it says of one that hangs, or fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.patience import completed, output_of
+
+HANGS = "import sys, time; print('so far', flush=True); print('trouble', file=sys.stderr, flush=True); time.sleep(600)"
+
+
+def test_what_is_done_in_time_is_handed_over():
+    done = completed([sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"])
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+def test_a_command_that_hangs_is_named_with_its_output_so_far():
+    with pytest.raises(pytest.fail.Exception) as failure:
+        completed([sys.executable, "-c", HANGS], patience=2)
+    said = str(failure.value)
+    assert said.startswith(sys.executable)
+    assert "not done after 2 s\n--- stdout\nso far\n\n--- stderr\ntrouble\n" in said
+    # No stacks: neither of this thread nor of others.
+    assert failure.value.pytrace is False
+    assert "Thread" not in said
+
+
+def test_what_a_hanging_command_has_started_is_ended_too(tmp_path: Path):
+    child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with pytest.raises(pytest.fail.Exception, match="not done after 3 s"):
+        completed([sys.executable, "-c", parent], patience=3)
+    if (tmp_path / "pid").exists():
+        pid = int((tmp_path / "pid").read_text())
+        for _ in range(1000):
+            if not is_running(pid):
+                return
+            time.sleep(0.01)
+        pytest.fail(f"process {pid} goes on")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_an_exit_code_that_was_not_expected_shows_the_output():
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)exit code 1\n--- stdout\nnothing\n.*no such thing"):
+        completed([sys.executable, "-c", "raise ValueError('no such thing')"], check=True)
+
+
+def test_a_process_of_the_tests_own_group_is_ended_alone():
+    process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with pytest.raises(pytest.fail.Exception, match=r"--- stdout\nso far\n\n--- stderr\nnothing"):
+        output_of(process, 2)
+    assert process.returncode < 0
+    assert os.getpgid(0)
+
+
+def test_a_test_that_hangs_itself_shows_no_other_threads(tmp_path: Path):
+    """pytest-timeout, as `conftest.py` sets it up."""
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_timeout_set_timer\n")
+    (tmp_path / "test_hangs.py").write_text(
+        "import threading, time\n"
+        "def test_it():\n"
+        "    threading.Thread(target=time.sleep, args=(3,), name='somebody-' + 'else').start()\n"
+        "    time.sleep(600)\n"
+    )
+    root = Path(__file__).parent.parent
+    done = completed(
+        [sys.executable, "-m", "pytest", "-o", "timeout=1", "--rootdir", tmp_path, "-q", tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "test_hangs.py::test_it: not done after 1 s" in done.stdout
+    assert "time.sleep(600)" in done.stdout
+    assert "somebody-else" not in done.stdout + done.stderr
