@@ -139,7 +139,8 @@ def _sum_weights(members, sizes, weights, sums):
 @compiled(INTS, INTS, INTS, LONGS, INTS, INTS, WORDS, seconds=5.0)
 def _translate(members, sizes, only, group_offsets, group_members, full, bitmap):
     """Write the user's vertices of each biclique to `full`, ascending."""
-    read = written = 0
+    # Typed: `sort_ids` would be compiled once more for each place where a plain 0 may reach it.
+    read = written = np.int64(0)
     for i in range(sizes.size):
         start = written
         previous = np.int32(-1)

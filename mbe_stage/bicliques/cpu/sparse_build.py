@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bounds import is_hopeless, path_weight
 from mbe_stage.bicliques.cpu.columns import write_column_ids
 from mbe_stage.bicliques.cpu.emit import emit_list
 from mbe_stage.bicliques.cpu.rows import sort_rows
+from mbe_stage.jit import compiled
 
 __all__ = ["open_sparse_node"]
 
@@ -17,7 +17,7 @@ _U = np.uint64
 _LOW = _U(0xFFFFFFFF)
 
 
-@njit(inline="always")
+@compiled(nrt=False)
 def open_sparse_node(child, scratch_at, scratch_end, n_columns, n_kept, n_path, n_touched, worker, output):
     """Visit a child and push it as a sparse node over the columns in the scratch of `collect_columns`.
 

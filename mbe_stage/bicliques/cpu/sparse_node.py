@@ -25,9 +25,12 @@ __all__ = ["visit_sparse_child"]
 
 _U = np.uint64
 _ONE = _U(1)
+# Numba compiles functions that are called with plain numbers once more, for those very numbers.
+_NONE = np.int64(0)
+_NO_GROUPS = np.int64(-1)
 
 
-@njit(inline="always")
+@compiled(nrt=False)
 def visit_sparse_child(node, base, worker, output):
     """Visit the next child of the deepest frame, a sparse node that begins at ``node[base]``; push it if it has
     children of its own.
@@ -47,7 +50,7 @@ def visit_sparse_child(node, base, worker, output):
     left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
     column_members = row_members + node[row_offsets + n_rows]
     column_ids = column_members + node[row_offsets + n_rows]
-    n_ids = 0
+    n_ids = _NONE
     if output is not None:
         weight = 0
         for k in range(left_at, left_end):
@@ -86,7 +89,7 @@ def visit_sparse_child(node, base, worker, output):
 def _visit_narrow(child, worker, output):
     """A child whose left set fits one word: its rows are built in a single pass."""
     bits, touched, control, node = worker.bits, worker.touched, worker.control, child.node
-    n_touched = 0
+    n_touched = _NONE
     bit = _ONE
     for k in range(child.left_at, child.left_end):
         column = child.column_offsets + node[k]
@@ -112,7 +115,7 @@ def _visit_narrow(child, worker, output):
         return at.OK
     full = ~_U(0) >> _U(at.WORD_BITS - width)
     n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
-    status = _open_word_node(child, node, child.left_at, width, -1, full, n_path, n_touched, ints_top, worker, output)
+    status = _open_word_node(child, node, child.left_at, width, _NO_GROUPS, full, n_path, n_touched, ints_top, worker, output)
     for k in range(n_touched):
         bits[touched[k]] = _U(0)
     return status
@@ -188,11 +191,12 @@ def _open_word_node(child, columns, kept_at, n_kept, groups_at, full, n_path, n_
     return at.OK
 
 
-@njit(inline="always")
+# Wide children are few and a lot of work: by themselves, they compile in less time.
+@compiled(nrt=False)
 def _visit_wide(child, worker, output):
     """A child with more left vertices than a word has bits."""
     bits, counts, touched, node = worker.bits, worker.counts, worker.touched, child.node
-    n_touched = n_wedges = 0
+    n_touched = n_wedges = _NONE
     for k in range(child.left_at, child.left_end):
         column = child.column_offsets + node[k]
         n_wedges += node[column + 1] - node[column]

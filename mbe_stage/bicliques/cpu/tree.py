@@ -7,6 +7,7 @@ again. A child is visited as a whole or not at all: what is short is found out b
 
 from __future__ import annotations
 
+import numpy as np
 from numba import int64, none
 
 from mbe_stage.bicliques.cpu import layout as at
@@ -66,7 +67,7 @@ def run_slice(graph, worker, output, work_limit):
             status = walk_word_nodes(worker, output, work_limit)
         else:
             node, base = (
-                (graph, 0) if frames[depth, at.KIND] == at.WHOLE_GRAPH else (worker.ints, frames[depth, at.INTS])
+                (graph, np.int64(0)) if frames[depth, at.KIND] == at.WHOLE_GRAPH else (worker.ints, frames[depth, at.INTS])
             )
             status = visit_sparse_child(node, base, worker, output)
             if status != at.OK:
