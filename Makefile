@@ -1,8 +1,10 @@
-# Each target sets up its own environment, .venv, when it is missing or pyproject.toml is newer.
+# Each target sets up what it needs in .venv when it is missing there, or pyproject.toml is newer: `make run` what running
+# needs, `make test` the rest as well. Nothing is ever removed from it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+RUN_READY := $(VENV)/.ready-to-run
+TEST_READY := $(VENV)/.ready-to-test
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all test-gpu check bench ablation bench-gpu bench-rapids compare-tiers flow-gpu clean
@@ -20,17 +22,21 @@ help:
 	@echo "make compare-tiers  every table of a dozen graphs, published by the CPU and by RAPIDS; needs the same"
 	@echo "make flow-gpu       one graph through the Prefect flow on a GPU, tasks and artifacts printed; and the extra flows"
 
-$(READY): pyproject.toml
+$(RUN_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$$($(PYTHON) --version) is too old: Python 3.11 or later is needed; make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[flows,dev,cuda-compile]'
+	@$(PYTHON) tools/install.py $(VENV) --editable .
 	@touch $@
 
-run: $(READY)
-	$(BIN)/python -m examples.demo
+$(TEST_READY): $(RUN_READY)
+	@$(PYTHON) tools/install.py $(VENV) --editable '.[flows,dev,cuda-compile]'
+	@touch $@
 
-check: $(READY)
+run: $(RUN_READY)
+	@$(BIN)/mbe compile
+	@$(BIN)/python -m examples.demo
+
+check: $(TEST_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -47,10 +53,10 @@ test-all: check
 test-gpu:
 	$(PYTHON) -m pytest -m gpu -n 8 --dist worksteal tests/mbe_stage
 
-bench: $(READY)
+bench: $(TEST_READY)
 	$(BIN)/python benchmarks/bench.py
 
-ablation: $(READY)
+ablation: $(TEST_READY)
 	$(BIN)/python -m benchmarks.ablation
 
 bench-gpu:

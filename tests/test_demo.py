@@ -151,3 +151,15 @@ def test_demo_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "southern_women").write_text("in the way")
     assert demo.main(["--out", str(tmp_path)]) == 3
     assert "southern_women" in capsys.readouterr().err
+
+
+def test_the_women_are_those_of_networkx() -> None:
+    import networkx as nx
+
+    graph = nx.davis_southern_women_graph()
+    lines = (ROOT / "examples/demo/southern_women.csv").read_text(encoding="utf-8").splitlines()
+    pairs = [tuple(line.split(",")) for line in lines]
+    assert pairs[0] == ("woman", "event")
+    assert {frozenset(pair) for pair in pairs[1:]} == {frozenset(edge) for edge in graph.edges}
+    assert len(pairs) == 1 + graph.number_of_edges()
+    assert {woman for woman, _ in pairs[1:]} == set(graph.graph["top"])

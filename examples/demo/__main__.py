@@ -7,12 +7,14 @@ environment and the names they import. Both become published runs with tables an
 from __future__ import annotations
 
 import argparse
-import csv
+import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import networkx as nx
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
@@ -29,21 +31,15 @@ console = Console()
 
 def southern_women(out: Path) -> RunResult:
     """All maximal bicliques of who attended what, from a CSV file."""
-    graph = nx.davis_southern_women_graph()
     path = out / "data" / "southern_women.csv"
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("woman", "event"))
-        # The graph is undirected: which end comes first is not said, so look it up.
-        women = set(graph.graph["top"])
-        writer.writerows(sorted((a, b) if a in women else (b, a) for a, b in graph.edges))
+    shutil.copyfile(Path(__file__).with_name("southern_women.csv"), path)
     return _run(path, out / "southern_women", "woman", "event")
 
 
 def python_imports(out: Path) -> RunResult:
     """All maximal bicliques of modules and the names they import, from a Parquet file made on the spot."""
     start = time.perf_counter()
-    with console.status("reading the imports of every module of this Python environment"):
+    with _in_view("reading the imports of every module of this Python environment"):
         graph = import_graph(environment_roots())
     unparsed = f" ({graph.n_unparsed:,} could not be parsed)" if graph.n_unparsed else ""
     seconds = time.perf_counter() - start
@@ -58,11 +54,32 @@ def _run(path: Path, directory: Path, left: str, right: str) -> RunResult:
     config = Config.from_mapping(
         {"input": {"path": str(path), "left": left, "right": right}, "output": {"directory": str(directory)}}
     )
-    with console.status(f"enumerating {path.name}") as status:
-        return run(
-            config,
-            on_progress=lambda now: status.update(f"enumerating {path.name}: {now.n_bicliques:,} maximal bicliques"),
-        )
+    with _in_view(f"enumerating {path.name}"):
+        return run(config, on_compile=lambda standing: console.print(f"{standing}, {standing.seconds:.0f} s"))
+
+
+@contextmanager
+def _in_view(what: str) -> Iterator[None]:
+    """Say what goes on: with a spinner on a terminal, else a line every two seconds."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+        return
+    is_over = threading.Event()
+
+    def say_so() -> None:
+        console.print(what)
+        start = time.perf_counter()
+        while not is_over.wait(2.0):
+            console.print(f"{what}, {time.perf_counter() - start:.0f} s")
+
+    thread = threading.Thread(target=say_so, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _show(result: RunResult, title: str, left: str, right: str, limit: int, fewest: int) -> None:

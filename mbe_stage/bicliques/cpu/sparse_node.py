@@ -115,7 +115,9 @@ def _visit_narrow(child, worker, output):
         return at.OK
     full = ~_U(0) >> _U(at.WORD_BITS - width)
     n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
-    status = _open_word_node(child, node, child.left_at, width, _NO_GROUPS, full, n_path, n_touched, ints_top, worker, output)
+    status = _open_word_node(
+        child, node, child.left_at, width, _NO_GROUPS, full, n_path, n_touched, ints_top, worker, output
+    )
     for k in range(n_touched):
         bits[touched[k]] = _U(0)
     return status

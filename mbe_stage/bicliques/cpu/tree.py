@@ -67,7 +67,9 @@ def run_slice(graph, worker, output, work_limit):
             status = walk_word_nodes(worker, output, work_limit)
         else:
             node, base = (
-                (graph, np.int64(0)) if frames[depth, at.KIND] == at.WHOLE_GRAPH else (worker.ints, frames[depth, at.INTS])
+                (graph, np.int64(0))
+                if frames[depth, at.KIND] == at.WHOLE_GRAPH
+                else (worker.ints, frames[depth, at.INTS])
             )
             status = visit_sparse_child(node, base, worker, output)
             if status != at.OK:

@@ -1,0 +1,77 @@
+"""Set up an environment and say what goes on: ``python tools/install.py ENVIRONMENT REQUIREMENT...``.
+
+pip is silent while it unpacks, for half a minute where much is to be unpacked. So its lines are followed, and at least
+every two seconds there is one here. Only the standard library is used: nothing is installed yet.
+"""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+_SECONDS_BETWEEN_LINES = 2.0
+
+
+def main(environment: str, *requirements: str) -> int:
+    """Make the environment where there is none, and install the requirements into it; returns the exit code."""
+    python = Path(environment, "bin", "python")
+    if not python.exists():
+        code = _run([sys.executable, "-m", "venv", environment], f"making {environment}")
+        if code:
+            return code
+    # What is imported is compiled to bytecode then; most of it never is.
+    pip = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]
+    return _run([*pip, *requirements], f"installing {requirements[-1]} into {environment}")
+
+
+def _run(command: list[str], what: str) -> int:
+    """Run a command, a line now and then; all its lines where it fails."""
+    start = last = time.monotonic()
+    print(f"{what} ...", flush=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")
+    lines: queue.Queue[str | None] = queue.Queue()
+    threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+    said, latest = list[str](), ""
+    while True:
+        try:
+            line = lines.get(timeout=0.2)
+            if line is None:
+                break
+            said.append(line)
+            latest = _shortened(line) or latest
+        except queue.Empty:
+            pass
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            print(f"  {last - start:3.0f} s  {latest}", flush=True)
+    code = process.wait()
+    if code:
+        print("\n".join(said), file=sys.stderr, flush=True)
+    else:
+        print(f"  {time.monotonic() - start:3.0f} s  done", flush=True)
+    return code
+
+
+def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line.rstrip())
+    lines.put(None)
+
+
+def _shortened(line: str) -> str:
+    """What a line of pip says goes on."""
+    words = line.split()
+    if line.startswith("Installing collected packages"):
+        return f"unpacking {len(words) - 3} packages"
+    if words[:1] in (["Collecting"], ["Downloading"]):
+        return f"{words[0].lower()} {words[1]}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
