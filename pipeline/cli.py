@@ -411,12 +411,14 @@ def verify(
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
+    from mbe_stage import keys
+    from mbe_stage.compile_ahead import compile_ahead
     from pipeline import console, show
     from pipeline.errors import VerificationError
     from pipeline.ingest import ingest
     from pipeline.manifest import read_manifest
     from pipeline.publish import resolve_run
-    from pipeline.verify import verify_run
+    from pipeline.verify import compile_steps, verify_run
 
     run_dir = resolve_run(run_path)
     manifest = read_manifest(run_dir)
@@ -426,6 +428,7 @@ def verify(
     recorded = None if manifest.input.source.startswith("memory:") else config.path
     known = source is not None or (recorded is not None and Path(recorded).exists())
     with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the input") as progress:
+        compile_ahead((*keys.compile_steps(), *compile_steps()), progress.compiled)
         edges = ingest(config) if known else None
         if edges is None:
             logging.getLogger(__name__).warning(

@@ -1,0 +1,152 @@
+"""What a run needs is compiled before it: each piece once, in view, in other processes where that pays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mbe_stage.compile_ahead as ahead
+import mbe_stage.compile_processes as processes
+from mbe_stage import BipartiteCSR, CountSink, engine_names, enumerate_into
+from mbe_stage.bicliques import reference
+from mbe_stage.compile_ahead import CompileProgress, CompileStep, compile_ahead
+from mbe_stage.compile_processes import compile_in_processes
+from mbe_stage.engines import _load
+
+TRIANGLE = BipartiteCSR.from_edges([0, 0, 1], [0, 1, 1])
+
+
+class Pieces:
+    """Made-up pieces of code, and what happened to them, in order."""
+
+    def __init__(self, *kept: str) -> None:
+        self.kept, self.loaded, self.compiled = set(kept), set[str](), list[str]()
+
+    def step(self, name: str, seconds: float = 0.1) -> CompileStep:
+        return CompileStep(
+            name, lambda: name in self.loaded, lambda: name in self.kept, partial(self._get, name), seconds
+        )
+
+    def _get(self, name: str) -> None:
+        if name not in self.kept:
+            self.compiled.append(name)
+        self.kept.add(name)
+        self.loaded.add(name)
+
+
+def test_what_is_missing_is_compiled_and_everything_is_loaded() -> None:
+    pieces = Pieces("kept")
+    notes: list[CompileProgress] = []
+    steps = [pieces.step("short"), pieces.step("kept"), pieces.step("long", 0.5)]
+    compile_ahead(steps, notes.append)
+    assert pieces.compiled == ["long", "short"]
+    assert pieces.loaded == {"short", "kept", "long"}
+    assert (notes[0].done, notes[0].total, notes[-1].is_over) == (0, 2, True)
+    assert str(notes[0]) == "compiling the engine for this processor, once: 1 of 2"
+    compile_ahead(steps, lambda _: pytest.fail("nothing is left to compile"))
+    assert len(pieces.compiled) == 2
+
+
+def test_it_is_said_without_being_asked(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mbe_stage")
+    compile_ahead([Pieces().step("one")])
+    assert "compiling the engine for this processor, once: 1 of 1" in caplog.text
+
+
+def test_what_takes_long_is_compiled_in_processes(tmp_path: Path) -> None:
+    """And loaded here: whatever they did, this process has it in the end."""
+    made = [tmp_path / name for name in ("one", "two", "three")]
+    loaded: list[Path] = []
+
+    def step(path: Path) -> CompileStep:
+        return CompileStep(
+            path.name, lambda: path in loaded, path.is_dir, partial(os.makedirs, path, exist_ok=True), 9.0
+        )
+
+    done = compile_ahead([step(path) for path in made], lambda _: None, processes=2)
+    assert all(path.is_dir() for path in made)
+    assert done > 0
+
+
+def test_where_nothing_can_be_kept_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "can_keep", lambda: False)
+    pieces = Pieces()
+    compile_ahead([pieces.step("one", 9.0), pieces.step("two", 9.0)], lambda _: None, processes=2)
+    assert sorted(pieces.compiled) == ["one", "two"]
+
+
+@pytest.mark.parametrize("fails", [partial(os._exit, 3), partial(os.rmdir, "/there is no such directory")])
+def test_what_a_process_did_not_do_is_left(
+    fails: Callable[[], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = [partial(os.mkdir, tmp_path / str(number)) for number in range(4)]
+    done: list[None] = []
+    left = compile_in_processes([fails, *others], 2, lambda: done.append(None))
+    assert left == [fails]
+    assert len(done) == len(list(tmp_path.iterdir())) == 4
+    assert "a process that compiled ended with code" in caplog.text
+
+
+def test_without_processes_everything_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(processes.subprocess, "Popen", refuse)
+    task = partial(os.getpid)
+    assert compile_in_processes([task], 2, lambda: pytest.fail("nothing was done")) == [task]
+    assert "no more processes" in caplog.text
+
+
+def test_an_interrupt_ends_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[processes._Child] = []
+
+    class Noted(processes._Child):
+        def __init__(self) -> None:
+            super().__init__()
+            children.append(self)
+
+    monkeypatch.setattr(processes, "_Child", Noted)
+    main = threading.main_thread().ident
+    assert main is not None
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt() -> None:
+        while len(children) < 2:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compile_in_processes([partial(time.sleep, 3600)] * 2, 2, lambda: None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        thread.join()
+    assert [child._process.poll() for child in children] == [-signal.SIGKILL] * 2
+
+
+@pytest.mark.parametrize("name", engine_names("bicliques"))
+def test_every_engine_says_what_it_compiles(name: str) -> None:
+    steps = _load("bicliques", name).compile_steps()
+    assert len({step.what for step in steps}) == len(steps)
+
+
+def test_compiling_is_no_part_of_enumerating(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = CompileStep("slow", lambda: False, lambda: False, partial(time.sleep, 0.3))
+    monkeypatch.setattr(reference, "compile_steps", lambda *_: (slow,))
+    start = time.perf_counter()
+    facts = enumerate_into(CountSink(), TRIANGLE, engine="reference")
+    assert facts.compile_seconds >= 0.3
+    assert facts.seconds + facts.compile_seconds <= time.perf_counter() - start

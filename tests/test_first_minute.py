@@ -1,0 +1,87 @@
+"""Setting up: `make run` installs what running needs and no more, in view; and the benchmark of the first minute."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from benchmarks.first_minute import Line, longest_silence, parts
+
+ROOT = Path(__file__).resolve().parents[1]
+BASE = {"numba", "numpy", "pyarrow", "pydantic", "yaml", "rich", "scipy", "typer"}
+OWN = {"mbe_stage", "pipeline", "examples"}
+
+
+@pytest.fixture
+def install() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("install", ROOT / "tools" / "install.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_running_needs_the_base_dependencies_only() -> None:
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.split(r"[><=!]", line)[0].replace("pyyaml", "yaml") for line in dependencies} == BASE
+    imported = set()
+    for path in (ROOT / "examples" / "demo").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            imported |= {name.split(".")[0] for name in names}
+    assert imported - BASE - OWN <= sys.stdlib_module_names
+
+
+def test_each_stamp_installs_its_own() -> None:
+    found = re.findall(r"^(\$\(\w+\)|\w+): (\S+).*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    rules = {target: (needs, recipe) for target, needs, recipe in found}
+    assert rules["run"][0] == "$(RUN_READY)"
+    assert rules["$(RUN_READY)"][1].count("--editable .\n") == 1
+    assert "[" not in rules["$(RUN_READY)"][1].split("tools/install.py")[1]
+    assert rules["check"][0] == "$(TEST_READY)"
+    assert rules["$(TEST_READY)"][0] == "$(RUN_READY)"
+    assert ".[flows,dev,cuda-compile]" in rules["$(TEST_READY)"][1]
+
+
+def test_installing_is_said_again_and_again(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(install, "_SECONDS_BETWEEN_LINES", 0.1)
+    program = "import time; print('Collecting numba>=0.64', flush=True); time.sleep(1)"
+    assert install._run([sys.executable, "-c", program], "installing . into .venv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "installing . into .venv ..."
+    assert lines[-1].endswith("done")
+    assert sum("collecting numba>=0.64" in line for line in lines) >= 2
+
+
+def test_what_failed_is_shown(install: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    program = "import sys; print('No matching distribution'); sys.exit(7)"
+    assert install._run([sys.executable, "-c", program], "installing") == 7
+    assert "No matching distribution" in capsys.readouterr().err
+
+
+def test_the_longest_silence_may_be_anywhere() -> None:
+    lines = [Line(1.0, "one"), Line(2.0, "two"), Line(7.0, "three")]
+    assert longest_silence(lines, 8.0) == (5.0, "two")
+    assert longest_silence(lines, 20.0) == (13.0, "three")
+    assert longest_silence([], 3.0) == (3.0, "(the beginning)")
+
+
+def test_parts_of_the_minute() -> None:
+    lines = [
+        Line(0.5, "making .venv ..."),
+        Line(30.0, "12:00:00 engine auto: cpu"),
+        Line(50.0, "enumerating southern_women.csv"),
+        Line(51.0, "enumerating southern_women.csv, 1 s"),
+    ]
+    assert parts(lines, 60.0) == {"installing": 29.5, "compiling": 20.0, "running": 10.0}
