@@ -35,7 +35,7 @@ def _run(command: list[str], what: str) -> int:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")
     lines: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_read, args=(process, lines), daemon=True).start()
-    said, latest = list[str](), ""
+    said, latest = list[str](), "at it"
     while True:
         try:
             line = lines.get(timeout=0.2)
@@ -69,7 +69,8 @@ def _shortened(line: str) -> str:
     if line.startswith("Installing collected packages"):
         return f"unpacking {len(words) - 3} packages"
     if words[:1] in (["Collecting"], ["Downloading"]):
-        return f"{words[0].lower()} {words[1]}"
+        # Of a file only the name and the version.
+        return f"{words[0].lower()} {'-'.join(words[1].split('-')[:2])}"
     return ""
 
 
