@@ -34,6 +34,7 @@ $(TEST_READY): $(RUN_READY)
 
 run: $(RUN_READY)
 	@$(BIN)/mbe compile
+	@echo "enumerating two real graphs"
 	@$(BIN)/python -m examples.demo
 
 check: $(TEST_READY)

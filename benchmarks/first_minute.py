@@ -26,7 +26,11 @@ __all__ = ["Line", "longest_silence", "main", "parts"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 # The part of `make run` that a line begins.
-_PARTS = {"making .venv": "installing", "engine auto": "compiling", "enumerating southern_women": "running"}
+_PARTS = {
+    "making .venv": "installing",
+    "compiling the engine": "compiling",
+    "enumerating two real graphs": "running",
+}
 
 
 @dataclass(frozen=True, slots=True)

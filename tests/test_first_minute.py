@@ -80,8 +80,8 @@ def test_the_longest_silence_may_be_anywhere() -> None:
 def test_parts_of_the_minute() -> None:
     lines = [
         Line(0.5, "making .venv ..."),
-        Line(30.0, "12:00:00 engine auto: cpu"),
-        Line(50.0, "enumerating southern_women.csv"),
+        Line(30.0, "12:00:00 compiling the engine for this processor, once: 1 of 29"),
+        Line(50.0, "enumerating two real graphs"),
         Line(51.0, "enumerating southern_women.csv, 1 s"),
     ]
     assert parts(lines, 60.0) == {"installing": 29.5, "compiling": 20.0, "running": 10.0}

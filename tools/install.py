@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 _SECONDS_BETWEEN_LINES = 2.0
+_LOADED = "pipeline.show", "pipeline.report", "pipeline.verify", "mbe_stage.bicliques.engine_cpu", "scipy.sparse"
 
 
 def main(environment: str, *requirements: str) -> int:
@@ -25,7 +26,9 @@ def main(environment: str, *requirements: str) -> int:
             return code
     # What is imported is compiled to bytecode then; most of it never is.
     pip = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]
-    return _run([*pip, *requirements], f"installing {requirements[-1]} into {environment}")
+    code = _run([*pip, *requirements], f"installing {requirements[-1]} into {environment}")
+    # The first import writes bytecode, which takes several times as long as later ones: here, where it is said.
+    return code or _run([str(python), "-c", f"import {', '.join(_LOADED)}"], "loading it for the first time")
 
 
 def _run(command: list[str], what: str) -> int:
