@@ -8,6 +8,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda.warp import sum_all
 from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.device.jit import I32, I64, U8, U64, kernel
 from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_threads, launch_warps
 from mbe_stage.keys import SIDE_SALTS, Fingerprint
 
@@ -99,7 +100,7 @@ def _sums(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.nd
     return sums.view(cp.uint64)
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I32, I64, I64)
 def hash_sum_warp_per_list(offsets, members, hashes, sums):
     """Sum of the hashes of a list's members; signed numbers wrap to the same bits."""
     index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
@@ -113,7 +114,7 @@ def hash_sum_warp_per_list(offsets, members, hashes, sums):
         sums[index] = total
 
 
-@cuda.jit(cache=True)
+@kernel(I64, U8, U64)
 def text_hash_thread_per_string(offsets, data, hashes):
     """FNV-1a."""
     index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x
@@ -125,7 +126,7 @@ def text_hash_thread_per_string(offsets, data, hashes):
     hashes[index] = value
 
 
-@cuda.jit(cache=True)
+@kernel(I64, U64)
 def integer_hash_thread_per_value(values, hashes):
     """FNV-1a of the decimal digits, the first one first."""
     index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x

@@ -13,6 +13,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.device.jit import I8, I32, I64, kernel
 from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_warps
 from mbe_stage.participation import DENSE_SIZES, Participation, SizeCounts
 
@@ -126,7 +127,7 @@ def long_form(block: DeviceBlock, keys: cp.ndarray) -> tuple[cp.ndarray, cp.ndar
     return rows
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I32, I64, I64, I64)
 def count_warp_per_list(offsets, members, n_edges, n_bicliques, largest_edges):
     """One biclique more for each member, and the most edges it has been seen with."""
     index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
@@ -141,7 +142,7 @@ def count_warp_per_list(offsets, members, n_edges, n_bicliques, largest_edges):
             cuda.atomic.max(largest_edges, vertex, edges)
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I32, I64, I64, I64, I64)
 def smallest_key_warp_per_list(offsets, members, n_edges, keys, largest_edges, largest_keys):
     """The smallest key among each member's bicliques of most edges."""
     index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
@@ -154,7 +155,7 @@ def smallest_key_warp_per_list(offsets, members, n_edges, keys, largest_edges, l
             cuda.atomic.min(largest_keys, vertex, key)
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I64, I32, I64, I32, I64, I8, I32)
 def long_form_warp_per_biclique(
     keys, left_offsets, left_members, right_offsets, right_members, out_keys, sides, vertices
 ):

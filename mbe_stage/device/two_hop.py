@@ -15,6 +15,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.warp import ALL, sum_all
+from mbe_stage.device.jit import I32, I64, kernel
 from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_warps
 from mbe_stage.graph import BipartiteCSR
 
@@ -180,7 +181,7 @@ def _ask(graph: BipartiteCSR, vertices: cp.ndarray, bases: cp.ndarray, result: c
             result[mine] += counts
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I32, I64, I32, I64)
 def base_warp_per_vertex(offsets, members, other_degrees, bases, walks):
     """The neighbour of most neighbours, the smallest of several, and how many the others have together."""
     vertex = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
@@ -236,7 +237,7 @@ def is_first_meeting(other, tables, start, size):
             place = np.int64(0)
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I64, I64, I64, I32, I64, I32, I64, I32, I32, I64, seconds=1.5)
 def walk_warp_per_neighbour(
     vertices,
     owners,
@@ -275,7 +276,7 @@ def walk_warp_per_neighbour(
         cuda.atomic.add(counts, slot, n_new)
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I64, I64, I32, I64)
 def ask_warp_per_pair(vertices, outside, offsets, members, counts):
     """One more where a vertex outside has one of the vertex's own neighbours."""
     index = np.int64(cuda.blockIdx.x) * WARPS_PER_BLOCK + cuda.threadIdx.x // 32

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,11 +81,13 @@ def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
     ------
     DevicePool
     """
+    # Collecting garbage takes a tenth of a second where so much is imported: not where there can be none.
+    if _may_hold_memory():
+        give_back_unused()
     # Makes RMM the allocator of CuPy and Numba.
     import cudf  # noqa: F401
     import rmm.mr
 
-    give_back_unused()
     before = rmm.mr.get_current_device_resource()
     upstream = rmm.mr.CudaAsyncMemoryResource() if type(before) is rmm.mr.CudaMemoryResource else before
     limit = limit_bytes or int(rmm.mr.available_device_memory()[0] * _FREE_SHARE)
@@ -95,7 +98,8 @@ def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
             yield pool
     finally:
         rmm.mr.set_current_device_resource(before)
-        give_back_unused()
+        if resource.allocation_counts.current_bytes:
+            give_back_unused()
 
 
 @contextmanager
@@ -142,6 +146,11 @@ def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
         raise MemoryBudgetExceeded(
             f"{error}; its budget is a share of execution.device_memory, of which {limit} would do"
         ) from error
+
+
+def _may_hold_memory() -> bool:
+    cupy = sys.modules.get("cupy")
+    return "cudf" in sys.modules or (cupy is not None and cupy.get_default_memory_pool().total_bytes() > 0)
 
 
 def give_back_unused() -> None:

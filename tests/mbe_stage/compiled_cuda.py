@@ -17,43 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import numba.cuda.dispatcher
-from numba import cuda, types
+from numba import cuda
 
 from mbe_stage.bicliques.cuda import kernels
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.device import jit
 from tests.mbe_stage import cupy_stand_in
 
 CAPABILITIES = ((8, 0), (9, 0))
 
 
-def _array(dtype: Any, dimensions: int = 1) -> Any:
-    return types.Array(dtype, dimensions, "C")
-
-
-_I32, _I64 = _array(types.int32), _array(types.int64)
-POOL = types.NamedTuple((_I32, _array(types.int64, 2), _I32, _I32, _I32, _I32, _I64), at.Pool)
-WARPS = types.NamedTuple(
-    (
-        _array(types.uint32, 2),
-        _array(types.int32, 2),
-        _array(types.int32, 3),
-        _array(types.int64, 2),
-        _array(types.int32, 2),
-        _array(types.uint32, 2),
-        _array(types.int32, 2),
-        _array(types.int32, 2),
-        _array(types.int32, 2),
-        _array(types.uint32),
-        _I32,
-    ),
-    at.Warps,
-)
-OUTPUT = types.NamedTuple((_I32, _I64, _I32, _I32), at.Output)
-SIGNATURE = (POOL, WARPS, OUTPUT, _I32, _I64)
-
-
-_U8, _U32, _U64, _I8 = map(_array, (types.uint8, types.uint32, types.uint64, types.int8))
 # Arguments and launch bounds.
 Call = tuple[tuple[Any, ...], Any]
 
@@ -61,54 +35,16 @@ Call = tuple[tuple[Any, ...], Any]
 def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     """Every kernel, and what it is called with."""
     cupy_stand_in.install()
-    from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, grid, groups, growth, whole_graph
-    from mbe_stage.device import keys, participation, two_hop
+    # Kernels enter the list of all when their modules are imported.
+    from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, groups, growth, whole_graph  # noqa: F401
+    from mbe_stage.device import keys, participation, two_hop  # noqa: F401
 
-    lists = (_I64, _I32)
-    wide, ints = _array(types.int64, 2), _array(types.int32, 2)
-    device_groups = types.NamedTuple((_I64, _I32, _I32), groups.DeviceGroups)
-    lists_of_side = types.NamedTuple((_I64, _I32), expand_kernels.Lists)
-    walking = {
-        kernels.kernel_for(mode, ALL_TECHNIQUES, capability): (
-            SIGNATURE,
-            (kernels.THREADS, kernels.blocks_per_multiprocessor(mode, capability)),
-        )
-        for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.WITHIN)
-    }
-    resident = {
-        collapse.collapse_twins_warp_per_tile: (*lists, *lists, _U64, _I32, _I32, _I32, _I32, _U32, _I64, _I32),
-        whole_graph.write_whole_graph_warp_per_tile: (
-            *(*lists, *lists, _I64, _U32, _I32, _I32, _I32, _I32, wide, _I32, _I64, _I32),
-            *(types.int64,) * 6,
-        ),
-        core.peel_warp_per_vertex: (*lists, *lists, _I32, _I32, _I32, _I32, _I32, types.int64, types.int64),
-    }
-    beside_their_callers = {
-        core.keep_alive_warp_per_tile: (*lists, _I32, _I32, *lists),
-        growth.copy_pieces_block_per_piece: (wide, _I32, _I32),
-        groups.weights_thread_per_vertex: (_I32, _I32, *(types.int64,) * 3, _I32),
-        groups.groups_thread_per_vertex: (_I32, _I32, *(types.int64,) * 4, _I64, _I32, _I32, _I32),
-        expand_kernels.full_sizes_warp_per_tile: (OUTPUT, _I64, device_groups, device_groups, ints, _I64),
-        expand_kernels.expanded_lists_warp_per_tile: (
-            *(OUTPUT, ints, _I64, device_groups, device_groups, lists_of_side, lists_of_side, _I64),
-            *(types.int64, types.int64, types.UniTuple(types.int64, expand_kernels.SECTIONS)),
-        ),
-        expand_kernels.sort_long_lists_block_per_list: (lists_of_side, lists_of_side, _I64),
-        keys.text_hash_thread_per_string: (_I64, _U8, _U64),
-        keys.integer_hash_thread_per_value: (_I64, _U64),
-        keys.hash_sum_warp_per_list: (_I64, _I32, _I64, _I64),
-        participation.count_warp_per_list: (_I64, _I32, _I64, _I64, _I64),
-        participation.smallest_key_warp_per_list: (_I64, _I32, _I64, _I64, _I64, _I64),
-        participation.long_form_warp_per_biclique: (_I64, _I64, _I32, _I64, _I32, _I64, _I8, _I32),
-        two_hop.base_warp_per_vertex: (_I64, _I32, _I64, _I32, _I64),
-        two_hop.walk_warp_per_neighbour: (*(_I64,) * 4, _I32, _I64, _I32, _I64, _I32, _I32, _I64),
-        two_hop.ask_warp_per_pair: (_I64, _I64, _I64, _I32, _I64),
-    }
-    bounds = (grid.THREADS, grid.BLOCKS_PER_MULTIPROCESSOR)
+    for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.WITHIN):
+        kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
     return {
-        **walking,
-        **{kernel: (arguments, bounds) for kernel, arguments in resident.items()},
-        **{kernel: (arguments, None) for kernel, arguments in beside_their_callers.items()},
+        kernel: (call.signature, call.launch_bounds)
+        for kernel, call in jit.known_kernels().items()
+        if "kernel_for" not in call.name or str(capability) in call.name
     }
 
 

@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cuda.grid import (
     wait_for_all,
 )
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, max_all, sum_all
+from mbe_stage.device.jit import I32, I64, U32, U64, kernel
 
 __all__ = ["ALIVE", "DEGREE_MASK", "EDGES", "FACTS_PER_SIDE", "SQUARES", "WIDEST", "collapse_twins_warp_per_tile"]
 
@@ -189,7 +190,10 @@ def _count_neighbours(offsets, members, first_vertex, first_other, side_bit, twi
         cuda.atomic.max(facts, facts_at + WIDEST, np.int64(widest))
 
 
-@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+_COLLAPSING = (I64, I32, I64, I32, U64, I32, I32, I32, I32, U32, I64, I32)
+
+
+@kernel(*_COLLAPSING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
 def collapse_twins_warp_per_tile(
     left_offsets, left_members, right_offsets, right_members, hashes, firsts, slots, twins, weights, keys, facts,
     arrived

@@ -22,6 +22,7 @@ from mbe_stage.bicliques.cuda.grid import (
 )
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, load_fresh, rank, sum_all
 from mbe_stage.device.grid import on_grid
+from mbe_stage.device.jit import I32, I64, INT, kernel
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery
 
@@ -121,7 +122,10 @@ def _tell_neighbours(vertex, offsets, members, first_other, fewest, alive, degre
             _report_dead(other, alive, queue, queued)
 
 
-@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+_PEELING = (I64, I32, I64, I32, I32, I32, I32, I32, I32, INT, INT)
+
+
+@kernel(*_PEELING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5)
 def peel_warp_per_vertex(
     left_offsets, left_members, right_offsets, right_members, alive, degrees, queue, queued, arrived, fewest_of_left,
     fewest_of_right
@@ -163,7 +167,7 @@ def peel_warp_per_vertex(
         done = n_queued
 
 
-@cuda.jit(cache=True)
+@kernel(I64, I32, I32, I32, I64, I32)
 def keep_alive_warp_per_tile(offsets, members, alive, others, kept_offsets, kept):
     """Copy what is alive of the lists of those that are alive, in its order."""
     lane = cuda.laneid

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
+from mbe_stage.bicliques.cuda.bundles import OUTPUT
 from mbe_stage.bicliques.cuda.grid import WARPS_PER_BLOCK
+from mbe_stage.bicliques.cuda.groups import GROUPS
 from mbe_stage.bicliques.cuda.sorting import sort_by_block, sort_by_warp
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
+from mbe_stage.device.jit import I32, I32_2D, I64, INT, bundle, kernel
 
 __all__ = [
     "LEFT",
@@ -48,6 +51,9 @@ class Lists(NamedTuple):
     members: Any
 
 
+_LISTS = bundle(Lists, I64, I32)
+
+
 @cuda.jit(device=True, forceinline=True)
 def _group_size(groups, group):
     """Vertices behind a row or column."""
@@ -70,7 +76,7 @@ def _add_twins(members, start, n, groups, more):
                 cuda.atomic.add(more, owner, np.int32(_group_size(groups, group) - 1))
 
 
-@cuda.jit(cache=True)
+@kernel(OUTPUT, I64, GROUPS, GROUPS, I32_2D, I64, seconds=1.0)
 def full_sizes_warp_per_tile(found, taken, left_groups, right_groups, full, parts):
     """How many of the user's vertices each list stands for, 0 in unused slots; and the sums of each tile.
 
@@ -212,7 +218,7 @@ def _write_side(members, start, n, full, groups, result, to, staged):
             cuda.syncwarp()
 
 
-@cuda.jit(cache=True)
+@kernel(OUTPUT, I32_2D, I64, GROUPS, GROUPS, _LISTS, _LISTS, I64, INT, INT, types.UniTuple(INT, SECTIONS), seconds=3.0)
 def expanded_lists_warp_per_tile(
     found, full, sums, left_groups, right_groups, left_lists, right_lists, long_lists, begin, stop, before
 ):
@@ -260,7 +266,7 @@ def expanded_lists_warp_per_tile(
     _write_side(found.members, start + n_left, n_right, right, right_groups, right_lists.members, right_to, staged)
 
 
-@cuda.jit(cache=True)
+@kernel(_LISTS, _LISTS, I64)
 def sort_long_lists_block_per_list(left_lists, right_lists, long_lists):
     """Sort the lists that were entered, in place."""
     entry = long_lists[cuda.blockIdx.x]

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import cupy as cp
 from numba import cuda
 
-__all__ = ["DeviceGroups", "groups_thread_per_vertex", "weights_thread_per_vertex"]
+from mbe_stage.device.jit import I32, I64, INT, bundle, kernel
+
+__all__ = ["GROUPS", "DeviceGroups", "groups_thread_per_vertex", "weights_thread_per_vertex"]
 
 
 class DeviceGroups(NamedTuple):
@@ -31,7 +33,11 @@ class DeviceGroups(NamedTuple):
     alone: cp.ndarray
 
 
-@cuda.jit(cache=True)
+GROUPS = bundle(DeviceGroups, I64, I32, I32)
+"""The type in which kernels take them."""
+
+
+@kernel(I32, I32, INT, INT, INT, I32)
 def weights_thread_per_vertex(numbers, weights, rows_at, n_row_vertices, n_rows, result):
     """Weights by row and column from those by vertex; `numbers` are -1 where a vertex is neither."""
     vertex = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
@@ -43,7 +49,7 @@ def weights_thread_per_vertex(numbers, weights, rows_at, n_row_vertices, n_rows,
         result[number if is_row else n_rows + number] = weights[vertex]
 
 
-@cuda.jit(cache=True)
+@kernel(I32, I32, INT, INT, INT, INT, I64, I32, I32, I32)
 def groups_thread_per_vertex(
     numbers, twins, rows_at, n_row_vertices, columns_at, n_rows, offsets, n_others, members, alone
 ):

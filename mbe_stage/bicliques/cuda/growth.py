@@ -9,6 +9,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda.device import kernel_views
 from mbe_stage.bicliques.cuda.grid import THREADS
 from mbe_stage.device.grid import on_grid
+from mbe_stage.device.jit import I32, I64_2D, kernel
 
 __all__ = ["copy_pieces", "copy_pieces_block_per_piece"]
 
@@ -29,7 +30,7 @@ def copy_pieces(
         on_grid(copy_pieces_block_per_piece, starts.size, THREADS)(*kernel_views(moves, source, target))
 
 
-@cuda.jit(cache=True)
+@kernel(I64_2D, I32, I32)
 def copy_pieces_block_per_piece(moves, source, target):
     """`moves` is (3, n): where each piece begins, how long it is, where it is to stand."""
     piece = cuda.blockIdx.x

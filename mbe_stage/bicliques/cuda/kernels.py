@@ -13,6 +13,7 @@ import numpy as np
 from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.bundles import OUTPUT, POOL, WARPS
 from mbe_stage.bicliques.cuda.share import (
     EXIT,
     NO_NODE,
@@ -26,6 +27,7 @@ from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
 from mbe_stage.bicliques.cuda.warp import global_nanoseconds, held, load_fresh
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
+from mbe_stage.device.jit import I32, I64, kernel
 
 __all__ = ["THREADS", "blocks_per_multiprocessor", "kernel_for"]
 
@@ -33,6 +35,7 @@ THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
 _HOPPER = (9, 0)
 _TABLES_SHAPE = (at.WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
 _FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
+_SIGNATURE = (POOL, WARPS, OUTPUT, I32, I64)
 _CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
 
 
@@ -196,10 +199,11 @@ def blocks_per_multiprocessor(mode: int, capability: tuple[int, int]) -> int:
 def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
     """The kernel that says so much (`layout.COUNTS` and so on) with the techniques of a mask; compiled when called.
 
-    All are cached on disk, each under the constants that it is compiled for.
+    The code of all is kept, each under the constants that it is compiled for.
     """
-    n_blocks = blocks_per_multiprocessor(mode, capability)
-    compiled = cuda.jit(cache=True, launch_bounds=(THREADS, n_blocks))
+    bounds = (THREADS, blocks_per_multiprocessor(mode, capability))
+    name = f"{__name__}:kernel_for({mode}, {techniques}, {capability})"
+    compiled = kernel(*_SIGNATURE, launch_bounds=bounds, name=name, seconds=20.0)
     if techniques == ALL_TECHNIQUES:
         return compiled(_ENTRIES[mode])
 

@@ -23,6 +23,7 @@ from mbe_stage.bicliques.cuda.grid import (
     wait_for_all,
 )
 from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, rank, sum_all
+from mbe_stage.device.jit import I32, I64, I64_2D, INT, U32, kernel
 
 __all__ = ["N_BINS", "PARTS_PER_WARP", "write_whole_graph_warp_per_tile"]
 
@@ -198,7 +199,10 @@ def _starts_of_bins(bins):
         before += cuda.shfl_sync(ALL, ends, 31)
 
 
-@cuda.jit(cache=True, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+_WRITING = (I64, I32, I64, I32, I64, U32, I32, I32, I32, I32, I64_2D, I32, I64, I32, *(INT,) * 6)
+
+
+@kernel(*_WRITING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=4.0)
 def write_whole_graph_warp_per_tile(
     row_offsets, row_members, column_offsets, column_members, order, keys, numbers, parts, bins, ints, nodes, roots,
     costs, arrived, rows_at, rows_from, columns_from, n_rows, n_columns, n_edges

@@ -1,0 +1,164 @@
+"""Kernels whose machine code later processes find, with the types that they are launched with.
+
+numba-cuda's own cache compares the file of a kernel, not those of the functions that it calls: after an update old code
+would run inside new code. Hence the same cache as for what the host compiles (`mbe_stage.code_cache`), behind
+numba-cuda's interface.
+
+The types stand beside the kernel so that it can be compiled ahead of its first launch (`compile_steps_of`), and so that
+tests can compile it without a GPU. Importing this module needs numba-cuda, but no GPU.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numba import cuda, types
+
+__all__ = ["I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
+__all__ += ["bundle", "compile_steps_of", "kernel", "known_kernels"]
+
+
+def _array(dtype: Any, dimensions: int = 1) -> Any:
+    return types.Array(dtype, dimensions, "C")
+
+
+I8, U8, U32, U64 = map(_array, (types.int8, types.uint8, types.uint32, types.uint64))
+I32, I32_2D, I32_3D = (_array(types.int32, dimensions) for dimensions in (1, 2, 3))
+I64, I64_2D = (_array(types.int64, dimensions) for dimensions in (1, 2))
+U32_2D = _array(types.uint32, 2)
+INT = types.int64
+"""Of a Python integer."""
+
+
+def bundle(kind: type, *members: Any) -> Any:
+    """The type of a named tuple of arrays."""
+    return types.NamedTuple(members, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """How a kernel is compiled.
+
+    Attributes
+    ----------
+    name : str
+        That finds it again (`_found`), in another process too.
+    signature : tuple of numba types
+    launch_bounds : tuple of int, or None
+        Threads of a block, and blocks that a multiprocessor is to hold.
+    seconds : float
+        Roughly, what compiling takes.
+    """
+
+    name: str
+    signature: tuple[Any, ...]
+    launch_bounds: tuple[int, int] | None
+    seconds: float
+
+
+_calls: dict[Any, KernelCall] = {}
+
+
+def kernel(
+    *signature: Any, launch_bounds: tuple[int, int] | None = None, name: str | None = None, seconds: float = 0.5
+) -> Callable[[Callable[..., None]], Any]:
+    """`cuda.jit` for a kernel whose machine code is kept.
+
+    Parameters
+    ----------
+    *signature : numba types
+        Of its arguments as it is launched. A launch with other types is right too, and compiles when it comes.
+    launch_bounds : tuple of int, optional
+    name : str, optional
+        Module and function, by default; for a kernel that is made by a function, the module and the call that makes it,
+        as ``"package.module:make(1, 2)"``.
+    seconds : float
+        Roughly, what compiling takes; kernels that take long are compiled first.
+    """
+
+    def decorate(function: Callable[..., None]) -> Any:
+        call = KernelCall(name or f"{function.__module__}:{function.__name__}", signature, launch_bounds, seconds)
+        dispatcher = cuda.jit(**({} if launch_bounds is None else {"launch_bounds": launch_bounds}))(function)
+        # The tests' emulator runs the plain function.
+        if dispatcher is not function:
+            dispatcher._cache = _KernelCache(call)
+        _calls[dispatcher] = call
+        return dispatcher
+
+    return decorate
+
+
+def known_kernels() -> dict[Any, KernelCall]:
+    """Every kernel that has been made in this process, and how it is compiled."""
+    return dict(_calls)
+
+
+def compile_steps_of(*kernels: Any) -> tuple[CompileStep, ...]:
+    """What compiles kernels for the current device ahead of their first launch."""
+    return tuple(_step(kernel) for kernel in kernels)
+
+
+def _step(kernel: Any) -> CompileStep:
+    call = _calls[kernel]
+    return CompileStep(
+        what=call.name,
+        is_loaded=lambda: call.signature in kernel.overloads,
+        is_kept=lambda: kernel._cache.holds(call.signature, kernel.targetctx),
+        compile=functools.partial(_compile, call.name),
+        seconds=call.seconds,
+    )
+
+
+def _compile(name: str) -> None:
+    """Compile, or load what is kept; by name, so that another process can be asked to."""
+    kernel = _found(name)
+    kernel.compile(_calls[kernel].signature)
+
+
+def _found(name: str) -> Any:
+    module, _, function = name.partition(":")
+    maker, is_made, arguments = function.partition("(")
+    found = getattr(importlib.import_module(module), maker)
+    return found(*ast.literal_eval(f"({arguments[:-1]},)")) if is_made else found
+
+
+class _KernelCache:
+    """The machine code of one kernel, as numba-cuda asks for it."""
+
+    def __init__(self, call: KernelCall) -> None:
+        self._call = call
+
+    @property
+    def cache_path(self) -> str:
+        return str(code_cache.cache_directories()[0])
+
+    def holds(self, signature: tuple[Any, ...], target_context: Any) -> bool:
+        """Whether there is code for these types and this device."""
+        return code_cache.is_kept(self._file_name(signature, target_context.codegen()))
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        from numba.cuda.dispatcher import _Kernel
+        from numba.cuda.utils import numba_target_override
+
+        with numba_target_override():
+            target_context.refresh()
+            code = code_cache.kept(self._file_name(sig, target_context.codegen()))
+            return None if code is None else _Kernel._rebuild(**pickle.loads(code))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        from numba.cuda.serialize import dumps
+
+        # Code that depends on how many blocks are launched would need more in its name: no kernel of ours has any.
+        assert not data.launch_config_sensitive
+        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce_states()))
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        import numba_cuda
+
+        versions = sys.implementation.cache_tag, numba.__version__, numba_cuda.__version__
+        made_for = repr((self._call.name, tuple(sig), self._call.launch_bounds, codegen.magic_tuple(), versions))
+        readable = self._call.name.partition("(")[0].replace(":", ".")
+        return f"{readable}-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.cubin"
