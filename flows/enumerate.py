@@ -31,13 +31,14 @@ from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.enumerate import Progress
-from mbe_stage.errors import StageError
+from mbe_stage.errors import MemoryBudgetExceeded, StageError
 from pipeline.config import Config, load_config
 from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore, Staging
 from pipeline.steps import find_unchanged, finish
+from pipeline.takeover import next_tier, noting_the_beginning
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, choose_tier, tier_named
 
@@ -94,15 +95,20 @@ def enumerate_staged(
     read_seconds: float,
     tier: Tier,
     on_progress: Callable[[Progress], None] | None = None,
+    warnings: Sequence[str] = (),
 ) -> None:
-    """Enumerate the saved edges into a staged run, complete with report and manifest."""
+    """Enumerate the saved edges into a staged run, complete with report and manifest.
+
+    `warnings` are those that the choice of the tier has brought.
+    """
     checked, run = Config.from_mapping(config), Path(run_path)
-    with tier.open(checked.execution) as steps:
+    with noting_the_beginning(on_progress) as note, tier.open(checked.execution) as steps:
         start = time.perf_counter()
         edges = steps.load_edges(Path(scratch))
         seconds = {"read": read_seconds, "load": time.perf_counter() - start}
         seconds["compile"] = compile_ahead(steps.compile_steps("publish", checked))
-        facts = steps.enumerate_to(edges, checked, run, on_progress)
+        facts = steps.enumerate_to(edges, checked, run, note)
+        facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
         finish(run, edges.facts, checked, facts, seconds)
 
 
@@ -129,7 +135,14 @@ def ingest_task(config: dict[str, Any], scratch: str, tier_name: str) -> dict[st
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def enumerate_task(config: dict[str, Any], scratch: str, run_path: str, read_seconds: float, tier_name: str) -> None:
+def enumerate_task(
+    config: dict[str, Any],
+    scratch: str,
+    run_path: str,
+    read_seconds: float,
+    tier_name: str,
+    warnings: Sequence[str] = (),
+) -> None:
     """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it.
 
     Tried again only where another program filled the GPU: from the start, with all device memory given back.
@@ -145,7 +158,7 @@ def enumerate_task(config: dict[str, Any], scratch: str, run_path: str, read_sec
             report(progress)
 
         try:
-            enumerate_staged(config, scratch, run_path, read_seconds, tier, on_progress)
+            enumerate_staged(config, scratch, run_path, read_seconds, tier, on_progress, warnings)
         except DeviceMemoryExhausted as error:
             # Prefect keeps the error until the next attempt, the error its frames, and they the arrays on the device.
             traceback.clear_frames(error.__traceback__)
@@ -209,14 +222,31 @@ def enumerate_bicliques_flow(
 
 
 def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:
-    values, scratch = config.model_dump(mode="json"), str(staging.scratch)
     tier = choose_tier(config.execution)
+    try:
+        return _run_on(tier, (), config, staging, force)
+    except MemoryBudgetExceeded as refusal:
+        found = next_tier(config.execution, tier, refusal)
+        if found is None:
+            raise
+        # The frames of what failed hold its arrays, and the next tier may need the memory of the same GPU.
+        traceback.clear_frames(refusal.__traceback__)
+    other, warning = found
+    get_run_logger().warning("%s", visible(warning))
+    _remove_contents(staging.scratch)
+    return _run_on(other, (warning,), config, staging, force)
+
+
+def _run_on(
+    tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool
+) -> State[dict[str, Any]]:
+    values, scratch = config.model_dump(mode="json"), str(staging.scratch)
     get_run_logger().info("tier %s: %s", tier.name, tier.reason)
     read = ingest_task(values, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)
     if unchanged is not None:
         return _skip(unchanged)
-    enumerate_task(values, scratch, str(staging.path), read["seconds"], tier.name)
+    enumerate_task(values, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
     result = _result(run_dir, unchanged=False)

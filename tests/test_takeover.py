@@ -3,80 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from mbe_stage import MemoryBudgetExceeded
 from mbe_stage import engines as registry
-from mbe_stage.enumerate import Progress
-from pipeline import RunStore, count, run, tiers
-from pipeline.errors import DeviceMemoryExhausted
-from pipeline.tiers import Tier
+from pipeline import RunStore, count, run
+from tests import small_rapids
 from tests.mbe_stage import small_gpu
 from tests.output_support import assert_sound, crown_pairs, settings
-
-STEPS = ("open", "ingest", "enumerate", "blocks")
-
-
-@dataclass
-class SmallRapids:
-    """In the place of the tier's steps: those of the host, until the memory is not enough."""
-
-    refuses_at: str
-    n_tried: int = 0
-
-    def ingest(self, config: Any, source: object | None = None) -> Any:
-        self._refuse("ingest")
-        return self.host.ingest(config, source)
-
-    def enumerate_to(self, edges: Any, config: Any, run_path: Any, on_progress: Any = None) -> Any:
-        (run_path / "left-behind").write_text("of the attempt that failed")
-        self._enumerate(on_progress)
-        return self.host.enumerate_to(edges, config, run_path, on_progress)
-
-    def count(self, edges: Any, config: Any, on_progress: Any = None) -> Any:
-        self._enumerate(on_progress)
-        return self.host.count(edges, config, on_progress)
-
-    def _enumerate(self, on_progress: Any) -> None:
-        # An empty block is no biclique.
-        on_progress(Progress(0, 0.0, 0.0))
-        self._refuse("enumerate")
-        on_progress(Progress(5, 0.5, 0.1))
-        self._refuse("blocks")
-
-    def _refuse(self, step: str) -> None:
-        if step == self.refuses_at:
-            self.n_tried += 1
-            raise DeviceMemoryExhausted(f"the limit of 1 MiB is reached in {step}", may_pass=False)
-
-    @property
-    def host(self) -> Any:
-        return tiers._HostSteps("reference")
-
+from tests.small_rapids import STEPS, SmallRapids
 
 @pytest.fixture
 def rapids(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> SmallRapids:
-    steps = SmallRapids(request.param)
-    opened = Tier.open
-
-    @contextmanager
-    def open_(tier: Tier, execution: Any) -> Iterator[Any]:
-        if tier.name != "rapids":
-            with opened(tier, execution) as others:
-                yield others
-            return
-        steps._refuse("open")
-        yield steps
-
-    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: None)
-    monkeypatch.setattr(Tier, "open", open_)
-    return steps
+    return small_rapids.install(monkeypatch, request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +35,7 @@ def crown() -> pa.Table:
 def test_the_next_tier_takes_over_and_the_manifest_says_so(tmp_path, rapids, device_memory, engine, caplog):
     config = settings(tmp_path, execution={"engine": "auto", "device_memory": device_memory})
     manifest = run(config, crown()).manifest
-    assert rapids.n_tried == 1
+    assert rapids.n_refused == 1
     assert (manifest.engine, manifest.counts.bicliques) == (engine, 62)
     assert manifest.warnings[0].startswith(
         "tier auto: rapids had too little device memory before the first biclique, and cuda takes over. What rapids "
@@ -119,7 +60,7 @@ def test_after_the_first_biclique_the_error_stays(tmp_path, rapids, job):
     with pytest.raises(MemoryBudgetExceeded, match="is reached in blocks") as refusal:
         job(settings(tmp_path, execution={"engine": "auto"}), crown(), on_progress=told.append)
     assert refusal.value.has_begun
-    assert (rapids.n_tried, [progress.n_bicliques for progress in told]) == (1, [0, 5])
+    assert (rapids.n_refused, [progress.n_bicliques for progress in told]) == (1, [0, 5])
     assert RunStore(tmp_path).runs() == []
 
 
@@ -128,7 +69,7 @@ def test_after_the_first_biclique_the_error_stays(tmp_path, rapids, job):
 def test_a_named_tier_keeps_its_error(tmp_path, rapids, job):
     with pytest.raises(MemoryBudgetExceeded, match=f"is reached in {rapids.refuses_at}"):
         job(settings(tmp_path, execution={"engine": "rapids"}), crown())
-    assert rapids.n_tried == 1
+    assert rapids.n_refused == 1
     assert RunStore(tmp_path).runs() == []
 
 
@@ -137,4 +78,4 @@ def test_an_error_of_the_next_tier_is_its_own(tmp_path, rapids, monkeypatch):
     monkeypatch.setattr(registry, "_AUTO_PREFERENCE", ("cuda",))
     with pytest.raises(MemoryBudgetExceeded, match="the CUDA engine needs"):
         run(settings(tmp_path, execution={"engine": "auto"}), crown())
-    assert rapids.n_tried == 1
+    assert rapids.n_refused == 1

@@ -21,6 +21,8 @@ from pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
 from pipeline.tiers import Tier
+from tests import small_rapids
+from tests.mbe_stage import small_gpu
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -260,3 +262,29 @@ def test_an_interrupted_run_leaves_nothing(edges_file, out, monkeypatch, error):
     assert RunStore(out).latest() == latest
     assert len(RunStore(out).runs()) == 1
     assert unfinished(out) == []
+
+
+@pytest.mark.parametrize("step", ["ingest", "enumerate"])
+def test_the_next_tier_takes_over_where_rapids_has_too_little_memory(edges_file, out, monkeypatch, step, caplog):
+    small_gpu.install(monkeypatch)
+    rapids = small_rapids.install(monkeypatch, step)
+    state = run(edges_file, out, overrides=["execution.device_memory=1GiB"])
+    assert (state.name, state.message) == ("Completed", f"{N_BICLIQUES} maximal bicliques published")
+    assert rapids.n_refused == 1
+    manifest = read_manifest(state.result()["run"])
+    assert manifest.engine == "cuda"
+    (warning,) = manifest.warnings
+    assert f"and cuda takes over. What rapids said: the limit of 1 MiB is reached in {step}" in warning
+    assert warning in caplog.text
+    assert not list(Path(state.result()["run"]).glob("left-behind"))
+    assert unfinished(out) == []
+
+
+def test_after_the_first_biclique_no_tier_takes_over(edges_file, out, monkeypatch):
+    small_gpu.install(monkeypatch)
+    rapids = small_rapids.install(monkeypatch, "blocks")
+    state = run(edges_file, out, overrides=[])
+    assert state.is_failed()
+    assert "is reached in blocks" in state.message
+    assert rapids.n_refused == 1
+    assert RunStore(out).runs() == []
