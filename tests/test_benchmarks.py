@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ablation, bench, bench_gpu, machine, scaling
+from benchmarks import ablation, bench, bench_gpu, machine, rapids_start, scaling
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.measuring import Row
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
@@ -334,3 +334,13 @@ def test_the_gpu_table_fails_where_a_run_was_refused(monkeypatch: pytest.MonkeyP
     assert bench_gpu.main(["marvel"]) == 1
     monkeypatch.setattr(bench_gpu, "_measured", lambda _names, _repeats: iter([refused | {"found": 3, "refused": []}]))
     assert bench_gpu.main(["marvel"]) == 0
+
+
+@pytest.mark.usefixtures("graphs")
+def test_processes_are_timed_from_start_to_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rapids_start.main(["southern_women", "--engine", "reference", "--repeats", "2"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        wall, steps = map(float, re.search(r" +([\d.]+) +([\d.]+)  ", line).groups())
+        assert wall >= steps > 0
