@@ -4,10 +4,6 @@ This layer knows arrays and devices only; names, tables, files and reports belon
 its module when it is first asked for.
 """
 
-from pathlib import Path
-
-from mbe_stage.compiled import drop_stale_code
-
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
     from mbe_stage.engines import choose_engine, engine_names
@@ -82,7 +78,3 @@ if not TYPE_CHECKING:
 
     def __dir__():
         return sorted({*globals(), *__all__})
-
-
-# Before anything compiled is loaded.
-drop_stale_code(Path(__file__).parent)

@@ -22,7 +22,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cache_directories", "can_keep", "drop", "is_kept", "keep", "kept"]
+__all__ = ["cache_directories", "can_keep", "drop", "is_kept", "keep", "keep_or_warn", "kept"]
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,14 @@ def keep(name: str, code: bytes, sources: Path | None = None) -> None:
     raise OSError("; ".join(refusals))
 
 
+def keep_or_warn(name: str, code: bytes, sources: Path | None = None) -> None:
+    """As `keep`; where no directory may be written there is a warning, once, for only time is lost."""
+    try:
+        keep(name, code, sources)
+    except OSError as refusal:
+        _warn_once(str(refusal))
+
+
 def drop(prefix: str, sources: Path | None = None) -> None:
     """Remove the code whose names begin so, where this user may."""
     for directory in cache_directories(sources):
@@ -155,3 +163,8 @@ def _note_use(directory: Path) -> None:
     """Once a process. Where this user may not write, nothing is removed either."""
     with suppress(OSError):
         os.utime(directory)
+
+
+@functools.cache
+def _warn_once(refusals: str) -> None:
+    log.warning("compiled code cannot be kept, so every process compiles anew (%s): set NUMBA_CACHE_DIR", refusals)

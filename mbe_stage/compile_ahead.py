@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 # Below so many seconds of compiling, starting processes costs more than they save.
 _WORTH_PROCESSES = 4.0
-# More hardly help: the largest function takes as long as many others.
-_MOST_PROCESSES = 4
+# More hardly help: the largest functions take as long as many others.
+_MOST_PROCESSES = 6
 _NOTE_SECONDS = 1.0
 _LINE_SECONDS = 1.5
 
@@ -85,7 +85,7 @@ def compile_ahead(
     on_progress : callable, optional
         Called while something is compiled, once a second, from a thread of its own; by default there are log lines.
     processes : int, optional
-        Compile in so many others; 0 for this one alone. By default as many as there are cores, up to four, where there
+        Compile in so many others; 0 for this one alone. By default as many as there are cores, up to six, where there
         is enough to do.
 
     Returns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import logging
 import os
@@ -143,6 +144,8 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     # Whatever else is printed is no answer.
     os.dup2(2, 1)
+    # Compiling makes millions of objects, of which few are garbage: looking for it takes a fifth of the time.
+    gc.disable()
     for line in sys.stdin.buffer:
         task: Any = pickle.loads(base64.b64decode(line))
         task()

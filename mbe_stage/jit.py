@@ -156,17 +156,9 @@ class _FunctionCache(caching._Cache):
         # Numba's own conditions: such code holds what only this process knows.
         if not self._is_enabled or data.lifted or data.library.has_dynamic_globals:
             return
-        try:
-            code_cache.keep(self._file_name(sig, data.codegen), dumps(data._reduce()), self._sources)
-        except OSError as refusal:
-            _warn_once(str(refusal))
+        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce()), self._sources)
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
         versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__
         made_for = repr((tuple(sig), codegen.magic_tuple(), versions))
         return f"{self._name}-{hashlib.sha256(made_for.encode()).hexdigest()[:20]}.code"
-
-
-@functools.cache
-def _warn_once(refusals: str) -> None:
-    log.warning("compiled code cannot be kept, so every process compiles anew (%s): set NUMBA_CACHE_DIR", refusals)

@@ -15,7 +15,7 @@ from mbe_stage.options import BicliqueQuery
 from mbe_stage.results import Detail
 from pipeline.config import Config
 
-__all__ = ["OnCompile", "Part", "host_steps"]
+__all__ = ["OnCompile", "Part", "host_steps", "sizes_of"]
 
 Part = Literal["read", "count", "publish"]
 """Parts of a job: reading and naming the edges; enumerating them to count, or to publish tables."""
@@ -41,7 +41,7 @@ def host_steps(engine: str, part: Part | None = None, config: Config | None = No
         return tuple(every.values())
     if part == "read":
         return keys.compile_steps()
-    query = None if config is None else _sizes(config)
+    query = None if config is None else sizes_of(config)
     if part == "count":
         return get_engine("bicliques", engine).compile_steps(query, Detail.COUNT)
     with_members = config is None or config.output.members
@@ -54,7 +54,11 @@ def host_steps(engine: str, part: Part | None = None, config: Config | None = No
     )
 
 
-def _sizes(config: Config) -> BicliqueQuery:
-    """The query without its members, which nothing is compiled for."""
+def sizes_of(config: Config) -> BicliqueQuery:
+    """The query; whom it wants as members makes no difference here, only whether there are any."""
     query = config.query
-    return BicliqueQuery(query.min_left, query.min_right, query.max_left, query.max_right, query.min_edges)
+    return BicliqueQuery(
+        *(query.min_left, query.min_right, query.max_left, query.max_right, query.min_edges),
+        containing_left=(0,) if query.containing_left else (),
+        containing_right=(0,) if query.containing_right else (),
+    )

@@ -15,6 +15,7 @@ from tests.mbe_stage import small_gpu
 from tests.output_support import assert_sound, crown_pairs, settings
 from tests.small_rapids import STEPS, SmallRapids
 
+
 @pytest.fixture
 def rapids(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> SmallRapids:
     return small_rapids.install(monkeypatch, request.param)

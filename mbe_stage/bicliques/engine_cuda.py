@@ -8,7 +8,7 @@ module needs neither numba-cuda nor a GPU.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,15 @@ def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
     return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
 
 
-def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
-    """None yet: each kernel compiles at its first launch."""
-    return ()
+def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
+    """The kernels that such a run launches; where some of them have to be compiled, all that the engine has."""
+    from mbe_stage.bicliques.cuda.compiling import kernels_of
+    from mbe_stage.device.jit import all_at_once, compile_steps_of
+
+    everything = lambda: compile_steps_of(*kernels_of())  # noqa: E731
+    if query is None or detail is None:
+        return everything()
+    return all_at_once(compile_steps_of(*kernels_of(query, _mode(detail, _limits(query)))), everything)
 
 
 def run(

@@ -109,6 +109,7 @@ class Session:
         if not self._kernel.overloads:
             log.info("loading the kernel; compiling it takes half a minute where no cache has it")
         on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
+        self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
 
     def finish_slice(self) -> bool:
         """Wait for it, and make room where something was short; True when the tree is done."""
