@@ -15,7 +15,7 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,6 @@ from flows.artifacts import create_artifacts, create_unchanged_artifact
 from flows.gpu import device_slot
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.enumerate import Progress
 from mbe_stage.errors import MemoryBudgetExceeded, StageError
 from pipeline.config import Config, load_config
@@ -77,22 +76,23 @@ def read_edges(config: dict[str, Any], scratch: str, tier: Tier) -> dict[str, An
     Returns
     -------
     dict
-        ``facts``, the fields of `InputFacts`, and ``seconds``.
+        ``facts``, the fields of `InputFacts`, and ``seconds`` of the steps.
     """
     checked = Config.from_mapping(config)
+    compile_seconds = tier.compile(tier.compile_steps("read", checked))
     with tier.open(checked.execution) as steps:
-        compile_ahead(steps.compile_steps("read", checked))
         start = time.perf_counter()
         edges = steps.ingest(checked.input)
         steps.save_edges(edges, Path(scratch))
-        return {"facts": asdict(edges.facts), "seconds": time.perf_counter() - start}
+        seconds = {"read": time.perf_counter() - start, "compile": compile_seconds}
+    return {"facts": asdict(edges.facts), "seconds": seconds}
 
 
 def enumerate_staged(
     config: dict[str, Any],
     scratch: str,
     run_path: str,
-    read_seconds: float,
+    read_seconds: Mapping[str, float],
     tier: Tier,
     on_progress: Callable[[Progress], None] | None = None,
     warnings: Sequence[str] = (),
@@ -105,8 +105,8 @@ def enumerate_staged(
     with noting_the_beginning(on_progress) as note, tier.open(checked.execution) as steps:
         start = time.perf_counter()
         edges = steps.load_edges(Path(scratch))
-        seconds = {"read": read_seconds, "load": time.perf_counter() - start}
-        seconds["compile"] = compile_ahead(steps.compile_steps("publish", checked))
+        seconds = {**read_seconds, "load": time.perf_counter() - start}
+        seconds["compile"] += tier.compile(tier.compile_steps("publish", checked))
         facts = steps.enumerate_to(edges, checked, run, note)
         facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
         finish(run, edges.facts, checked, facts, seconds)
@@ -139,7 +139,7 @@ def enumerate_task(
     config: dict[str, Any],
     scratch: str,
     run_path: str,
-    read_seconds: float,
+    read_seconds: Mapping[str, float],
     tier_name: str,
     warnings: Sequence[str] = (),
 ) -> None:

@@ -76,6 +76,7 @@ def compile_ahead(
     on_progress: Callable[[CompileProgress], None] | None = None,
     *,
     processes: int | None = None,
+    beside: Callable[[], object] | None = None,
 ) -> float:
     """Compile what no earlier process has, and load everything.
 
@@ -87,6 +88,8 @@ def compile_ahead(
     processes : int, optional
         Compile in so many others; 0 for this one alone. By default as many as there are cores, up to six, where there
         is enough to do.
+    beside : callable, optional
+        What this process has to do anyway, and does while others compile; not called where none does.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def compile_ahead(
     if missing:
         count = _Count(len(missing))
         with _reported(count, on_progress or log_lines(), start):
-            _compile(missing, _process_count(missing) if processes is None else processes, count)
+            _compile(missing, _process_count(missing) if processes is None else processes, count, beside)
     for step in waiting:
         if not step.is_loaded():
             step.compile()
@@ -111,12 +114,14 @@ def _process_count(missing: Sequence[CompileStep]) -> int:
     return n if n > 1 and sum(step.seconds for step in missing) >= _WORTH_PROCESSES else 0
 
 
-def _compile(missing: Sequence[CompileStep], processes: int, count: _Count) -> None:
+def _compile(
+    missing: Sequence[CompileStep], processes: int, count: _Count, beside: Callable[[], object] | None
+) -> None:
     left = [step.compile for step in missing]
     if processes and can_keep():
         from mbe_stage.compile_processes import compile_in_processes
 
-        left = compile_in_processes(left, processes, count.up)
+        left = compile_in_processes(left, processes, count.up, beside)
     for compile_ in left:
         compile_()
         count.up()

@@ -34,7 +34,9 @@ serve()
 Task = Callable[[], object]
 
 
-def compile_in_processes(tasks: Sequence[Task], processes: int, on_done: Callable[[], None]) -> list[Task]:
+def compile_in_processes(
+    tasks: Sequence[Task], processes: int, on_done: Callable[[], None], beside: Callable[[], object] | None = None
+) -> list[Task]:
     """Call functions in other processes, the first ones first.
 
     Parameters
@@ -44,6 +46,8 @@ def compile_in_processes(tasks: Sequence[Task], processes: int, on_done: Callabl
     processes : int
     on_done : callable
         Called after every task, from any thread.
+    beside : callable, optional
+        What this process does meanwhile.
 
     Returns
     -------
@@ -76,6 +80,8 @@ def compile_in_processes(tasks: Sequence[Task], processes: int, on_done: Callabl
     try:
         for thread in threads:
             thread.start()
+        if beside is not None:
+            beside()
         for _ in threads:
             ended.get()
     finally:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mbe_stage.code_cache import cache_directories
-from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from pipeline import diff, verify
-from pipeline.compiling import OnCompile, host_steps
+from pipeline.compiling import OnCompile
 from pipeline.config import ExecutionConfig
-from pipeline.tiers import RAPIDS, Tier, choose_tier
+from pipeline.tiers import choose_tier
 
 __all__ = ["Compiled", "compile_everything"]
 
@@ -53,15 +51,7 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
         The engine cannot run here.
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
-    steps = (*_steps(tier), *verify.compile_steps(), *diff.compile_steps())
+    steps = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps())
     n_compiled = sum(not step.is_kept() for step in steps)
-    seconds = compile_ahead(steps, on_compile)
+    seconds = tier.compile(steps, on_compile)
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))
-
-
-def _steps(tier: Tier) -> Sequence[CompileStep]:
-    if tier.name == RAPIDS:
-        from pipeline.rapids.compiling import device_steps
-
-        return device_steps()
-    return host_steps(tier.engine)

@@ -22,8 +22,9 @@ def main() -> None:
         print(f"mbe {version_of('mbe-stage')}")
         nothing_more_to_say(0)
     else:
-        from pipeline import cli
+        from pipeline import cli, process
 
+        process.claim()
         cli.main()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.enumerate import Progress
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
@@ -127,15 +126,15 @@ def _run_on(
 ) -> RunResult:
     staging = None
     try:
+        compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
         with tier.open(config.execution) as steps:
-            compile_seconds = compile_ahead(steps.compile_steps("read", config), on_compile)
             start = time.perf_counter()
             edges = steps.ingest(config.input, source)
             seconds = {"read": time.perf_counter() - start}
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                 return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
             # What cannot be read is refused before anybody waits for this.
-            compile_seconds += compile_ahead(steps.compile_steps("publish", config), on_compile)
+            compile_seconds += tier.compile(tier.compile_steps("publish", config), on_compile)
             seconds["compile"] = compile_seconds
             with store.begin() as staging:
                 facts = steps.enumerate_to(edges, config, staging.path, on_progress)
@@ -175,12 +174,12 @@ def _count_on(
     config: Config,
     source: object | None,
 ) -> CountResult:
+    compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
-        compile_seconds = compile_ahead(steps.compile_steps("read", config), on_compile)
         start = time.perf_counter()
         edges = steps.ingest(config.input, source)
         read_seconds = time.perf_counter() - start
-        compile_seconds += compile_ahead(steps.compile_steps("count", config), on_compile)
+        compile_seconds += tier.compile(tier.compile_steps("count", config), on_compile)
         start = time.perf_counter()
         facts = steps.count(edges, config, on_progress)
         seconds = {

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.bench import Measurement
-from pipeline.compile_command import Compiled
 from pipeline.console import human_bytes, human_seconds, print_json, results_console, table
-from pipeline.edges import InputFacts
-from pipeline.inspect import Inspection, Trial
-from pipeline.job import CountResult, RunResult
-from pipeline.listing import ListedRun, asked
+from pipeline.listing import asked
 from pipeline.terminal import say, shortened, visible
-from pipeline.top import Biclique
-from pipeline.verify import VerifyReport
+
+if TYPE_CHECKING:
+    # Each command imports what it shows.
+    from pipeline.bench import Measurement
+    from pipeline.compile_command import Compiled
+    from pipeline.edges import InputFacts
+    from pipeline.inspect import Inspection, Trial
+    from pipeline.job import CountResult, RunResult
+    from pipeline.listing import ListedRun
+    from pipeline.top import Biclique
+    from pipeline.verify import VerifyReport
 
 __all__ = ["compiled", "count", "inspection", "largest", "measurements", "run", "runs", "verification"]
 

@@ -16,6 +16,7 @@ after all (`pipeline.takeover`); where it is too small for the graph as well, ``
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -25,13 +26,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.engines import AUTO, choose_engine, get_engine
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.errors import EngineUnavailable
 from mbe_stage.results import CountSink
-from pipeline import steps
-from pipeline.compiling import Part, host_steps
+from pipeline import process, steps
+from pipeline.compiling import OnCompile, Part, host_steps
 from pipeline.config import Config, ExecutionConfig, InputConfig
 from pipeline.ingest import ingest
 from pipeline.loading import load_host_modules
@@ -48,9 +49,6 @@ _INSTALL = "pip install 'mbe-stage[rapids-cu13]' (rapids-cu12 for a driver of CU
 
 class TierSteps(Protocol):
     """What a run needs of a tier; the edges are the tier's own kind, with `facts`, and go only to its own steps."""
-
-    def compile_steps(self, part: Part, config: Config) -> Sequence[CompileStep]:
-        """What a part of the job needs compiled before it begins."""
 
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         """As `pipeline.ingest.ingest`."""
@@ -101,6 +99,28 @@ class Tier:
         """Whether reading and cleaning take them too."""
         return self.name == RAPIDS
 
+    def compile_steps(self, part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:
+        """What a part of a job needs compiled before it begins; see `pipeline.compiling.host_steps`."""
+        if self.name != RAPIDS:
+            return host_steps(self.engine, part, config)
+        from pipeline.rapids.compiling import device_steps
+
+        return device_steps(part, config)
+
+    def compile(self, steps: Sequence[CompileStep], on_compile: OnCompile | None = None) -> float:
+        """Compile, as `mbe_stage.compile_ahead`; meanwhile the tier's libraries are imported."""
+        with signals_are_heard():
+            return compile_ahead(steps, on_compile, beside=self._import_libraries)
+
+    def _import_libraries(self) -> None:
+        if self.name != RAPIDS:
+            return
+        if process.is_ours():
+            from pipeline.rapids.one_gpu import import_pylibcugraph_alone
+
+            import_pylibcugraph_alone()
+        importlib.import_module("pipeline.rapids.steps")
+
     @contextmanager
     def open(self, execution: ExecutionConfig) -> Iterator[TierSteps]:
         """The tier's steps; what they take of a device is given back when the context ends.
@@ -115,6 +135,7 @@ class Tier:
                 load_host_modules()
                 yield _HostSteps(self.engine)
                 return
+            self._import_libraries()
             from pipeline.rapids.memory import device_pool
             from pipeline.rapids.steps import RapidsSteps
 
@@ -175,9 +196,6 @@ class _HostSteps:
     """Tables in host memory, whatever the engine."""
 
     engine: str
-
-    def compile_steps(self, part: Part, config: Config) -> Sequence[CompileStep]:
-        return host_steps(self.engine, part, config)
 
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         return ingest(config, source)

@@ -28,9 +28,6 @@ class SmallRapids:
     refuses_at: str
     n_refused: int = 0
 
-    def compile_steps(self, *_asked: Any) -> tuple[()]:
-        return ()
-
     def ingest(self, config: Any, source: object | None = None) -> Any:
         self.refuse_at("ingest")
         return self.host.ingest(config, source)
@@ -83,4 +80,5 @@ def install(monkeypatch: pytest.MonkeyPatch, refuses_at: str) -> SmallRapids:
 
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: None)
     monkeypatch.setattr(Tier, "open", open_)
+    monkeypatch.setattr(Tier, "compile", lambda *_asked: 0.0)
     return steps

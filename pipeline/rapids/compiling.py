@@ -11,6 +11,7 @@ from mbe_stage.device.jit import all_at_once, compile_steps_of
 from mbe_stage.results import Detail
 from pipeline.compiling import Part, sizes_of
 from pipeline.config import Config
+from pipeline.rapids.rehearsal import rehearsal
 
 __all__ = ["device_steps"]
 
@@ -28,10 +29,11 @@ def device_steps(part: Part | None = None, config: Config | None = None) -> Sequ
     if part is None or config is None:
         return _everything()
     query = sizes_of(config)
+    needed: Sequence[CompileStep]
     if part == "read":
-        needed = compile_steps_of(*_READING)
+        needed = (rehearsal(), *compile_steps_of(*_READING))
     elif part == "count":
-        needed = tuple(engine_cuda.compile_steps(query, Detail.COUNT))
+        needed = engine_cuda.compile_steps(query, Detail.COUNT)
     else:
         members = _MEMBERS if config.output.members else ()
         two_hop_degrees = _TWO_HOP if config.output.two_hop_steps else ()
@@ -43,4 +45,4 @@ def device_steps(part: Part | None = None, config: Config | None = None) -> Sequ
 
 
 def _everything() -> Sequence[CompileStep]:
-    return (*engine_cuda.compile_steps(), *compile_steps_of(*_READING, *_NAMING, *_MEMBERS, *_TWO_HOP))
+    return (rehearsal(), *engine_cuda.compile_steps(), *compile_steps_of(*_READING, *_NAMING, *_MEMBERS, *_TWO_HOP))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import re
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mbe_stage.errors import MemoryBudgetExceeded
+from pipeline import process
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.rapids.plan import mebibytes
 
@@ -81,8 +81,8 @@ def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
     ------
     DevicePool
     """
-    # Collecting garbage takes a tenth of a second where so much is imported: not where there can be none.
-    if _may_hold_memory():
+    # With so much imported it takes a tenth of a second, and a process of our own has nothing from before.
+    if not process.is_ours():
         give_back_unused()
     # Makes RMM the allocator of CuPy and Numba.
     import cudf  # noqa: F401
@@ -98,7 +98,7 @@ def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
             yield pool
     finally:
         rmm.mr.set_current_device_resource(before)
-        if resource.allocation_counts.current_bytes:
+        if not process.is_ours():
             give_back_unused()
 
 
@@ -146,11 +146,6 @@ def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
         raise MemoryBudgetExceeded(
             f"{error}; its budget is a share of execution.device_memory, of which {limit} would do"
         ) from error
-
-
-def _may_hold_memory() -> bool:
-    cupy = sys.modules.get("cupy")
-    return "cudf" in sys.modules or (cupy is not None and cupy.get_default_memory_pool().total_bytes() > 0)
 
 
 def give_back_unused() -> None:

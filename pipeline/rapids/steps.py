@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,15 +15,12 @@ import pyarrow as pa
 import pylibcudf as plc
 import pylibcugraph
 
-from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.results import CountSink
-from pipeline.compiling import Part
 from pipeline.config import Config, InputConfig, OutputConfig
 from pipeline.manifest import Counts, peak_memory_bytes
 from pipeline.publish import as_publish_errors
 from pipeline.query import to_query
-from pipeline.rapids import compiling
 from pipeline.rapids.buffers import kind_of
 from pipeline.rapids.edge_files import load_edges, save_edges
 from pipeline.rapids.edges import DeviceEdges
@@ -50,10 +47,6 @@ class RapidsSteps:
     """See `pipeline.tiers.TierSteps`; everything is allocated from `pool`."""
 
     pool: DevicePool
-
-    def compile_steps(self, part: Part, config: Config) -> Sequence[CompileStep]:
-        """See `pipeline.rapids.compiling`."""
-        return compiling.device_steps(part, config)
 
     def ingest(self, config: InputConfig, source: object | None = None) -> DeviceEdges:
         """As `pipeline.ingest.ingest`, on the device."""
