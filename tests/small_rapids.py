@@ -80,5 +80,6 @@ def install(monkeypatch: pytest.MonkeyPatch, refuses_at: str) -> SmallRapids:
 
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: None)
     monkeypatch.setattr(Tier, "open", open_)
-    monkeypatch.setattr(Tier, "compile", lambda *_asked: 0.0)
+    monkeypatch.setattr(Tier, "compile_steps", lambda *_asked: ())
+    monkeypatch.setattr(Tier, "_import_libraries", lambda _tier: None)
     return steps

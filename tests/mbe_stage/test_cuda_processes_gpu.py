@@ -15,6 +15,8 @@ from tests.patience import PATIENCE, output_of
 
 pytestmark = pytest.mark.gpu
 
+_ROOT = Path(__file__).parents[2]
+
 _COUNTS_AND_MEMBERS = """
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
@@ -31,9 +33,13 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     kept = []
     for _ in range(2):
         subprocess.run([sys.executable, "-c", _COUNTS_AND_MEMBERS], env=environment, check=True)
-        kept.append({path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")})
-    assert any("bicliques_warp_per_task" in name for name in kept[0])
+        kept.append({path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.cubin")})
+    assert any("kernel_for" in name for name in kept[0])
     assert kept[1] == kept[0]
+
+
+def test_kernels_are_launched_with_the_types_that_they_are_compiled_ahead_for() -> None:
+    subprocess.run([sys.executable, "-m", "tests.mbe_stage.launched_as_stated"], cwd=_ROOT, check=True)
 
 
 _INTERRUPTED = """
@@ -54,7 +60,7 @@ def test_ctrl_c_between_slices() -> None:
     """2**52 bicliques: a quarter of an hour, if 5,000 warps counted a thousand each in a microsecond."""
     process = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED],
-        cwd=Path(__file__).parents[2],
+        cwd=_ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -215,3 +217,8 @@ def test_the_engines_do_not_know_the_tier():
 
     with pytest.raises(InvalidArgument, match="engine is 'rapids'"):
         get_engine("bicliques", "rapids")
+
+
+def test_kernels_of_the_tier_are_compiled_ahead_for_the_types_that_they_are_launched_with():
+    command = [sys.executable, "-m", "tests.mbe_stage.launched_as_stated", "--rapids"]
+    subprocess.run(command, cwd=Path(__file__).parents[2], check=True)

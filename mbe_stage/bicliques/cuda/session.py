@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import cupy as cp
@@ -30,8 +29,6 @@ from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device.grid import on_grid
 
 __all__ = ["Session"]
-
-log = logging.getLogger(__name__)
 
 
 class Session:
@@ -106,10 +103,7 @@ class Session:
                 *kernel_bundles(self._kernel, self._pool, self._warps, self._output),
                 *kernel_views(self._control.fields, self._control.wide_fields),
             )
-        if not self._kernel.overloads:
-            log.info("loading the kernel; compiling it takes half a minute where no cache has it")
         on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
-        self._kernel[self.plan.n_blocks, THREADS](*self._arguments)
 
     def finish_slice(self) -> bool:
         """Wait for it, and make room where something was short; True when the tree is done."""

@@ -1,0 +1,60 @@
+"""Every way through the kernels, then whether they were launched with the types that they state. Run as a script, on a GPU.
+
+Only with these types is a kernel compiled ahead of a run. A process of its own, since tests may launch what they like.
+``--rapids`` takes the tier of that name through a job as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage.bicliques import engine_cuda
+from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.device.jit import known_kernels
+from mbe_stage.results import Detail
+
+QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=2), BicliqueQuery(containing_left=(1,), max_right=9))
+SIZES: tuple[dict[str, Any], ...] = ({}, {"n_blocks": 4, "words": 128, "nodes": 8, "slice_seconds": 20.0})
+
+
+def main() -> None:
+    compile_ahead(engine_cuda.compile_steps())
+    ahead = {call.name: set(kernel.overloads) for kernel, call in known_kernels().items()}
+    graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(1).random((300, 12)) < 0.5))
+    for query in QUERIES:
+        for detail in Detail:
+            for sizes in SIZES if detail == Detail.COUNT else SIZES[:1]:
+                for _block in engine_cuda.run(graph, query, Execution(), detail, sizes=sizes):
+                    pass
+    for kernel, call in known_kernels().items():
+        if call.name in ahead:
+            assert set(kernel.overloads) == ahead[call.name] == {call.signature}, (call.name, set(kernel.overloads))
+    if "--rapids" in sys.argv:
+        _whole_job()
+    for kernel, call in known_kernels().items():
+        assert set(kernel.overloads) <= {call.signature}, (call.name, set(kernel.overloads), call.signature)
+
+
+def _whole_job() -> None:
+    import pyarrow as pa
+
+    from pipeline import Config, run
+
+    left, right = [0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 1, 2]
+    for as_key in (int, "key {}".format):
+        edges = pa.table({"left": list(map(as_key, left)), "right": list(map(as_key, right))})
+        with tempfile.TemporaryDirectory() as directory:
+            output = {"directory": directory, "members": True, "sort": True}
+            run(Config.from_mapping({"execution": {"engine": "rapids"}, "output": output}), edges)
+    for kernel, call in known_kernels().items():
+        if call.name.startswith("mbe_stage.device.keys") or "participation" in call.name:
+            assert kernel.overloads, call.name
+
+
+if __name__ == "__main__":
+    main()
