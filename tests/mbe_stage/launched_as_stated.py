@@ -1,4 +1,4 @@
-"""Every way through the kernels, then whether they were launched with the types that they state. Run as a script, on a GPU.
+"""Every way through the kernels, then whether they were launched with the types that they state: a script, for a GPU.
 
 Only with these types is a kernel compiled ahead of a run. A process of its own, since tests may launch what they like.
 ``--rapids`` takes the tier of that name through a job as well.

@@ -89,7 +89,7 @@ class Child(NamedTuple):
     row: int
     left_at: int
     left_end: int
-    n_ids: int
+    n_ids: int | np.int64
     depth: int
 
 
