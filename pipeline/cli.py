@@ -40,6 +40,13 @@ class _Group(TyperGroup):
     """Turns errors into one line and an exit code, for the real command and for tests alike."""
 
     def invoke(self, ctx: Any) -> Any:
+        from pipeline.naming import settings_called
+
+        # Which command it is comes out while it is invoked.
+        with settings_called(lambda key: opt.option_of(key, self.commands.get(ctx.invoked_subcommand or ""))):
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         from pipeline.signals import ended_by, signals_are_heard
 
         try:
@@ -111,9 +118,14 @@ def _out_of_memory() -> int:
     """Say so; returns the exit code."""
     import resource
 
+    from pipeline.naming import setting
+
     is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     limit = "raise the limit of the address space (ulimit -v), " if is_limited else ""
-    _say(f"error: out of memory: {limit}ask for larger groups (--min-left, --min-right), or lower --memory-budget")
+    _say(
+        f"error: out of memory: {limit}ask for larger groups ({setting('query.min_left')}, "
+        f"{setting('query.min_right')}), or lower {setting('execution.memory_budget')}"
+    )
     return 4
 
 

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from pipeline.config import Config
 
-__all__ = ["ByOption", "Columns", "Means", "Output", "Query", "configuration"]
+__all__ = ["ByOption", "Columns", "Means", "Output", "Query", "configuration", "option_of"]
 
 _COLUMNS, _QUERY, _MEANS, _OUTPUT = "How to read the input", "Which bicliques", "With what means", "What comes out"
 
@@ -97,6 +97,27 @@ class Output:
 ByOption = Annotated[
     Literal["edges", "left", "right"], typer.Option(help="What makes a biclique large: edges, or one side's members.")
 ]
+
+
+# Where the name of an option is not that of its key.
+_CALLED_OTHERWISE = {
+    "output.directory": "out",
+    "execution.time_limit_seconds": "time_limit",
+    "output.report": "no_report",
+    "input.format": "file_format",
+    "input.path": "source",
+}
+
+
+def option_of(key: str, command: Any) -> str:
+    """What a command calls the setting with this configuration key; the key itself where it has none for it."""
+    name = _CALLED_OTHERWISE.get(key, key.partition(".")[2])
+    parameter = next((each for each in command.params if each.name == name), None) if command is not None else None
+    if parameter is None:
+        return key
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or key)
+    return " or ".join([*parameter.opts[:1], *parameter.secondary_opts])
 
 
 def configuration(sections: dict[str, dict[str, Any]]) -> Config:

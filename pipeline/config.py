@@ -24,6 +24,7 @@ from pydantic import (
 
 from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
 from pipeline.errors import ConfigError
+from pipeline.naming import setting
 from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
 __all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config", "parse_bytes"]
@@ -75,9 +76,15 @@ class InputConfig(_Section):
     @model_validator(mode="after")
     def _filters_have_columns(self) -> InputConfig:
         if self.min_weight is not None and self.weight is None:
-            raise ValueError("min_weight needs the weight column: set input.weight to its name or position")
+            raise ValueError(
+                f"{setting('input.min_weight')} needs the weight column: set {setting('input.weight')} to its name or "
+                "position"
+            )
         if (self.time_from is not None or self.time_until is not None) and self.timestamp is None:
-            raise ValueError("time_from and time_until need the timestamp column: set input.timestamp")
+            raise ValueError(
+                f"{setting('input.time_from')} and {setting('input.time_until')} need the timestamp column: set "
+                f"{setting('input.timestamp')}"
+            )
         return self
 
 
@@ -102,7 +109,10 @@ class QueryConfig(_Section):
         for side in ("left", "right"):
             most, fewest = getattr(self, f"max_{side}"), getattr(self, f"min_{side}")
             if most is not None and most < fewest:
-                raise ValueError(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
+                raise ValueError(
+                    f"{setting(f'query.max_{side}')} is {most}, below {setting(f'query.min_{side}')} = {fewest}: no "
+                    "biclique can match"
+                )
         return self
 
 
@@ -258,7 +268,7 @@ def _explain(error: ValidationError, source: str) -> str:
             break
         model = cast(type[BaseModel], field.annotation)
     # Behind the key come positions in a list, and the members of a union.
-    where = f"{source}: {'.'.join(location[:2])}" if location else source
+    where = f"{source}: {setting('.'.join(location[:2]))}" if location else source
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(location[-1], list(model.model_fields), n=1)
         remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {_names(model)}"

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pipeline.config import InputConfig
 from pipeline.ids import Refusal, as_plain, first_true
 from pipeline.io.raw import shortened
+from pipeline.naming import setting
 
 __all__ = ["as_numbers", "as_times", "heavy_enough", "in_window", "window_bounds"]
 
@@ -136,18 +137,18 @@ def _bound(
     if number is not None:
         raise refuse(
             None,
-            found=f"moments, while input.{name} is the number {given}",
+            found=f"moments, while {setting(f'input.{name}')} is the number {given}",
             expected="a moment as the bound",
-            remedy=f"write input.{name} as ISO-8601, for example 2024-01-31T12:00:00",
+            remedy=f"write {setting(f'input.{name}')} as ISO-8601, for example 2024-01-31T12:00:00",
         )
     try:
         moment = datetime.fromisoformat(str(given).strip())
     except ValueError:
         raise refuse(
             None,
-            found=f"input.{name} is {given!r}",
+            found=f"{setting(f'input.{name}')} is {given!r}",
             expected="a number or an ISO-8601 moment",
-            remedy=f"write input.{name} for example as 2024-01-31T12:00:00",
+            remedy=f"write {setting(f'input.{name}')} for example as 2024-01-31T12:00:00",
         ) from None
     zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     delta = zoned - datetime(1970, 1, 1, tzinfo=UTC)
@@ -158,9 +159,10 @@ def _bound(
     if most >= _LATEST_SECONDS:
         raise refuse(
             None,
-            found=f"numbers up to {most}, which are no seconds since 1970, while input.{name} is {given!r}",
+            found=f"numbers up to {most}, which are no seconds since 1970, while {setting(f'input.{name}')} "
+            f"is {given!r}",
             expected="seconds where a bound is ISO-8601",
-            remedy=f"write input.{name} as a number in the column's own unit",
+            remedy=f"write {setting(f'input.{name}')} as a number in the column's own unit",
         )
     return microseconds / 1_000_000
 

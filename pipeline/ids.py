@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from mbe_stage.keys import hash_integers, hash_text, vertex_hashes
 from pipeline.errors import InputError
 from pipeline.io.raw import shortened
+from pipeline.naming import setting
 
 __all__ = ["KeyType", "Refusal", "as_keys", "as_plain", "first_true", "key_hashes", "number_keys"]
 
@@ -28,7 +29,6 @@ _EXACT_FLOATS = 2.0**53
 # Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
-_AS_STRING = "set input.key_type to string"
 
 
 class Refusal(Protocol):
@@ -96,7 +96,8 @@ def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.A
         None,
         found=f"values of type {kind}",
         expected="integers or text as keys",
-        remedy="choose another column (input.left, input.right), or convert this one to text",
+        remedy=f"choose another column ({setting('input.left')}, {setting('input.right')}), or convert this one to "
+        "text",
     )
 
 
@@ -247,7 +248,7 @@ def _maybe_integers(texts: pa.Array, key_type: KeyType, origin: str, refuse_key:
         return texts
     if odd is not None:
         raise refuse_key(
-            odd, found=f"the key {shortened(texts[odd].as_py())}", expected="an integer", remedy=_AS_STRING
+            odd, found=f"the key {shortened(texts[odd].as_py())}", expected="an integer", remedy=_as_string()
         )
     try:
         return texts.cast(pa.int64())
@@ -260,10 +261,14 @@ def _beyond(value: object) -> dict[str, str]:
     return {
         "found": f"the id {shortened(value)}, beyond int64",
         "expected": f"integers up to {_LARGEST_INTEGER}",
-        "remedy": _AS_STRING,
+        "remedy": _as_string(),
     }
 
 
 def _narrowest(keys: pa.Array) -> pa.Array:
     """Plain strings where they fit: every reader knows those."""
     return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys
+
+
+def _as_string() -> str:
+    return f"set {setting('input.key_type')} to string"

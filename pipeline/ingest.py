@@ -16,6 +16,7 @@ from pipeline.errors import InputError
 from pipeline.filters import as_numbers, as_times, heavy_enough, in_window
 from pipeline.ids import Refusal, as_keys, key_hashes, number_keys
 from pipeline.io import RawEdges, read_edges
+from pipeline.naming import setting
 
 __all__ = ["clean", "ingest"]
 
@@ -163,7 +164,7 @@ def _first_null(raw: RawEdges, valid: dict[str, np.ndarray]) -> InputError:
         role,
         found=every if n_nulls == valid[role].size and role in ("left", "right") else some,
         expected="a value in every row",
-        remedy="fill them in, or set input.nulls to drop",
+        remedy=f"fill them in, or set {setting('input.nulls')} to drop",
     )
 
 
@@ -184,9 +185,10 @@ def _no_edges(raw: RawEdges, rows: _Rows, config: InputConfig) -> InputError:
             raw.source, found="no edges: both sides are empty", expected="at least one", remedy="check the input"
         )
     bounds = {
-        "null": "input.nulls is drop",
-        "weight": f"input.min_weight is {config.min_weight}",
-        "time": f"input.time_from is {config.time_from!r} and input.time_until {config.time_until!r}",
+        "null": f"{setting('input.nulls')} is drop",
+        "weight": f"{setting('input.min_weight')} is {config.min_weight}",
+        "time": f"{setting('input.time_from')} is {config.time_from!r} and "
+        f"{setting('input.time_until')} {config.time_until!r}",
     }
     causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in dropped.items() if count)
     return InputError.at(

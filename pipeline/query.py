@@ -8,6 +8,7 @@ from mbe_stage.options import BicliqueQuery
 from pipeline.config import Key, QueryConfig
 from pipeline.edges import InputFacts
 from pipeline.errors import InputError
+from pipeline.naming import setting
 
 __all__ = ["KeyedEdges", "to_query"]
 
@@ -52,7 +53,7 @@ def _dense_id(key: Key, edges: KeyedEdges, side: str) -> int:
         n_keys = edges.facts.n_left if side == "left" else edges.facts.n_right
         raise InputError.at(
             edges.facts.source,
-            found=f"no {side} vertex {key!r} (query.containing_{side})",
+            found=f"no {side} vertex {key!r} ({setting(f'query.containing_{side}')})",
             expected=f"one of the {n_keys} {side} keys, such as {edges.key_of(0, side)!r}",
             remedy="correct the key, or see whether a filter or the other side holds it",
         )

@@ -88,7 +88,7 @@ TEXTS = {
         "e.csv",
         "alice,apples\nbob,pears\n",
         {},
-        ["line 1: 'alice, apples', which may be a header or an edge", "input.header", "true or to false"],
+        ["line 1: 'alice, apples', which may be a header or an edge", "say which with input.header (true or false)"],
     ),
     "csv: null": (
         "e.csv",

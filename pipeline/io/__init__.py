@@ -19,6 +19,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import check_path
 from pipeline.io.raw import Place, RawEdges
+from pipeline.naming import setting
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
 
@@ -78,7 +79,10 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     given = config.path if source is None else os.fspath(cast(Any, source))
     if not given:
         raise InputError.at(
-            "input.path", found="nothing", expected="a file or directory of edges", remedy="set input.path"
+            setting("input.path"),
+            found="nothing",
+            expected="a file or directory of edges",
+            remedy=f"set {setting('input.path')}",
         )
     # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
     path = Path(os.path.expanduser(given))

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.errors import InputError
+from pipeline.naming import setting
 
 __all__ = ["check_path", "open_bytes", "open_konect", "plain_name", "read_all"]
 
@@ -166,13 +167,15 @@ def _missing(path: Path) -> InputError:
             path,
             found=f"no such file, nor the directory {str(folder)!r}",
             expected="a file or directory of edges",
-            remedy="download remote data first" if "://" in str(path) or ":/" in str(path) else "correct input.path",
+            remedy="download remote data first"
+            if "://" in str(path) or ":/" in str(path)
+            else f"correct {setting('input.path')}",
         )
     try:
         near = difflib.get_close_matches(path.name, [entry.name for entry in folder.iterdir()], n=1)
     except OSError:
         near = []
-    remedy = f"did you mean {str(folder / near[0])!r}?" if near else "correct input.path"
+    remedy = f"did you mean {str(folder / near[0])!r}?" if near else f"correct {setting('input.path')}"
     return InputError.at(path, found="no such file", expected="a file or directory of edges", remedy=remedy)
 
 

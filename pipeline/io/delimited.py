@@ -20,6 +20,7 @@ from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
 from pipeline.io.dialect import Dialect, find_dialect, joined, rows_of
 from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
+from pipeline.naming import setting
 
 __all__ = ["read"]
 
@@ -125,7 +126,8 @@ def _find_fault(path: Path, dialect: Dialect) -> None:
                     line=line,
                     found=f"{fields} in the line {shortened(dialect.delimiter.join(row))}",
                     expected=f"{dialect.n_columns} fields, as in the first line",
-                    remedy="correct the line, quote fields that hold the delimiter, or set input.delimiter",
+                    remedy="correct the line, quote fields that hold the delimiter, or set "
+                    + setting("input.delimiter"),
                 )
             if not all(_is_text(field) for field in row):
                 raise InputError.at(
@@ -155,5 +157,5 @@ def _unreadable(path: Path, error: pa.ArrowException) -> InputError:
     if "straddling" in cause:
         cause = f"a row of more than {_BLOCK_BYTES >> 20} MiB"
     return InputError.at(
-        path, found=f"unreadable text ({cause})", expected="delimited text", remedy="check input.format"
+        path, found=f"unreadable text ({cause})", expected="delimited text", remedy=f"check {setting('input.format')}"
     )

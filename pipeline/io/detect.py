@@ -7,6 +7,7 @@ from pathlib import Path
 from pipeline.errors import InputError
 from pipeline.io import compression, parquet
 from pipeline.io.dialect import sample_rows, splitting_delimiter
+from pipeline.naming import setting
 
 __all__ = ["detect_format"]
 
@@ -70,7 +71,7 @@ def _by_text(path: Path, head: bytes) -> str:
     text = head.decode("utf-8-sig", errors="replace")
     if "\0" in text or text.count("\ufffd") > len(text) // 10:
         kind = "a zip archive" if head.startswith(b"PK") else "binary data"
-        raise _unknown(path, kind, "unpack it, or set input.format")
+        raise _unknown(path, kind, f"unpack it, or set {setting('input.format')}")
     if text.startswith(("%", "#")):
         return "konect" if text.startswith("%") else "snap"
     lines = [line.split() for line in text.splitlines() if line.strip()]
@@ -82,7 +83,9 @@ def _by_text(path: Path, head: bytes) -> str:
     pairs = len(sizes) == 1 and sizes <= {2, 3, 4}
     if compression.plain_name(path).endswith(".dat") and numbers:
         if pairs:
-            raise _unknown(path, "lines that may be edges or transactions", "set input.format to snap or to fimi")
+            raise _unknown(
+                path, "lines that may be edges or transactions", f"set {setting('input.format')} to snap or to fimi"
+            )
         return "fimi"
     if pairs and numbers:
         return "snap"
@@ -91,7 +94,7 @@ def _by_text(path: Path, head: bytes) -> str:
     if delimiter and all(len(row) == len(rows[0]) for row in rows):
         return "csv"
     first = text.splitlines()[0] if text.strip() else ""
-    raise _unknown(path, f"text that begins with {first[:60]!r}", "set input.format")
+    raise _unknown(path, f"text that begins with {first[:60]!r}", f"set {setting('input.format')}")
 
 
 def _unknown(path: Path, found: str, remedy: str) -> InputError:

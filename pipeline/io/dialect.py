@@ -13,6 +13,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes, plain_name
 from pipeline.io.raw import shortened
+from pipeline.naming import setting
 
 __all__ = ["DELIMITERS", "Dialect", "find_dialect", "joined", "rows_of", "sample_rows", "splitting_delimiter"]
 
@@ -136,9 +137,9 @@ def _delimiter(path: Path, config: InputConfig, text: str, whole: bool) -> str:
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise InputError.at(
                 path,
-                found=f"input.delimiter {config.delimiter!r}",
+                found=f"{setting('input.delimiter')} {config.delimiter!r}",
                 expected="one ASCII character, or tab, space, comma, semicolon, pipe",
-                remedy="set input.delimiter, for example to ';'",
+                remedy=f"set {setting('input.delimiter')}, for example to ';'",
             )
         return delimiter
     if plain_name(path).endswith((".tsv", ".tab")):
@@ -149,7 +150,11 @@ def _delimiter(path: Path, config: InputConfig, text: str, whole: bool) -> str:
 def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
     first = next((row for row in text.splitlines() if row), "")
     other = splitting_delimiter(text, whole=False)
-    remedy = f"set input.delimiter: {other!r} splits it" if other else "set input.delimiter, or input.format"
+    remedy = (
+        f"set {setting('input.delimiter')}: {other!r} splits it"
+        if other
+        else f"set {setting('input.delimiter')}, or {setting('input.format')}"
+    )
     return InputError.at(
         path,
         line=line,
@@ -186,8 +191,8 @@ def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: l
         path,
         line=filled[0] + 1,
         found=f"{shortened(joined(first))}, which may be a header or an edge",
-        expected="input.header to say which",
-        remedy="set input.header to true or to false",
+        expected="a first line that tells, or to be told",
+        remedy=f"say which with {setting('input.header')} (true or false)",
     )
 
 

@@ -19,6 +19,7 @@ from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
 from pipeline.io.raw import Place, RawEdges, choose_columns
 from pipeline.io.whitespace import line_blocks, read_strings
+from pipeline.naming import setting
 
 __all__ = ["read"]
 
@@ -89,7 +90,9 @@ def _not_text(path: Path, error: pa.ArrowException) -> InputError:
                     line=number,
                     found="bytes that are not UTF-8",
                     expected="lines of items",
-                    remedy="check input.format",
+                    remedy=f"check {setting('input.format')}",
                 )
     cause = " ".join(str(error).split())
-    return InputError.at(path, found=f"unreadable ({cause})", expected="lines of items", remedy="check input.format")
+    return InputError.at(
+        path, found=f"unreadable ({cause})", expected="lines of items", remedy=f"check {setting('input.format')}"
+    )

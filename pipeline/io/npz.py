@@ -22,6 +22,7 @@ from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
 from pipeline.io.raw import Place, RawEdges, choose_columns
 from pipeline.io.sparse import matrix_edges
+from pipeline.naming import setting
 
 __all__ = ["read"]
 
@@ -82,7 +83,7 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
             path,
             found=f"arrays {', '.join(map(repr, arrays)) or 'none'}",
             expected="u (left) and v (right), or a SciPy sparse matrix",
-            remedy="name the two arrays with input.left and input.right",
+            remedy=f"name the two arrays with {setting('input.left')} and {setting('input.right')}",
         )
     flat = [name for name in arrays if arrays[name].ndim == 1]
     if not flat:

@@ -16,6 +16,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import read_all
 from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.naming import setting
 
 __all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
 
@@ -134,7 +135,7 @@ def unreadable(path: Path, error: Exception) -> InputError:
         path,
         found=f"not readable as Parquet ({cause})",
         expected="complete Parquet data with the same columns in every file",
-        remedy="check input.format, or write the file again",
+        remedy=f"check {setting('input.format')}, or write the file again",
     )
 
 

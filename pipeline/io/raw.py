@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
+from pipeline.naming import setting
 
 __all__ = ["Place", "RawEdges", "choose_columns", "shortened"]
 
@@ -78,7 +79,7 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
     if chosen["left"] == chosen["right"]:
         raise InputError.at(
             source,
-            found=f"input.left and input.right are both column {config.left!r}",
+            found=f"{setting('input.left')} and {setting('input.right')} are both column {config.left!r}",
             expected="two columns",
             remedy=f"choose two of {_listing(available)}",
         )
@@ -105,16 +106,16 @@ def _position(available: Sequence[str], key: int | str, role: str, source: str) 
                 source,
                 found=f"{len(matches)} columns are named {key!r}",
                 expected="one",
-                remedy=f"set input.{role} to a position from 0: {matches[0]} is the first of them",
+                remedy=f"set {setting(f'input.{role}')} to a position from 0: {matches[0]} is the first of them",
             )
     if (isinstance(key, int) or key.isdecimal()) and 0 <= int(key) < len(available):
         return int(key)
     kind = "column at position" if isinstance(key, int) else "column"
     raise InputError.at(
         source,
-        found=f"no {kind} {key!r} for input.{role}",
+        found=f"no {kind} {key!r} for {setting(f'input.{role}')}",
         expected=f"one of {_listing(available)}",
-        remedy=f"set input.{role} to one of these names or positions (from 0)",
+        remedy=f"set {setting(f'input.{role}')} to one of these names or positions (from 0)",
     )
 
 

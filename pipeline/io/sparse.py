@@ -11,6 +11,7 @@ import scipy.sparse
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.naming import setting
 
 __all__ = ["matrix_edges"]
 
@@ -76,6 +77,6 @@ def _weights(values: np.ndarray, source: str) -> pa.Array:
             column="weight",
             found=f"values of type {values.dtype}",
             expected="real numbers",
-            remedy="leave out input.min_weight, or store real weights",
+            remedy=f"leave out {setting('input.min_weight')}, or store real weights",
         )
     return pa.array(values.astype(np.float64))

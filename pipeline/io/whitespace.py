@@ -18,6 +18,7 @@ from pyarrow import csv
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
+from pipeline.naming import setting
 
 __all__ = ["PARSE", "IteratorStream", "line_blocks", "read_fields", "read_strings"]
 
@@ -95,7 +96,7 @@ def line_blocks(stream: io.BufferedReader, source: str) -> Iterator[bytes]:
                 source,
                 found=f"a line of more than {_LONGEST_LINE >> 20} MiB",
                 expected="text, one edge a line",
-                remedy="check input.format",
+                remedy=f"check {setting('input.format')}",
             )
     if rest:
         yield _unix_lines(rest + b"\n", source)
@@ -176,7 +177,7 @@ def _malformed(
                 line=number,
                 found=f"{fields} in the line {text}",
                 expected=f"{expected}, separated by blanks",
-                remedy="correct the line, or set input.format",
+                remedy=f"correct the line, or set {setting('input.format')}",
             )
         try:
             line.decode()
@@ -190,5 +191,8 @@ def _malformed(
             )
     cause = " ".join(str(error).split())
     return InputError.at(
-        source, found=f"unreadable text ({cause})", expected="text, one edge a line", remedy="check input.format"
+        source,
+        found=f"unreadable text ({cause})",
+        expected="text, one edge a line",
+        remedy=f"check {setting('input.format')}",
     )

@@ -14,6 +14,7 @@ from typing import Any
 from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline import process
 from pipeline.errors import DeviceMemoryExhausted
+from pipeline.naming import setting
 from pipeline.rapids.plan import mebibytes
 
 __all__ = ["DevicePool", "device_pool", "naming_the_limit", "out_of_device_memory"]
@@ -144,7 +145,7 @@ def naming_the_limit(limit_for: Callable[[int], int]) -> Iterator[None]:
             raise
         limit = mebibytes(limit_for(error.needed_bytes))
         raise MemoryBudgetExceeded(
-            f"{error}; its budget is a share of execution.device_memory, of which {limit} would do"
+            f"{error}; its budget is a share of {setting('execution.device_memory')}, of which {limit} would do"
         ) from error
 
 
@@ -180,16 +181,18 @@ def _exhausted(pool: DevicePool, reached_limit: bool, place: str, at_least: int)
 
     free, total = (round(n / 2**20) for n in rmm.mr.available_device_memory())
     has = f"{free:,} of {total:,} MiB free"
-    limit = f"{mebibytes(pool.limit_bytes)} (execution.device_memory)"
+    limit = f"{mebibytes(pool.limit_bytes)} ({setting('execution.device_memory')})"
     if reached_limit:
         needs = f"{mebibytes(at_least)} at least" if at_least > pool.limit_bytes else "more"
         return DeviceMemoryExhausted(
             f"device memory: the limit of {limit} is reached in {place}, which needs {needs}; "
-            f"raise it (the GPU has {has}), or ask for larger groups (query.min_left, query.min_right)",
+            f"raise it (the GPU has {has}), or ask for larger groups ({setting('query.min_left')}, "
+            f"{setting('query.min_right')})",
             may_pass=False,
         )
     return DeviceMemoryExhausted(
         f"device memory: the GPU is full in {place}, with {has}, before the limit of {limit} is reached; "
-        "lower execution.device_memory to what is free, or end the programs that hold the rest (nvidia-smi lists them)",
+        f"lower {setting('execution.device_memory')} to what is free, or end the programs that hold the rest "
+        "(nvidia-smi lists them)",
         may_pass=True,
     )

@@ -18,6 +18,7 @@ import cupy as cp
 import pyarrow as pa
 
 from pipeline.canonical import GROUP_BYTES, N_RANGES, RANGE_BITS, CanonicalOrder, range_groups
+from pipeline.naming import setting
 from pipeline.rapids.parts import frame_bytes
 from pipeline.schemas import BICLIQUES
 
@@ -73,7 +74,7 @@ class DeviceOrder:
     def _move_to_host(self) -> None:
         log.info(
             "sorting on the host: the result is larger than the %d MiB that sorting may keep on the device, an eighth "
-            "of what execution.device_memory leaves beside the graph",
+            f"of what {setting('execution.device_memory')} leaves beside the graph",
             self._most_bytes >> 20,
         )
         # What comes back goes into device memory, which the groups are to fit.

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from pipeline.errors import DeviceMemoryExhausted
+from pipeline.naming import setting
 
 __all__ = ["LONG_FORM", "MemoryShares", "WritingPlan", "mebibytes"]
 
@@ -139,8 +140,8 @@ def _cut(budget_bytes: int, encoder_bytes: int, per_part: int) -> tuple[int, int
 
 def _too_little(limit_bytes: int, needed_bytes: int) -> DeviceMemoryExhausted:
     return DeviceMemoryExhausted(
-        f"device memory: the limit of {mebibytes(limit_bytes)} (execution.device_memory) is too little to write the "
-        f"output beside the graph; raise it to {mebibytes(needed_bytes)} or more",
+        f"device memory: the limit of {mebibytes(limit_bytes)} ({setting('execution.device_memory')}) is too "
+        f"little to write the output beside the graph; raise it to {mebibytes(needed_bytes)} or more",
         may_pass=False,
     )
 

@@ -19,6 +19,7 @@ from pipeline.io.compression import open_bytes, read_all
 from pipeline.io.dialect import find_dialect
 from pipeline.io.parquet import ParquetPlan, plan_reading
 from pipeline.io.raw import choose_columns
+from pipeline.naming import setting
 from pipeline.rapids.buffers import SIGNED_INTEGERS, kind_of
 from pipeline.rapids.csv_structure import count_rows
 from pipeline.rapids.footers import integer_bounds
@@ -237,7 +238,7 @@ def _refuse_too_many(n_rows: int, source: str) -> None:
             source,
             found=f"{n_rows} rows",
             expected=f"fewer than {MOST_ROWS}, which is what a cuDF column holds",
-            remedy="set execution.engine to cuda, which keeps its tables on the host, or split the input",
+            remedy=f"set {setting('execution.engine')} to cuda, which keeps its tables on the host, or split the input",
         )
 
 

@@ -1,0 +1,36 @@
+"""How messages call a setting: by its configuration key, or by the option that sets it.
+
+Whoever wrote a configuration, or a program, knows ``input.left``; whoever came by options of the command line knows
+``--left``. Messages ask `setting`; who knows how the user came says so with `settings_called`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["setting", "settings_called"]
+
+_called: ContextVar[Callable[[str], str]] = ContextVar("how messages call a setting", default=str)
+
+
+def setting(key: str) -> str:
+    """What the user calls the setting with this configuration key.
+
+    Examples
+    --------
+    >>> f"set {setting('input.left')} to a name"
+    'set input.left to a name'
+    """
+    return _called.get()(key)
+
+
+@contextmanager
+def settings_called(name_of: Callable[[str], str]) -> Iterator[None]:
+    """Call settings so while the context lasts, in its thread; `name_of` takes a configuration key."""
+    token = _called.set(name_of)
+    try:
+        yield
+    finally:
+        _called.reset(token)
