@@ -204,8 +204,8 @@ def test_missing_input(tmp_path: Path) -> None:
 
 
 def test_wrong_option_value(edges: Path) -> None:
-    refused(mbe("enumerate", edges, "--min-left", 0), 2, "command line: query.min_left is 0")
-    refused(mbe("enumerate", edges, "--memory-budget", "lots"), 2, "execution.memory_budget", "'lots'")
+    refused(mbe("enumerate", edges, "--min-left", 0), 2, "command line: --min-left is 0")
+    refused(mbe("enumerate", edges, "--memory-budget", "lots"), 2, "--memory-budget is", "'lots'")
 
 
 def test_unknown_choice_and_option(edges: Path) -> None:
