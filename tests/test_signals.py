@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import numba
@@ -13,7 +15,7 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-from pipeline.signals import signals_are_heard
+from pipeline.signals import ended_by, signals_are_heard
 
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
@@ -112,3 +114,72 @@ def test_beside_the_main_thread_nothing_changes() -> None:
     thread.start()
     thread.join()
     assert found == [signal.default_int_handler]
+
+
+def test_signal_in_a_finaliser_is_heard_afterwards() -> None:
+    """What is raised there is printed and dropped."""
+
+    class Finalised:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def lose_it() -> None:
+        with signals_are_heard():
+            Finalised()
+            while True:
+                time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        lose_it()
+
+
+def test_signal_during_an_import_waits_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module may take what comes up in it for its own."""
+    (tmp_path / "module_that_is_interrupted.py").write_text(
+        "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nexcept BaseException:\n    lost = True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def import_it() -> None:
+        with signals_are_heard():
+            import module_that_is_interrupted  # type: ignore[import-not-found]  # noqa: F401
+
+            while True:
+                time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        import_it()
+    assert not hasattr(sys.modules.pop("module_that_is_interrupted"), "lost")
+
+
+def test_who_cleans_up_hears_no_second_sigterm() -> None:
+    cleaned = False
+
+    def run() -> None:
+        nonlocal cleaned
+        with signals_are_heard():
+            try:
+                signal.raise_signal(signal.SIGINT)
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+                cleaned = True
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert cleaned
+
+
+def test_an_error_in_the_wake_of_a_signal_is_the_signal() -> None:
+    def run() -> None:
+        with signals_are_heard():
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                raise OSError("the terminal has gone")
+
+    with pytest.raises(OSError, match="gone") as raised:
+        run()
+    behind = ended_by(raised.value)
+    assert behind is not None
+    assert behind.number == signal.SIGTERM
+    assert ended_by(OSError()) is None
