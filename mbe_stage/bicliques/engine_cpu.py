@@ -19,12 +19,11 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.crew import Crew, Task
 from mbe_stage.bicliques.cpu.expand import Translation
 from mbe_stage.bicliques.cpu.hand import Hand, Plan
-from mbe_stage.bicliques.cpu.layout import sparse_parts
+from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node, size_limits
 from mbe_stage.bicliques.cpu.worker import FirstSizes
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import NO_LIMIT, BicliqueQuery, Execution
+from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.ordering import enumerates_left, rows_by_degree, task_costs
 from mbe_stage.reduction import reduce_graph
 from mbe_stage.results import BicliqueBlock, Detail
@@ -92,13 +91,13 @@ def run(
         reduced = rows_by_degree(reduced)
     n_threads = execution.worker_count
     plan = Plan(
-        graph=_as_sparse_node(reduced.graph),
+        graph=as_sparse_node(reduced.graph),
         n_rows=reduced.graph.n_right,
         n_columns=reduced.graph.n_left,
         columns=Translation.of(reduced.left_groups),
         rows=Translation.of(reduced.right_groups),
         rows_are_left=rows_are_left,
-        limits=_limits(query),
+        limits=size_limits(query),
         detail=detail,
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
         first_sizes=first_sizes,
@@ -113,37 +112,7 @@ def run(
 
 def _collects(query: BicliqueQuery, detail: Detail) -> bool:
     """Whether the walk has to collect members: for the sink, or to check sizes."""
-    return detail > Detail.COUNT or bool(_limits(query)[at.ACTIVE])
-
-
-def _as_sparse_node(graph: BipartiteCSR) -> np.ndarray:
-    """The whole graph in the layout that the tree walk reads, rows being the right side."""
-    row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = sparse_parts(
-        graph.n_right, graph.n_left, graph.n_edges
-    )
-    end = column_ids + graph.n_left
-    if end >= 2**31:
-        raise InvalidArgument(
-            f"the graph has {graph.n_edges:,} edges after reduction: the CPU engine takes about {2**30:,} at most; "
-            "use minimum sizes, which remove edges before the search"
-        )
-    node = np.empty(end, np.int32)
-    node[:row_ids] = np.arange(graph.n_left + 1)
-    node[row_ids:row_offsets] = np.arange(graph.n_right)
-    node[row_offsets:column_offsets] = graph.right_offsets
-    node[column_offsets:row_members] = graph.left_offsets
-    node[row_members:column_members] = graph.right_members
-    node[column_members:column_ids] = graph.left_members
-    node[column_ids:] = np.arange(graph.n_left)
-    return node
-
-
-def _limits(query: BicliqueQuery) -> np.ndarray:
-    most_left = NO_LIMIT if query.max_left is None else query.max_left
-    most_right = NO_LIMIT if query.max_right is None else query.max_right
-    limits = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
-    active = limits != (1, 1, NO_LIMIT, NO_LIMIT, 1)
-    return np.array([active, *limits], dtype=np.int64)
+    return detail > Detail.COUNT or bool(size_limits(query)[at.ACTIVE])
 
 
 def _tasks(graph: BipartiteCSR, n_threads: int) -> list[Task]:

@@ -1,0 +1,164 @@
+"""One estimate without bias: a population of pieces of the tree that goes down together.
+
+A piece is a child that was not visited, with a weight: how many pieces it stands for. The largest pieces are opened
+first, small ones are walked to their end; what was found counts with the piece's weight, what is left becomes pieces
+again. Where there are too many, some are kept, chosen with chances in proportion to what they are expected to
+contribute, and their weights are divided by those chances: the expected sum stays what it was, whatever was expected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mbe_stage.estimation.budget import Budget
+from mbe_stage.estimation.growth import N_FEATURES
+from mbe_stage.estimation.model import GrowthModel
+from mbe_stage.estimation.thinning import chances, thinned
+from mbe_stage.estimation.walk import Left, Node, Walk
+
+__all__ = ["Descent", "descend"]
+
+# Pieces expected to hold fewer bicliques than this are walked to their end, for so many steps at most at a time.
+_SMALL, _STEPS = 500.0, 40_000
+# Pieces within this factor of the largest one are opened together.
+_LEVEL = 2.0
+# Children of the whole graph are seen from furthest away: so many times more of them are opened.
+_MORE_ROOTS = 4
+# A part of the chances that follows the size of the graph below alone, in case the model is far off.
+_DEFENSIVE = 0.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descent:
+    """An estimate, and what can be learnt from it.
+
+    Attributes
+    ----------
+    log_bicliques, log_members : float
+        Natural logarithms; minus infinity for 0.
+    exact : bool
+        Nothing was left out: the numbers are the truth.
+    features : (n, N_FEATURES) float64
+        Of the pieces that were visited.
+    log_counts : (n,) float64
+        An unbiased estimate for each of them that is not 0.
+    """
+
+    log_bicliques: float
+    log_members: float
+    exact: bool
+    features: np.ndarray
+    log_counts: np.ndarray
+
+
+class _Pieces(NamedTuple):
+    """Pieces as arrays of one length: the number of the node, the child, logarithm of the weight, the visit that left
+    it (-1 for none), what can be seen of it, and the logarithm of what it is expected to hold."""
+
+    nodes: np.ndarray
+    children: np.ndarray
+    log_weights: np.ndarray
+    parents: np.ndarray
+    features: np.ndarray
+    expected: np.ndarray
+
+    def at(self, which: np.ndarray) -> _Pieces:
+        return _Pieces(*(column[which] for column in self))
+
+
+def descend(
+    walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget
+) -> Descent | None:
+    """One descent with a population of about `n_pieces`; None where the budget ended first."""
+    nodes: list[Node] = []
+    pieces = _left_behind(walk.root, 0.0, -1, nodes, model)
+    exact, is_root = pieces.nodes.size <= _MORE_ROOTS * n_pieces, True
+    pieces = _thin(pieces, _MORE_ROOTS * n_pieces, rng)
+    found: list[tuple[float, int, int, int]] = []
+    seen: list[np.ndarray] = []
+    while pieces.nodes.size:
+        largest = float(pieces.expected.max())
+        small = np.log(_SMALL)
+        level = -np.inf if is_root or largest <= small else largest - np.log(_LEVEL)
+        now = pieces.expected >= level
+        grown = [pieces.at(~now)]
+        for k in np.flatnonzero(now):
+            if budget.is_spent:
+                return None
+            steps = _STEPS if pieces.expected[k] <= small else 1
+            weight = float(pieces.log_weights[k])
+            visit = walk.visit(nodes[pieces.nodes[k]], int(pieces.children[k]), steps)
+            budget.spend(visit.n_steps)
+            found.append((weight, visit.n_bicliques, visit.n_members, int(pieces.parents[k])))
+            seen.append(pieces.features[k])
+            grown += [_left_behind(left, weight, len(found) - 1, nodes, model) for left in visit.left]
+        pieces = _Pieces(*(np.concatenate(columns) for columns in zip(*grown, strict=True)))
+        if pieces.nodes.size > n_pieces:
+            exact, pieces = False, _thin(pieces, n_pieces, rng)
+        nodes, pieces = _needed(nodes, pieces)
+        is_root = False
+    return _summed(found, np.array(seen).reshape(-1, N_FEATURES), exact)
+
+
+def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[Node], model: GrowthModel) -> _Pieces:
+    nodes.append(left.node)
+    n = left.end - left.first
+    return _Pieces(
+        nodes=np.full(n, len(nodes) - 1),
+        children=np.arange(left.first, left.end),
+        log_weights=np.full(n, log_weight),
+        parents=np.full(n, parent),
+        features=left.features,
+        expected=model.predict(left.features),
+    )
+
+
+def _thin(pieces: _Pieces, n_kept: int, rng: np.random.Generator) -> _Pieces:
+    if pieces.nodes.size <= n_kept:
+        return pieces
+    sizes = (1.0 - _DEFENSIVE) * _shares(pieces.log_weights + pieces.expected)
+    sizes += _DEFENSIVE * _shares(pieces.log_weights + pieces.features[:, 1])
+    chance = chances(sizes, n_kept)
+    kept = thinned(np.argsort(-pieces.expected, kind="stable"), chance, rng)
+    return pieces._replace(log_weights=pieces.log_weights - np.log(chance)).at(kept)
+
+
+def _shares(logs: np.ndarray) -> np.ndarray:
+    shares = np.exp(logs - logs.max())
+    return shares / shares.sum()
+
+
+def _needed(nodes: list[Node], pieces: _Pieces) -> tuple[list[Node], _Pieces]:
+    """Only the nodes that some piece still belongs to, numbered anew."""
+    used, numbers = np.unique(pieces.nodes, return_inverse=True)
+    return [nodes[k] for k in used], pieces._replace(nodes=numbers)
+
+
+def _summed(found: list[tuple[float, int, int, int]], features: np.ndarray, exact: bool) -> Descent:
+    """Weighted sums, and for every visited piece the sum of what was found in it."""
+    if not found:
+        return Descent(-np.inf, -np.inf, exact, features, np.empty(0))
+    log_weights = np.array([weight for weight, *_ in found])
+    top = log_weights.max()
+    weights = np.exp(log_weights - top)
+    below = weights * np.array([n for _, n, _, _ in found], dtype=np.float64)
+    n_members = float(weights @ np.array([n for _, _, n, _ in found], dtype=np.float64))
+    n_bicliques = float(below.sum())
+    for k in range(len(found) - 1, -1, -1):
+        if (parent := found[k][3]) >= 0:
+            below[parent] += below[k]
+    known = below > 0
+    return Descent(
+        log_bicliques=_log(n_bicliques) + top,
+        log_members=_log(n_members) + top,
+        exact=exact,
+        features=features[known],
+        log_counts=np.log(below[known]) + top - log_weights[known],
+    )
+
+
+def _log(n: float) -> float:
+    return float(np.log(n)) if n > 0 else -np.inf

@@ -1,0 +1,126 @@
+"""The number of maximal bicliques, estimated within a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.estimation.budget import Budget
+from mbe_stage.estimation.descent import Descent, descend
+from mbe_stage.estimation.interval import Interval, interval_of, whole_number
+from mbe_stage.estimation.model import GrowthModel
+from mbe_stage.estimation.walk import Walk
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import BicliqueQuery
+
+__all__ = ["Effort", "Estimate", "estimate_bicliques"]
+
+# Descents that only learn how large subtrees are, and how much of the budget they may take.
+_PILOTS, _PILOT_SHARE, _PILOT_PIECES = 5, 0.2, 8
+# Independent descents that the rest of the budget is meant for, how many more where they turn out cheaper, and how many
+# pieces each may have.
+_DESCENTS, _MOST_DESCENTS, _FEWEST_PIECES, _MOST_PIECES = 20, 40, 6, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much an estimate may cost; both None is no limit.
+
+    Attributes
+    ----------
+    seconds : float or None
+    steps : int or None
+        Elementary steps, for results that do not depend on the machine.
+    """
+
+    seconds: float | None = 2.0
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.steps is None:
+            raise InvalidArgument("effort has neither seconds nor steps: an estimate needs one of them to end")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How many maximal bicliques satisfy a query.
+
+    Attributes
+    ----------
+    bicliques : Interval
+        Open where descents disagree: at least so many.
+    members : Interval
+        Members of all of them, both sides.
+    n_descents : int
+        Independent descents behind the interval.
+    exact : bool
+        The whole tree was walked.
+    """
+
+    bicliques: Interval
+    members: Interval
+    n_descents: int
+    exact: bool
+
+
+def estimate_bicliques(
+    graph: BipartiteCSR, query: BicliqueQuery | None = None, effort: Effort | None = None, seed: int = 0
+) -> Estimate:
+    """Estimate how many maximal bicliques of `graph` satisfy `query`.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : BicliqueQuery, optional
+    effort : Effort, optional
+        Two seconds by default, everything included but compiling.
+    seed : int
+        With a budget of steps the same seed gives the same estimate.
+
+    Returns
+    -------
+    Estimate
+
+    Examples
+    --------
+    >>> graph = BipartiteCSR.from_edges(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    >>> estimate_bicliques(graph).bicliques
+    Interval(low=2, middle=2, high=2)
+    """
+    effort = effort or Effort()
+    budget = Budget(effort.seconds, effort.steps)
+    walk, model, rng = Walk(graph, query or BicliqueQuery()), GrowthModel(), np.random.default_rng(seed)
+    descents, n_pieces = _pilots(walk, model, rng, budget)
+    if descents and descents[-1].exact:
+        bicliques, members = (whole_number(n) for n in (descents[-1].log_bicliques, descents[-1].log_members))
+        return Estimate(Interval.exactly(bicliques), Interval.exactly(members), 1, exact=True)
+    logs: list[tuple[float, float]] = []
+    while len(logs) < _MOST_DESCENTS:
+        descent = descend(walk, model, n_pieces, rng, budget)
+        if descent is None:
+            break
+        logs.append((descent.log_bicliques, descent.log_members))
+    columns = np.array(logs).reshape(-1, 2)
+    return Estimate(interval_of(columns[:, 0]), interval_of(columns[:, 1]), len(logs), exact=False)
+
+
+def _pilots(
+    walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Budget
+) -> tuple[list[Descent], int]:
+    """Descents to learn from, and the number of pieces by which the budget is good for enough more of them."""
+    descents: list[Descent] = []
+    begun = last = budget.spent
+    cost = 1.0
+    while len(descents) < _PILOTS and budget.spent - begun < _PILOT_SHARE:
+        descent = descend(walk, model, _PILOT_PIECES, rng, budget)
+        if descent is None:
+            break
+        descents.append(descent)
+        if descent.exact:
+            break
+        model.learn(descent.features, descent.log_counts)
+        last, cost = budget.spent, budget.spent - last
+    affordable = _PILOT_PIECES * (1.0 - last) / (_DESCENTS * max(cost, 1e-9))
+    return descents, int(min(max(affordable, _FEWEST_PIECES), _MOST_PIECES))

@@ -1,0 +1,192 @@
+"""The engine's tree, one child at a time: walk a piece of it for a while, keep what is left as pieces.
+
+A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
+any order (`cpu.worker.split_task` shares work between threads in the same way).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.expand import Translation
+from mbe_stage.bicliques.cpu.layout import Output, sparse_parts
+from mbe_stage.bicliques.cpu.tree import run_slice
+from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node, size_limits
+from mbe_stage.bicliques.cpu.worker import grown, new_worker
+from mbe_stage.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
+from mbe_stage.graph import BipartiteCSR
+from mbe_stage.options import BicliqueQuery
+from mbe_stage.ordering import enumerates_left, rows_by_degree
+from mbe_stage.reduction import reduce_graph
+
+__all__ = ["Left", "Node", "Visit", "Walk"]
+
+_MEMBERS, _BICLIQUES = 1 << 18, 1 << 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An open node: what its children need.
+
+    Attributes
+    ----------
+    frame : (FRAME_FIELDS,) int64
+        Its positions count from the beginning of the copies.
+    words : uint64
+    ints : int32
+        Where it is a word node its columns, and then its part of the arena.
+    path : int32
+    """
+
+    frame: np.ndarray
+    words: np.ndarray
+    ints: np.ndarray
+    path: np.ndarray
+
+
+class Left(NamedTuple):
+    """Children ``first`` to ``end`` of a node that were not visited, and what can be seen of each."""
+
+    node: Node
+    first: int
+    end: int
+    features: np.ndarray
+
+
+class Visit(NamedTuple):
+    """What walking a piece gave: bicliques and members found, elementary steps, and what is left of it."""
+
+    n_bicliques: int
+    n_members: int
+    n_steps: int
+    left: list[Left]
+
+
+class Walk:
+    """The tree of a graph and a query.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : BicliqueQuery
+    """
+
+    def __init__(self, graph: BipartiteCSR, query: BicliqueQuery) -> None:
+        reduced = reduce_graph(graph, query)
+        if enumerates_left(reduced.graph):
+            reduced, query = reduced.swapped(), query.swapped()
+        reduced = rows_by_degree(reduced)
+        self._graph = as_sparse_node(reduced.graph)
+        self._worker = new_worker(reduced.graph.n_right)
+        self._output = Output(
+            left=np.empty(_MEMBERS, np.int32),
+            right=np.empty(_MEMBERS, np.int32),
+            left_sizes=np.empty(_BICLIQUES, np.int32),
+            right_sizes=np.empty(_BICLIQUES, np.int32),
+            left_weights=Translation.of(reduced.left_groups).weights,
+            right_weights=Translation.of(reduced.right_groups).weights,
+            limits=size_limits(query),
+        )
+        self.root = self._whole(reduced.graph)
+
+    def _whole(self, graph: BipartiteCSR) -> Left:
+        frame = np.zeros(at.FRAME_FIELDS, np.int64)
+        frame[at.KIND] = at.WHOLE_GRAPH
+        frame[at.N_ROWS], frame[at.N_COLUMNS] = graph.n_right, graph.n_left
+        frame[at.END] = graph.n_right
+        none = np.empty(0, np.int32)
+        node = Node(frame, np.empty(0, np.uint64), none, none)
+        return Left(node, 0, graph.n_right, self._features(node, 0, graph.n_right))
+
+    def visit(self, node: Node, child: int, most_steps: int) -> Visit:
+        """Visit a child and what is below it, until so many steps are done; at 1, the child alone."""
+        self._load(node, child)
+        n_bicliques = n_members = n_steps = 0
+        while True:
+            control = self._worker.control
+            control[at.N_OUT] = control[at.LEFT_USED] = control[at.RIGHT_USED] = control[at.COUNT] = 0
+            status = run_slice(self._graph, self._worker, self._output, max(1, most_steps - n_steps))
+            n_bicliques += int(control[at.COUNT])
+            n_steps += int(control[at.WORK])
+            n_members += self._n_members()
+            if status == at.DONE:
+                return Visit(n_bicliques, n_members, n_steps, [])
+            if status == at.SLICE_OVER:
+                return Visit(n_bicliques, n_members, n_steps, self._left())
+            if status == at.OUTPUT_FULL:
+                if control[at.N_OUT] == 0:
+                    self._enlarge_output()
+            else:
+                self._worker = grown(self._worker, status)
+
+    def _n_members(self) -> int:
+        control, output = self._worker.control, self._output
+        left, right = output.left[: control[at.LEFT_USED]], output.right[: control[at.RIGHT_USED]]
+        return int(output.left_weights[left].sum()) + int(output.right_weights[right].sum())
+
+    def _enlarge_output(self) -> None:
+        n = 2 * self._output.left.size
+        self._output = self._output._replace(left=np.empty(n, np.int32), right=np.empty(n, np.int32))
+
+    def _load(self, node: Node, child: int) -> None:
+        worker = self._worker
+        for status, needed, size in (
+            (at.WORDS_SHORT, node.words.size, worker.words.size),
+            (at.INTS_SHORT, node.ints.size, worker.ints.size),
+        ):
+            if needed > size:
+                worker.control[at.NEEDED] = needed
+                worker = self._worker = grown(worker, status)
+        worker.words[: node.words.size] = node.words
+        worker.ints[: node.ints.size] = node.ints
+        worker.path[: node.path.size] = node.path
+        frame = worker.frames[0]
+        frame[:] = node.frame
+        frame[at.FIRST] = frame[at.CURSOR] = child
+        frame[at.END] = child + 1
+        worker.control[at.DEPTH] = 0
+
+    def _left(self) -> list[Left]:
+        """The children that the stack still holds, with their nodes."""
+        left = []
+        for frame in self._worker.frames[: int(self._worker.control[at.DEPTH]) + 1]:
+            first, end = int(frame[at.CURSOR]), int(frame[at.END])
+            if first < end:
+                node = self._kept(frame)
+                left.append(Left(node, first, end, self._features(node, first, end)))
+        return left
+
+    def _kept(self, frame: np.ndarray) -> Node:
+        worker = self._worker
+        words = worker.words[frame[at.WORDS] : frame[at.WORDS_TOP]].copy()
+        own = worker.ints[frame[at.INTS] : frame[at.INTS_TOP]]
+        columns = worker.ints[:0]
+        if frame[at.KIND] == at.WORD:
+            ids_at = frame[at.COLUMNS] + at.WORD_STARTS
+            columns = worker.ints[frame[at.COLUMNS] : ids_at + worker.ints[ids_at - 1]]
+        copy = frame.copy()
+        copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
+        copy[at.COLUMNS] = 0
+        copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + own.size
+        return Node(copy, words, np.concatenate([columns, own]), worker.path[: frame[at.N_PATH]].copy())
+
+    def _features(self, node: Node, first: int, end: int) -> np.ndarray:
+        """Of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
+        frame = node.frame
+        n_rows, n_columns = int(frame[at.N_ROWS]), int(frame[at.N_COLUMNS])
+        if frame[at.KIND] == at.WORD:
+            columns, edges = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+            word_degrees(node.words, n_rows, columns, edges)
+            columns, edges = columns[first:], edges[first:]
+        else:
+            part = self._graph if frame[at.KIND] == at.WHOLE_GRAPH else node.ints
+            columns, edges = np.empty(n_rows - first, np.int64), np.empty(n_rows - first, np.int64)
+            _, offsets_at, other_offsets_at, members_at, _, _ = sparse_parts(n_rows, n_columns, 0)
+            list_degrees(part[offsets_at:other_offsets_at], part[members_at:], n_columns, first, columns, edges)
+        features = np.empty((end - first, N_FEATURES))
+        child_features(columns[: end - first], edges[: end - first], n_rows, first, features)
+        return features
