@@ -262,15 +262,30 @@ def enumerate_(
 
 @app.command()
 def inspect(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Edge file or directory of Parquet files.")],
-    trial: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Let the engine try so long; 0: not.")] = 2.0,
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Edge file, directory of Parquet files, or CONFIG.yaml.")
+    ],
+    trial: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Try and sample so long; 0: not.")] = 2.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the samples.")] = 0,
+    min_left: opt.Query.MinLeft = None,
+    min_right: opt.Query.MinRight = None,
+    max_left: opt.Query.MaxLeft = None,
+    max_right: opt.Query.MaxRight = None,
+    min_edges: opt.Query.MinEdges = None,
+    containing_left: opt.Query.ContainingLeft = None,
+    containing_right: opt.Query.ContainingRight = None,
     left: opt.Columns.Left = None,
     right: opt.Columns.Right = None,
+    weight: opt.Columns.Weight = None,
+    timestamp: opt.Columns.Timestamp = None,
     delimiter: opt.Columns.Delimiter = None,
     header: opt.Columns.Header = None,
     file_format: opt.Columns.Format = None,
     key_type: opt.Columns.KeyType = None,
     nulls: opt.Columns.Nulls = None,
+    min_weight: opt.Columns.MinWeight = None,
+    time_from: opt.Columns.TimeFrom = None,
+    time_until: opt.Columns.TimeUntil = None,
     engine: opt.Means.Engine = None,
     threads: opt.Means.Threads = None,
     memory_budget: opt.Means.MemoryBudget = None,
@@ -278,31 +293,57 @@ def inspect(
     quiet: opt.Output.Quiet = False,
     verbose: opt.Output.Verbose = False,
 ) -> None:
-    """Look at a graph: sizes, degrees, two-hop pairs, and the memory and time to expect."""
+    """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
     from pipeline import console, show
     from pipeline.ingest import ingest
     from pipeline.inspect import inspect_edges
+    from pipeline.query import to_query
 
+    is_configuration = Path(source).suffix.lower() in (".yaml", ".yml")
     config = opt.configuration(
         {
             "input": {
-                "path": source,
+                "path": None if is_configuration else source,
                 "format": file_format,
                 "left": left,
                 "right": right,
+                "weight": weight,
+                "timestamp": timestamp,
                 "delimiter": delimiter,
                 "header": header,
                 "key_type": key_type,
                 "nulls": nulls,
+                "min_weight": min_weight,
+                "time_from": time_from,
+                "time_until": time_until,
+            },
+            "query": {
+                "min_left": min_left,
+                "min_right": min_right,
+                "max_left": max_left,
+                "max_right": max_right,
+                "min_edges": min_edges,
+                "containing_left": containing_left,
+                "containing_right": containing_right,
             },
             "execution": {"engine": engine, "threads": threads, "memory_budget": memory_budget},
-        }
+        },
+        Path(source) if is_configuration else None,
     )
     with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying"):
         edges = ingest(config.input)
         # A trial is meant to be cut short: no warning about that.
         logging.getLogger("mbe_stage").setLevel(logging.ERROR)
-        found = inspect_edges(edges, trial, config.execution.engine, config.execution.to_execution())
+        found = inspect_edges(
+            edges,
+            trial,
+            # The tier of tables on a device has no engine of its own.
+            "auto" if config.execution.engine == "rapids" else config.execution.engine,
+            config.execution.to_execution(),
+            to_query(config.query, edges),
+            config.output,
+            seed,
+        )
     show.inspection(found, as_json)
 
 

@@ -120,11 +120,15 @@ def option_of(key: str, command: Any) -> str:
     return " or ".join([*parameter.opts[:1], *parameter.secondary_opts])
 
 
-def configuration(sections: dict[str, dict[str, Any]]) -> Config:
-    """The `Config` of options that were given; those that were not keep their defaults."""
-    from pipeline.config import Config
+def configuration(sections: dict[str, dict[str, Any]], base: Path | None = None) -> Config:
+    """The `Config` of options that were given, over a configuration file if there is one."""
+    from pipeline.config import Config, load_config
 
     given = {
         section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
     }
-    return Config.from_mapping(given, "command line")
+    if base is None:
+        return Config.from_mapping(given, "command line")
+    values = load_config(base).model_dump(exclude_unset=True)
+    merged = {section: {**values.get(section, {}), **given.get(section, {})} for section in {*values, *given}}
+    return Config.from_mapping(merged, f"{base} and the command line")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mbe_stage import estimation
 from mbe_stage.code_cache import cache_directories
 from pipeline import diff, verify
 from pipeline.compiling import OnCompile
@@ -37,7 +38,7 @@ class Compiled:
 
 
 def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None) -> Compiled:
-    """Compile what the commands need with such an engine, and what `mbe verify` and `mbe diff` need.
+    """Compile what the commands need with such an engine, and what `mbe verify`, `mbe diff` and `mbe inspect` need.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
         The engine cannot run here.
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
-    steps = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps())
+    needed = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps())
+    steps = tuple({step.what: step for step in needed}.values())
     n_compiled = sum(not step.is_kept() for step in steps)
     seconds = tier.compile(steps, on_compile)
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))

@@ -2,27 +2,45 @@
 
 The number of maximal bicliques cannot be read off sizes and degrees. What can: the graph's own memory, the two-hop
 pairs that any enumeration starts from, and how much of the graph is left when small bicliques do not matter. For the
-rest there is a trial: the engine runs for a moment and says how far it came.
+rest there is a trial: the engine runs for a moment, and where that does not finish, samples of the search tree give an
+interval (`mbe_stage.estimation`).
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.enumerate import Progress, enumerate_into
+from mbe_stage.estimation import Effort, Estimate, Interval, estimate_bicliques
+from mbe_stage.estimation import compile_steps as estimation_steps
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery, Execution
 from mbe_stage.results import HistogramSink
+from pipeline.config import OutputConfig
 from pipeline.edges import EdgeData, InputFacts
+from pipeline.expectation import Expectation, Seconds, expect, table_bytes
 from pipeline.manifest import peak_memory_bytes
+from pipeline.two_hop import two_hop_beside
 
-__all__ = ["CoreSize", "Inspection", "SideFacts", "Trial", "core_size", "inspect_edges", "run_trial"]
+__all__ = [
+    "CoreSize",
+    "Inspection",
+    "SideFacts",
+    "Trial",
+    "TwoHopFacts",
+    "core_size",
+    "inspect_edges",
+    "run_trial",
+    "try_and_estimate",
+]
 
 _CORES = ((2, 2), (3, 3), (5, 5), (10, 10))
-# With less of the work done, or fewer bicliques found, extrapolating would be guessing.
-_LEAST_SHARE, _LEAST_FOUND = 0.01, 1000
+# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
+_ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +48,8 @@ class SideFacts:
     """Degrees of one side; `two_hop` is the sum of squared degrees of the *other* side.
 
     `two_hop` counts, with multiplicity, the pairs of this side's vertices that share a neighbour (each vertex with
-    itself included): what a search that starts from this side has to walk over.
+    itself included): what a search that starts from this side has to walk over. `two_hop_degrees` counts each pair
+    once, where that takes no more than `output.two_hop_steps`.
     """
 
     n: int
@@ -41,6 +60,18 @@ class SideFacts:
     max: int
     n_degree_one: int
     two_hop: int
+    two_hop_degrees: TwoHopFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TwoHopFacts:
+    """How many other vertices of their side the vertices of a side share a neighbour with."""
+
+    mean: float
+    median: float
+    p90: float
+    p99: float
+    max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +100,7 @@ class Trial:
     member_bytes : int
         Bytes of the members found, as the tables hold them before compression.
     expected_seconds, expected_bicliques : float, int or None
-        Extrapolated by `work_done`; None where too little was done to say.
+        The middle of the estimate; None where it has no upper end.
     """
 
     engine: str
@@ -99,6 +130,8 @@ class Inspection:
         What is left of the graph for some minimum sizes.
     suggestions : tuple of str
         What to try first.
+    estimate : Expectation or None
+        Of a full run: bicliques, seconds, bytes; None without a trial.
     """
 
     input: InputFacts
@@ -111,12 +144,19 @@ class Inspection:
     cores: tuple[CoreSize, ...]
     trial: Trial | None
     suggestions: tuple[str, ...]
+    estimate: Expectation | None = None
 
 
 def inspect_edges(
-    edges: EdgeData, trial_seconds: float = 2.0, engine: str = "auto", execution: Execution | None = None
+    edges: EdgeData,
+    trial_seconds: float = 2.0,
+    engine: str = "auto",
+    execution: Execution | None = None,
+    query: BicliqueQuery | None = None,
+    output: OutputConfig | None = None,
+    seed: int = 0,
 ) -> Inspection:
-    """Look at a graph.
+    """Look at a graph, and at what a query asks of it.
 
     Parameters
     ----------
@@ -127,23 +167,34 @@ def inspect_edges(
         Of the trial.
     execution : Execution, optional
         Threads and budget, of the trial and of the expected memory.
+    query : BicliqueQuery, optional
+        Every maximal biclique by default.
+    output : OutputConfig, optional
+        Its `two_hop_steps`, and whether the long form counts among the bytes.
+    seed : int
+        Of the estimate.
     """
-    execution = execution or Execution()
+    execution, query, output = execution or Execution(), query or BicliqueQuery(), output or OutputConfig()
     graph = edges.graph()
     read_memory = peak_memory_bytes()
-    trial = run_trial(graph, trial_seconds, engine, execution) if trial_seconds > 0 else None
+    trial = estimate = None
+    if trial_seconds > 0:
+        trial, estimate = try_and_estimate(graph, query, trial_seconds, engine, execution, output.members, seed)
+    with two_hop_beside(graph, output.two_hop_steps, execution) as two_hop:
+        left_two_hop, right_two_hop = two_hop()
     cores = tuple(core_size(graph, *sizes) for sizes in _CORES)
     return Inspection(
         input=edges.facts,
         density=graph.n_edges / max(1, graph.n_left * graph.n_right),
-        left=_side(graph.left_degrees, graph.right_degrees),
-        right=_side(graph.right_degrees, graph.left_degrees),
+        left=_side(graph.left_degrees, graph.right_degrees, left_two_hop),
+        right=_side(graph.right_degrees, graph.left_degrees, right_two_hop),
         graph_bytes=graph.nbytes,
         read_memory_bytes=read_memory,
         expected_memory_bytes=read_memory + execution.memory_budget_bytes,
         cores=cores,
         trial=trial,
-        suggestions=tuple(_suggestions(graph, cores, trial)),
+        suggestions=tuple(_suggestions(graph, query, cores, trial)),
+        estimate=estimate,
     )
 
 
@@ -163,11 +214,45 @@ def core_size(graph: BipartiteCSR, min_left: int, min_right: int) -> CoreSize:
         left, right = left[stays], right[stays]
 
 
-def run_trial(graph: BipartiteCSR, seconds: float, engine: str, execution: Execution) -> Trial:
-    """Enumerate for a moment, storing nothing but sizes."""
+def try_and_estimate(
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    seconds: float,
+    engine: str,
+    execution: Execution,
+    long_form: bool = False,
+    seed: int = 0,
+) -> tuple[Trial, Expectation]:
+    """Enumerate for a moment; where that does not finish, estimate what a full run comes to.
+
+    Both together take `seconds` and at most half a second more, compiling and one step of the walk aside.
+    """
     # The first call compiles; that must not eat the trial's time.
     tiny = BipartiteCSR.from_edges(np.array([0, 0, 1]), np.array([0, 1, 1]))
     enumerate_into(HistogramSink(), tiny, engine=engine, execution=execution)
+    begun = time.perf_counter()
+    trial = run_trial(graph, query, _ENGINE_SHARE * seconds, engine, execution)
+    if trial.complete:
+        n_members = trial.member_bytes // 4
+        counted = Estimate(Interval.exactly(trial.n_bicliques), Interval.exactly(n_members), 0, exact=True)
+        n_bytes = Interval.exactly(table_bytes(trial.n_bicliques, n_members, long_form))
+        took = Seconds(trial.seconds, trial.seconds, trial.seconds)
+        found = Expectation(counted.bicliques, took, n_bytes, exact=True)
+    else:
+        compile_ahead(estimation_steps())
+        left = max(_LEAST_SECONDS, seconds + _MORE_SECONDS - (time.perf_counter() - begun))
+        estimate = estimate_bicliques(graph, query, Effort(seconds=left), seed)
+        found = expect(estimate, trial.n_bicliques, trial.seconds, long_form)
+    is_open = found.bicliques.is_open
+    return replace(
+        trial,
+        expected_seconds=None if found.seconds is None else found.seconds.middle,
+        expected_bicliques=None if is_open else found.bicliques.middle,
+    ), found
+
+
+def run_trial(graph: BipartiteCSR, query: BicliqueQuery, seconds: float, engine: str, execution: Execution) -> Trial:
+    """Enumerate for a moment, storing nothing but sizes; what is to be expected is left open."""
     sink = HistogramSink()
     last = Progress(0, 0.0, 0.0)
 
@@ -176,24 +261,22 @@ def run_trial(graph: BipartiteCSR, seconds: float, engine: str, execution: Execu
         last = progress
 
     limited = replace(execution, time_limit_seconds=seconds, max_bicliques=None)
-    facts = enumerate_into(sink, graph, BicliqueQuery(), limited, engine, note)
+    facts = enumerate_into(sink, graph, query, limited, engine, note)
     complete = facts.truncated is None
-    share = 1.0 if complete else last.work_done
-    known = complete or (share >= _LEAST_SHARE and facts.n_bicliques >= _LEAST_FOUND)
     return Trial(
         engine=facts.engine,
         device=facts.device,
         seconds=facts.seconds,
         n_bicliques=facts.n_bicliques,
-        work_done=share,
+        work_done=1.0 if complete else last.work_done,
         member_bytes=4 * sum((n_left + n_right) * n for (n_left, n_right), n in sink.counts.items()),
         complete=complete,
-        expected_seconds=facts.seconds / share if known else None,
-        expected_bicliques=round(facts.n_bicliques / share) if known else None,
+        expected_seconds=None,
+        expected_bicliques=None,
     )
 
 
-def _side(degrees: np.ndarray, other_degrees: np.ndarray) -> SideFacts:
+def _side(degrees: np.ndarray, other_degrees: np.ndarray, two_hop_degrees: np.ndarray | None) -> SideFacts:
     median, p90, p99 = np.quantile(degrees, [0.5, 0.9, 0.99]) if degrees.size else (0.0, 0.0, 0.0)
     return SideFacts(
         n=int(degrees.size),
@@ -204,10 +287,19 @@ def _side(degrees: np.ndarray, other_degrees: np.ndarray) -> SideFacts:
         max=int(degrees.max(initial=0)),
         n_degree_one=int(np.count_nonzero(degrees == 1)),
         two_hop=int(np.square(other_degrees.astype(np.float64)).sum()),
+        two_hop_degrees=None if two_hop_degrees is None else _two_hop(two_hop_degrees),
     )
 
 
-def _suggestions(graph: BipartiteCSR, cores: tuple[CoreSize, ...], trial: Trial | None) -> list[str]:
+def _two_hop(degrees: np.ndarray) -> TwoHopFacts:
+    median, p90, p99 = np.quantile(degrees, [0.5, 0.9, 0.99]) if degrees.size else (0.0, 0.0, 0.0)
+    mean = float(degrees.mean()) if degrees.size else 0.0
+    return TwoHopFacts(mean, float(median), float(p90), float(p99), int(degrees.max(initial=0)))
+
+
+def _suggestions(
+    graph: BipartiteCSR, query: BicliqueQuery, cores: tuple[CoreSize, ...], trial: Trial | None
+) -> list[str]:
     if trial is None:
         return ["a short trial says how long an enumeration takes here: --trial 2"]
     if trial.complete:
@@ -217,7 +309,7 @@ def _suggestions(graph: BipartiteCSR, cores: tuple[CoreSize, ...], trial: Trial 
         f"--min-left {core.min_left} --min-right {core.min_right} leaves at most {core.n_edges:,} of "
         f"{graph.n_edges:,} edges ({core.n_edges / max(1, graph.n_edges):.0%}), and no group smaller than that"
         for core in cores
-        if core.n_edges <= graph.n_edges // 2
+        if core.n_edges <= graph.n_edges // 2 and (core.min_left > query.min_left or core.min_right > query.min_right)
     ]
     if len(suggestions) == 1:
         suggestions.append("the graph is dense throughout: small minimum sizes change little, try --min-edges")

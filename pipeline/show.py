@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pipeline.bench import Measurement
     from pipeline.compile_command import Compiled
     from pipeline.edges import InputFacts
-    from pipeline.inspect import Inspection, Trial
+    from pipeline.expectation import Expectation
+    from pipeline.inspect import Inspection, SideFacts, Trial
     from pipeline.job import CountResult, RunResult
     from pipeline.listing import ListedRun
     from pipeline.top import Biclique
@@ -110,7 +111,11 @@ def inspection(found: Inspection, as_json: bool) -> None:
         f"{human_bytes(found.read_memory_bytes)} (the graph itself is {human_bytes(found.graph_bytes)}), "
         "and the whole of --memory-budget"
     )
-    say(f"time       {_trial(found.trial)}")
+    for line in _two_hop_lines(sides):
+        say(f"two-hop    {line}")
+    say(f"trial      {_trial(found.trial)}")
+    for line in _expected(found.estimate):
+        say(line)
     for suggestion in found.suggestions:
         say(f"hint       {suggestion}")
 
@@ -294,9 +299,57 @@ def _trial(trial: Trial | None) -> str:
     tried = f"a trial of {human_seconds(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
     if trial.complete:
         return f"{tried}: all there are, with {human_bytes(trial.member_bytes)} of members before compression"
-    if trial.expected_seconds is None or trial.expected_bicliques is None:
-        return f"{tried} in {trial.work_done:.2%} of the work: too little to say how long it takes"
-    return (
-        f"{tried} in {trial.work_done:.1%} of the work: very roughly {human_seconds(trial.expected_seconds)} and "
-        f"{trial.expected_bicliques:,} bicliques in all (heavy parts may still come)"
-    )
+    return f"{tried}, and did not finish"
+
+
+def _two_hop_lines(sides: tuple[tuple[str, SideFacts], ...]) -> list[str]:
+    lines = []
+    for name, side in sides:
+        found = side.two_hop_degrees
+        if found is None:
+            lines.append(f"{name}: not counted, it takes more than output.two_hop_steps")
+        else:
+            lines.append(
+                f"{name}: other vertices that share a neighbour: mean {found.mean:,.1f}, median {found.median:,g}, "
+                f"90 % {found.p90:,g}, 99 % {found.p99:,g}, most {found.max:,}"
+            )
+    return lines
+
+
+def _expected(found: Expectation | None) -> list[str]:
+    if found is None:
+        return []
+    n = found.bicliques
+    if found.exact:
+        counted = f"expected   {n.middle:,} bicliques: counted"
+    elif n.high is None:
+        return [
+            f"expected   at least {_about(n.low)} bicliques: samples of the search tree disagree about how many more"
+        ]
+    else:
+        counted = f"expected   {_about(n.low)} to {_about(n.high)} bicliques (95 %), about {_about(n.middle)}"
+    lines = [counted]
+    if found.seconds is not None and not found.exact:
+        took = found.seconds
+        lines.append(
+            f"time       {human_seconds(took.low)} to {human_seconds(took.high)} at the trial's pace, nothing written"
+        )
+    if found.bytes is not None:
+        size = found.bytes
+        between = "" if found.exact or size.high is None else f" ({human_bytes(size.low)} to {human_bytes(size.high)})"
+        lines.append(f"writes     {human_bytes(size.middle)}{between} before compression")
+    return lines
+
+
+def _about(n: int) -> str:
+    """Three digits of a number that is not known better.
+
+    Examples
+    --------
+    >>> _about(123456), _about(2**80)
+    ('123,000', '1.21e+24')
+    """
+    if n < 1000:
+        return str(n)
+    rounded = round(n, 3 - len(str(n)))
+    return f"{rounded:,}" if n < 10**15 else f"{str(rounded)[0]}.{str(rounded)[1:3]}e+{len(str(rounded)) - 1}"

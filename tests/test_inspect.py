@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution
 from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.reference import maximal_bicliques
+from mbe_stage.estimation import Effort, Estimate, Interval
 from pipeline import inspect
+from pipeline.cli import app
+from pipeline.config import OutputConfig
 from pipeline.edges import EdgeData, InputFacts
-from pipeline.inspect import core_size, inspect_edges, run_trial
+from pipeline.expectation import Seconds, expect
+from pipeline.inspect import TwoHopFacts, core_size, inspect_edges, try_and_estimate
 
 
 def edge_data(left: list[int], right: list[int]) -> EdgeData:
@@ -63,9 +70,19 @@ def test_cores_keep_every_large_group(seed: int, min_left: int, min_right: int) 
     assert len({v for _, v in covered}) <= core.n_right
 
 
-@pytest.mark.parametrize("least", [1, 10**6])
-def test_a_trial_that_is_cut_short_extrapolates(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
-    monkeypatch.setattr(inspect, "_LEAST_FOUND", least)
+def test_two_hop_degrees_and_bytes_of_a_star() -> None:
+    found = inspect_edges(edge_data([0, 1, 2, 3], [0, 0, 0, 0]), engine="reference", output=OutputConfig(members=True))
+    assert found.left.two_hop_degrees == TwoHopFacts(3.0, 3.0, 3.0, 3.0, 3)
+    assert found.right.two_hop_degrees == TwoHopFacts(0.0, 0.0, 0.0, 0.0, 0)
+    assert found.estimate is not None
+    assert found.estimate.bicliques == Interval(1, 1, 1)
+    # A row of `bicliques` is 32 bytes and 4 a member, a row of `members` 13.
+    assert found.estimate.bytes == Interval.exactly(32 + 5 * 4 + 5 * 13)
+    without = inspect_edges(edge_data([0, 1], [0, 0]), engine="reference", output=OutputConfig(two_hop_steps=0))
+    assert without.left.two_hop_degrees is None
+
+
+def test_a_trial_that_is_cut_short_is_followed_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = reference.run
 
     def slow(
@@ -76,15 +93,47 @@ def test_a_trial_that_is_cut_short_extrapolates(monkeypatch: pytest.MonkeyPatch,
             yield block
 
     monkeypatch.setattr(reference, "run", slow)
+    # Steps instead of seconds: the machine may be busy.
+    monkeypatch.setattr(inspect, "Effort", lambda **_: Effort(None, 10_000_000))
     left, right = np.nonzero(np.random.default_rng(3).random((14, 12)) < 0.5)
     graph = BipartiteCSR.from_edges(left, right)
     total = len(maximal_bicliques(graph))
-    trial = run_trial(graph, 0.1, "reference", Execution(block_bytes=1))
+    trial, found = try_and_estimate(graph, BicliqueQuery(), 0.1, "reference", Execution(block_bytes=1))
     assert not trial.complete
     assert 0 < trial.n_bicliques < total
-    if least > 1:
-        assert trial.expected_bicliques is trial.expected_seconds is None
-        return
-    # The reference states the share of bicliques that it has handed over, so extrapolating is exact.
+    # The tree of so small a graph is walked to its end.
+    assert found.exact
+    assert found.bicliques == Interval.exactly(total)
     assert trial.expected_bicliques == total
-    assert trial.expected_seconds == pytest.approx(trial.seconds / trial.work_done)
+    # Too few for a pace.
+    assert trial.expected_seconds is found.seconds is None
+
+
+def test_no_time_and_no_bytes_from_an_open_interval() -> None:
+    open_one, closed = Interval(10, 5000, None), Interval(4000, 5000, 6000)
+    found = expect(Estimate(open_one, closed, 8, exact=False), n_found=2000, seconds=1.0, long_form=False)
+    assert found.bicliques == Interval(2000, 5000, None)
+    assert found.seconds is found.bytes is None
+    found = expect(Estimate(closed, closed, 8, exact=False), n_found=2000, seconds=1.0, long_form=False)
+    assert found.seconds == Seconds(4 / 3, 2.5, 4.5)
+    assert found.bytes == Interval(36 * 4000, 36 * 5000, 36 * 6000)
+
+
+def test_the_question_is_that_of_enumerate(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("a,x,3\na,y,3\nb,x,3\nb,z,1\nc,z,3\n")
+    columns = f"input: {{path: {tmp_path / 'edges.csv'}, weight: 2, min_weight: 2}}\n"
+    (tmp_path / "asked.yaml").write_text(columns + "query: {min_left: 1}\n")
+
+    def counted(*arguments: str) -> int:
+        result = CliRunner().invoke(app, ["inspect", *arguments, "--engine", "reference", "--json"])
+        assert result.exit_code == 0, result.output
+        return int(json.loads(result.stdout.splitlines()[-1])["estimate"]["bicliques"]["middle"])
+
+    csv = str(tmp_path / "edges.csv")
+    assert counted(csv) == 4
+    assert counted(csv, "--min-left", "2") == 2
+    assert counted(csv, "--max-left", "1") == 2
+    assert counted(csv, "--containing-right", "z") == 2
+    assert counted(csv, "--weight", "2", "--min-weight", "2") == 3
+    assert counted(str(tmp_path / "asked.yaml")) == 3
+    assert counted(str(tmp_path / "asked.yaml"), "--min-left", "2") == 1

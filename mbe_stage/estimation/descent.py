@@ -69,9 +69,7 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[which] for column in self))
 
 
-def descend(
-    walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget
-) -> Descent | None:
+def descend(walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget) -> Descent | None:
     """One descent with a population of about `n_pieces`; None where the budget ended first."""
     nodes: list[Node] = []
     pieces = _left_behind(walk.root, 0.0, -1, nodes, model)

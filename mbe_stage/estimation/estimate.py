@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage import ordering, reduction
+from mbe_stage.bicliques.cpu import tree
+from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.estimation import growth
 from mbe_stage.estimation.budget import Budget
 from mbe_stage.estimation.descent import Descent, descend
 from mbe_stage.estimation.interval import Interval, interval_of, whole_number
@@ -15,13 +19,23 @@ from mbe_stage.estimation.walk import Walk
 from mbe_stage.graph import BipartiteCSR
 from mbe_stage.options import BicliqueQuery
 
-__all__ = ["Effort", "Estimate", "estimate_bicliques"]
+__all__ = ["Effort", "Estimate", "compile_steps", "estimate_bicliques"]
 
 # Descents that only learn how large subtrees are, and how much of the budget they may take.
 _PILOTS, _PILOT_SHARE, _PILOT_PIECES = 5, 0.2, 8
 # Independent descents that the rest of the budget is meant for, how many more where they turn out cheaper, and how many
 # pieces each may have.
 _DESCENTS, _MOST_DESCENTS, _FEWEST_PIECES, _MOST_PIECES = 20, 40, 6, 1024
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What an estimate needs: the walk of the CPU engine that collects, and what looks ahead."""
+    return (
+        *tree.compile_steps(collects=True),
+        *reduction.compile_steps(),
+        *ordering.compile_steps(),
+        *growth.compile_steps(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,7 @@ def estimate_bicliques(
     Interval(low=2, middle=2, high=2)
     """
     effort = effort or Effort()
+    compile_ahead(compile_steps())
     budget = Budget(effort.seconds, effort.steps)
     walk, model, rng = Walk(graph, query or BicliqueQuery()), GrowthModel(), np.random.default_rng(seed)
     descents, n_pieces = _pilots(walk, model, rng, budget)
@@ -106,9 +121,7 @@ def estimate_bicliques(
     return Estimate(interval_of(columns[:, 0]), interval_of(columns[:, 1]), len(logs), exact=False)
 
 
-def _pilots(
-    walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Budget
-) -> tuple[list[Descent], int]:
+def _pilots(walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Budget) -> tuple[list[Descent], int]:
     """Descents to learn from, and the number of pieces by which the budget is good for enough more of them."""
     descents: list[Descent] = []
     begun = last = budget.spent

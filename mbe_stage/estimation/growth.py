@@ -56,7 +56,7 @@ def list_degrees(offsets, members, n_columns, first, columns, edges):
 
 @compiled(LONGS, LONGS, int64, int64, float64[:, ::1])
 def child_features(columns, edges, n_rows, first, features):
-    """What the model looks at, ``(n, N_FEATURES)``: random growth, the logarithm of the edges, the lower mean degree."""
+    """What the model looks at, ``(n, N_FEATURES)``: random growth, logarithm of the edges, lower mean degree."""
     for k in range(columns.size):
         later = n_rows - 1 - first - k
         n_columns, n_edges = float(columns[k]), float(edges[k])
