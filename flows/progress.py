@@ -26,12 +26,12 @@ def describe(progress: Progress) -> str:
     Examples
     --------
     >>> describe(Progress(n_bicliques=3_000_000, work_done=0.25, seconds=2.0))
-    '3,000,000 bicliques in 2 s (1,500,000 a second), 25 % of the work'
+    '3,000,000 bicliques in 2 s (1,500,000 a second), 25 % of the work by a guess'
     """
     rate = progress.n_bicliques / progress.seconds if progress.seconds > 0 else 0.0
     return (
         f"{progress.n_bicliques:,} bicliques in {progress.seconds:.0f} s ({rate:,.0f} a second),"
-        f" {100 * progress.work_done:.0f} % of the work"
+        f" {100 * progress.work_done:.0f} % of the work by a guess"
     )
 
 

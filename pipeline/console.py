@@ -104,7 +104,7 @@ class ProgressDisplay:
         """Take note of an enumeration's progress."""
         rate = standing.n_bicliques / standing.seconds if standing.seconds > 0 else 0.0
         found = f"{standing.n_bicliques:,} bicliques, {rate:,.0f}/s"
-        self._show("enumerating", standing.work_done, found)
+        self._show("enumerating (share: a guess)", standing.work_done, found)
 
     def compiled(self, standing: CompileProgress) -> None:
         """Take note of what is compiled before the work begins."""

@@ -83,7 +83,7 @@ def test_configuration_refuses_an_unknown_key():
 
 
 def test_progress_line():
-    assert describe(Progress(10, 0.5, 0.0)) == "10 bicliques in 0 s (0 a second), 50 % of the work"
+    assert describe(Progress(10, 0.5, 0.0)) == "10 bicliques in 0 s (0 a second), 50 % of the work by a guess"
 
 
 def test_task_functions_are_plain_functions(edges_file, tmp_path):
