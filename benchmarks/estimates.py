@@ -1,8 +1,8 @@
 """Do the intervals of estimates hold? ``python -m benchmarks.estimates [--seeds N] [--seconds S] [GRAPH ...]``.
 
 For each graph: how many of the seeds' intervals hold the truth, how many are open, how wide the others are, how far
-their middles are off, and the longest wall time. Graphs are those of `benchmarks.graphs` with a known count and, by rule,
-``crown34`` (2^34 - 2), ``crowns30`` (two of them), ``staircase300``.
+their middles are off, and the longest wall time. Graphs are those of `benchmarks.graphs` with a known count, and by
+rule crowns (``crown34``), unions of two (``crowns30``) and half graphs (``staircase300``).
 """
 
 from __future__ import annotations
