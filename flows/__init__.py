@@ -1,1 +1,12 @@
 """Schedules, retries and artifacts around `pipeline`: the only layer that knows Prefect (extra ``flows``)."""
+
+import importlib.util
+import sys
+
+if importlib.util.find_spec("prefect") is None:
+    _MISSING = "Prefect is not installed: pip install 'mbe-stage[flows]' (in a checkout --editable '.[flows]')"
+    # So `python -m flows.enumerate` begins: a command ends with a sentence, not with a traceback.
+    if sys.argv[:1] == ["-m"]:
+        print(f"error: {_MISSING}", file=sys.stderr)
+        sys.exit(4)
+    raise ModuleNotFoundError(_MISSING, name="prefect")

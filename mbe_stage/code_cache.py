@@ -6,9 +6,9 @@ Directories are looked at in this order, and written to at the first that may be
 2. the user's cache directory, ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
 Where ``NUMBA_CACHE_DIR`` is set, it is the only one. In each stands ``mbe-stage/<digest of the sources>``, and in that
-one file for each piece of code. Whose names hold what the code was made for (function, types, processor, versions), so
-that machines with different processors may share a directory, and processes that write at the same time never mix up
-what they write.
+one file for each piece of code. The name of a file holds what the code was made for (function, types, processor,
+versions): machines with different processors may share a directory, and processes that write at the same time never
+mix up what they write.
 """
 
 from __future__ import annotations

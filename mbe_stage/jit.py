@@ -23,6 +23,7 @@ from typing import Any
 
 import llvmlite
 import numba
+import numpy as np
 from numba import boolean, int32, int64, uint8, uint64
 from numba.core import caching, compiler
 from numba.core.serialize import dumps
@@ -30,7 +31,7 @@ from numba.core.serialize import dumps
 from mbe_stage import code_cache
 from mbe_stage.compile_ahead import CompileStep
 
-__all__ = ["BYTES", "FLAGS", "INTS", "LONGS", "WORDS", "Signature", "compiled", "readonly", "steps_of"]
+__all__ = ["BYTES", "FLAGS", "INTS", "LONGS", "WORDS", "Signature", "compiled", "readonly", "readonly_view", "steps_of"]
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,13 @@ def compiled(
 def readonly(array_type: Any) -> Any:
     """The type of such an array that must not be written to, as those that view Arrow's buffers."""
     return array_type.copy(readonly=True)
+
+
+def readonly_view(array: np.ndarray) -> np.ndarray:
+    """The same values, not to be written to: then a function meets one type, wherever its arrays come from."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def steps_of(*functions: Any, variant: str | None = None) -> tuple[CompileStep, ...]:

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit, uint64
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, steps_of
+from mbe_stage.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
 from mbe_stage.results import BicliqueBlock
 
 __all__ = [
@@ -56,12 +56,12 @@ def hash_text(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
     -------
     (n,) uint64
     """
-    return _hash_text(np.asarray(offsets, np.int64), np.asarray(data, np.uint8))
+    return _hash_text(readonly_view(np.asarray(offsets, np.int64)), readonly_view(np.asarray(data, np.uint8)))
 
 
 def hash_integers(values: np.ndarray) -> np.ndarray:
     """Hash each integer as the text of its decimal digits; ``(n,) int64 -> (n,) uint64``."""
-    return _hash_integers(np.asarray(values, np.int64))
+    return _hash_integers(readonly_view(np.asarray(values, np.int64)))
 
 
 def vertex_hashes(text_hashes: np.ndarray, side: str) -> np.ndarray:
@@ -129,7 +129,7 @@ def _mix(value):
     return value ^ (value >> uint64(31))
 
 
-@compiled(LONGS, BYTES)
+@compiled(readonly(LONGS), readonly(BYTES))
 def _hash_text(offsets, data):
     hashes = np.empty(offsets.size - 1, np.uint64)
     for i in range(hashes.size):
@@ -140,7 +140,7 @@ def _hash_text(offsets, data):
     return hashes
 
 
-@compiled(variants={"": (LONGS,), "read only": (readonly(LONGS),)})
+@compiled(readonly(LONGS))
 def _hash_integers(values):
     hashes = np.empty(values.size, np.uint64)
     digits = np.empty(20, np.uint8)

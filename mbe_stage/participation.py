@@ -13,7 +13,7 @@ import numpy as np
 from numba import int64
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import INTS, LONGS, compiled, readonly, steps_of
+from mbe_stage.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 
 __all__ = ["DENSE_SIZES", "Participation", "SizeCounts", "compile_steps", "long_form"]
 
@@ -110,7 +110,7 @@ def long_form(
         0 is left, 1 is right.
     vertices : (n_members,) int32
     """
-    return _long_form(keys, left_sizes, left_members, right_sizes, right_members)
+    return _long_form(*map(readonly_view, (keys, left_sizes, left_members, right_sizes, right_members)))
 
 
 def compile_steps(with_members: bool = True) -> tuple[CompileStep, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -85,3 +87,24 @@ def test_parts_of_the_minute() -> None:
         Line(51.0, "enumerating southern_women.csv, 1 s"),
     ]
     assert parts(lines, 60.0) == {"installing": 29.5, "compiling": 20.0, "running": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "begins"),
+    [(["-m", "flows.enumerate"], 4, "error: "), (["-c", "import flows.enumerate"], 1, "Traceback")],
+)
+def test_flows_without_prefect_say_what_to_install(
+    arguments: list[str], code: int, begins: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['prefect'] = None\n")
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert done.stderr.startswith(begins)
+    assert "Prefect is not installed: pip install 'mbe-stage[flows]'" in done.stderr.splitlines()[-1]

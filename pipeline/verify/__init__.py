@@ -10,7 +10,7 @@ says beside them, `job` puts them in order.
 """
 
 from mbe_stage.compile_ahead import CompileStep
-from pipeline.verify import closure, rows, two_hop
+from pipeline.verify import closure, recipe, rows, two_hop
 from pipeline.verify.job import DEFAULT_SAMPLE, Check, VerifyReport, verify_run
 
 __all__ = ["DEFAULT_SAMPLE", "Check", "VerifyReport", "compile_steps", "verify_run"]
@@ -18,4 +18,4 @@ __all__ = ["DEFAULT_SAMPLE", "Check", "VerifyReport", "compile_steps", "verify_r
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """What checking a run needs compiled."""
-    return (*closure.compile_steps(), *rows.compile_steps(), *two_hop.compile_steps())
+    return (*closure.compile_steps(), *recipe.compile_steps(), *rows.compile_steps(), *two_hop.compile_steps())

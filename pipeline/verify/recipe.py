@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numba import njit, uint64
+from numba import uint64
 
-__all__ = ["KeySums", "biclique_keys", "edge_fingerprint", "mix", "text_hashes", "vertex_hashes"]
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import BYTES, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
+
+__all__ = ["KeySums", "biclique_keys", "compile_steps", "edge_fingerprint", "mix", "text_hashes", "vertex_hashes"]
 
 _SALTS = {"left": np.uint64(0x9E3779B97F4A7C15), "right": np.uint64(0xD1B54A32D192ED03)}
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
@@ -97,11 +100,16 @@ def _fnv1a(text: pa.LargeStringArray) -> np.ndarray:
     offsets = np.frombuffer(offset_buffer, np.int64)[text.offset : text.offset + len(text) + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
     hashes = np.empty(len(text), np.uint64)
-    _hash_bytes(offsets, data, hashes)
+    _hash_bytes(readonly_view(offsets), readonly_view(data), hashes)
     return hashes
 
 
-@njit(cache=True, nogil=True)
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_hash_bytes)
+
+
+@compiled(readonly(LONGS), readonly(BYTES), WORDS)
 def _hash_bytes(offsets, data, hashes):
     for i in range(hashes.size):
         value = _FNV_OFFSET

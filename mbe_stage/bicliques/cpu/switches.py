@@ -1,8 +1,8 @@
 """The search's techniques, each with a switch for the ablation benchmark.
 
 They are constants when the search is compiled, so a switch costs nothing; the environment variable `MBE_CPU_WITHOUT`
-names the techniques to leave out, separated by blanks. The results are the same without any of them. Compiled code is
-cached: use a cache directory of its own (`NUMBA_CACHE_DIR`) with the variable, as `benchmarks/ablation.py` does.
+names the techniques to leave out, separated by blanks. The results are the same without any of them. Compiled code
+is kept apart for each value of the variable.
 """
 
 from __future__ import annotations
