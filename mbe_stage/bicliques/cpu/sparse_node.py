@@ -6,6 +6,8 @@ number of two-step paths, whatever the number of rows. The few nodes of this kin
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -26,8 +28,8 @@ __all__ = ["visit_sparse_child"]
 _U = np.uint64
 _ONE = _U(1)
 # Numba compiles functions that are called with plain numbers once more, for those very numbers.
-_NONE = np.int64(0)
-_NO_GROUPS = np.int64(-1)
+_NONE: Any = np.int64(0)
+_NO_GROUPS: Any = np.int64(-1)
 
 
 @compiled(nrt=False)
