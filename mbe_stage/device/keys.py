@@ -114,7 +114,7 @@ def hash_sum_warp_per_list(offsets, members, hashes, sums):
         sums[index] = total
 
 
-@kernel(I64, U8, U64)
+@kernel(I32, U8, U64)
 def text_hash_thread_per_string(offsets, data, hashes):
     """FNV-1a."""
     index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x
