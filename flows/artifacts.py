@@ -1,17 +1,19 @@
-"""What a run shows in Prefect's interface: a summary, the largest groups, and the way to the report."""
+"""What a run shows in Prefect's interface: a summary, the largest groups, the report's essence, what has changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
+from flows.markdown import report_markdown, since_markdown
 from pipeline.manifest import Manifest
 from pipeline.top import largest_bicliques
 
 __all__ = [
     "GROUPS_KEY",
     "REPORT_KEY",
+    "SINCE_KEY",
     "SUMMARY_KEY",
     "create_artifacts",
     "create_unchanged_artifact",
@@ -23,6 +25,7 @@ __all__ = [
 SUMMARY_KEY = "bicliques-summary"
 GROUPS_KEY = "largest-bicliques"
 REPORT_KEY = "bicliques-report"
+SINCE_KEY = "since-last-run"
 
 _MEMBERS_SHOWN = 12
 
@@ -33,9 +36,14 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
     create_table_artifact(
         groups_table(run_dir, manifest.config.output.top), key=GROUPS_KEY, description="largest bicliques, by edges"
     )
-    report = run_dir / "report.html"
-    if report.is_file():
-        create_link_artifact(report.absolute().as_uri(), link_text="report.html", key=REPORT_KEY)
+    # No link: browsers follow none from a page to a file.
+    create_markdown_artifact(
+        report_markdown(run_dir, manifest), key=REPORT_KEY, description="counts, sizes, the largest groups"
+    )
+    if manifest.comparison is not None:
+        create_markdown_artifact(
+            since_markdown(manifest.comparison), key=SINCE_KEY, description="what differs from the last run"
+        )
 
 
 def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:

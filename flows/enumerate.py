@@ -109,7 +109,7 @@ def enumerate_staged(
         seconds["compile"] += tier.compile(tier.compile_steps("publish", checked))
         facts = steps.enumerate_to(edges, checked, run, note)
         facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
-        finish(run, edges.facts, checked, facts, seconds)
+        finish(run, edges.facts, checked, facts, seconds, RunStore(checked.output.directory))
 
 
 @task(

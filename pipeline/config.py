@@ -155,6 +155,7 @@ class OutputConfig(_Section):
     compression: Literal["zstd", "snappy", "lz4", "none"] = "zstd"
     keep_runs: int | None = Field(None, ge=1)
     top: int = Field(20, ge=1, le=1000)
+    compare: int = Field(100_000, ge=0, lt=NO_LIMIT)
 
 
 class Config(_Section):

@@ -139,7 +139,7 @@ def _run_on(
             with store.begin() as staging:
                 facts = steps.enumerate_to(edges, config, staging.path, on_progress)
                 facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
-                finish(staging.path, edges.facts, config, facts, seconds)
+                finish(staging.path, edges.facts, config, facts, seconds, store)
                 run_dir = staging.publish(config.output.keep_runs)
     except KeyboardInterrupt as interrupt:
         if staging is not None:

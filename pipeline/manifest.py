@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pipeline.compared import Comparison
 from pipeline.config import Config
 from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
@@ -86,6 +87,8 @@ class Manifest(_Frozen):
         Most device memory that was allocated at once; None where no device was used, or its memory not followed.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
+    comparison : Comparison or None
+        What differs from the last complete run that was asked the same; None where `output.compare` is 0.
     warnings : tuple of str
         What the run had to do otherwise than asked, or could not check: the input's (`InputFacts.warnings`) and those
         of the enumeration.
@@ -106,6 +109,7 @@ class Manifest(_Frozen):
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
     truncated: str | None
+    comparison: Comparison | None = None
     warnings: tuple[str, ...] = ()
     files: tuple[FileEntry, ...]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import AUTO
 from mbe_stage.enumerate import Progress, enumerate_into
 from mbe_stage.graph import BipartiteCSR
@@ -169,6 +170,7 @@ def finish(
     config: Config,
     facts: EnumerationFacts,
     seconds: Mapping[str, float] | None = None,
+    store: RunStore | None = None,
 ) -> Manifest:
     """Write the report, the checksums and, last, the manifest; afterwards the run can be published.
 
@@ -181,6 +183,8 @@ def finish(
     facts : EnumerationFacts
     seconds : mapping, optional
         Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
+    store : RunStore, optional
+        Where the run will be published, and where the run is that it is compared with; without it nothing is compared.
 
     Raises
     ------
@@ -210,6 +214,8 @@ def finish(
             warnings=(*input_facts.warnings, *facts.warnings),
             files=files,
         )
+        if store is not None and config.output.compare:
+            manifest = _with_comparison(store, run_path, manifest)
         if config.output.report:
             manifest = _with_report(run_path, manifest, config.output.top)
         write_manifest(run_path, manifest)
@@ -264,6 +270,24 @@ def _write_tables(
         max_left=int(n_left.max(initial=0)),
         max_right=int(n_right.max(initial=0)),
         max_edges=int(summary.left.largest_edges.max(initial=0)),
+    )
+
+
+def _with_comparison(store: RunStore, run_path: Path, manifest: Manifest) -> Manifest:
+    from pipeline.comparison import compare_with_last
+    from pipeline.diff import compile_steps
+
+    clock, compiling = Clock(), 0.0
+
+    def compile_first() -> None:
+        nonlocal compiling
+        compiling = compile_ahead(compile_steps())
+
+    comparison = compare_with_last(store, run_path, manifest, compile_first)
+    clock.lap("compare")
+    spent = {"compare": max(0.0, clock.seconds["compare"] - compiling)} | ({"compile": compiling} if compiling else {})
+    return manifest.model_copy(
+        update={"comparison": comparison, "seconds": _with_total(_summed(manifest.seconds, spent, {}))}
     )
 
 

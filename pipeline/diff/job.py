@@ -25,10 +25,10 @@ from pipeline.diff.rows import Rows, Side, read_side, read_sizes
 from pipeline.diff.rows import compile_steps as row_steps
 from pipeline.diff.vertices import SharedVertices, shared_vertices
 from pipeline.errors import PublishError
-from pipeline.manifest import read_manifest
+from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import as_publish_errors, resolve_run
 
-__all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_runs", "resolve_both"]
+__all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_between", "diff_runs", "resolve_both"]
 
 Status = Literal["new", "gone", "grown", "shrunk", "changed", "only_in_old", "only_in_new"]
 
@@ -122,8 +122,29 @@ def diff_runs(
     >>> found = diff_runs("out/runs/20261119T060001Z-77ab90", "out")  # doctest: +SKIP
     >>> found.counts["new"], largest_differences(found, "new", 3)  # doctest: +SKIP
     """
-    old, new = resolve_both(old, new)
-    old_manifest, new_manifest = read_manifest(old), read_manifest(new)
+    runs = [(run, read_manifest(run)) for run in resolve_both(old, new)]
+    return diff_between(
+        *runs,
+        search_limit=search_limit,
+        most_differing=most_differing,
+        threads=threads,
+        on_progress=on_progress,
+        on_compile=on_compile,
+    )
+
+
+def diff_between(
+    of_old: tuple[Path, Manifest],
+    of_new: tuple[Path, Manifest],
+    *,
+    search_limit: int = SEARCH_LIMIT,
+    most_differing: int | None = None,
+    threads: int = 0,
+    on_progress: Callable[[str, float], None] = lambda *_: None,
+    on_compile: Callable[[CompileProgress], None] | None = None,
+) -> RunDiff:
+    """As `diff_runs`, of two run paths with their manifests: the second need not be published yet."""
+    (old, old_manifest), (new, new_manifest) = of_old, of_new
     known = comparability(old, new, old_manifest, new_manifest)
     # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
     same = old_manifest.content_fingerprint == new_manifest.content_fingerprint

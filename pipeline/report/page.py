@@ -12,6 +12,7 @@ from pipeline.report.asked import conditions, input_facts, side_name
 from pipeline.report.charts import degree_plot
 from pipeline.report.explain import explanation, ladder
 from pipeline.report.heat_map import heat_map
+from pipeline.report.since import since
 from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
 from pipeline.report.wording import bytes_text, count, escape, key, plural, seconds_text
 from pipeline.top import Biclique, largest_bicliques
@@ -52,6 +53,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
         **_bicliques(manifest, sizes, sides),
         **_largest(run_path, sizes, top),
         **_making(manifest),
+        "since": since(manifest.comparison),
     }
     path = run_path / REPORT_NAME
     path.write_text(template.substitute(fields), encoding="utf-8")

@@ -28,6 +28,7 @@ UNTOLD = {
         "peak_memory_bytes",
         "peak_device_memory_bytes",
         "warnings",
+        "comparison",
     ),
     "input": ("warnings",),
     "config.input": (
@@ -45,7 +46,7 @@ UNTOLD = {
         "time_until",
     ),
     "config.execution": ("engine", "threads", "memory_budget", "device_memory", "block_bytes"),
-    "config.output": ("directory", "compression", "keep_runs"),
+    "config.output": ("directory", "compression", "keep_runs", "compare"),
 }
 UNTOLD_NOTE = "manifest.json, which alone says them: " + "; ".join(
     f"{section}: {', '.join(names)}" if section else ", ".join(names) for section, names in UNTOLD.items()

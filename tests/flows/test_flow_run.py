@@ -16,6 +16,7 @@ from prefect.exceptions import ParameterTypeError
 from flows import enumerate as flow_module
 from flows.enumerate import enumerate_bicliques_flow
 from flows.gpu import device_limit_name, device_slot
+from flows.markdown import text
 from pipeline import publish as publish_module
 from pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from pipeline.manifest import read_manifest
@@ -83,10 +84,20 @@ def test_run_publishes_and_shows_artifacts(edges_file, out):
         "bicliques-summary": "markdown",
         "largest-bicliques": "table",
         "bicliques-report": "markdown",
+        "since-last-run": "markdown",
     }
     assert shown["enumeration-progress"].data == 100.0
     assert read_manifest(latest).content_fingerprint in shown["bicliques-summary"].data
-    assert (latest / "report.html").as_uri() in shown["bicliques-report"].data
+    essence = shown["bicliques-report"].data
+    assert (f"# {N_BICLIQUES} maximal bicliques" in essence, "file:" in essence, "](" in essence) == (
+        True,
+        False,
+        False,
+    )
+    assert text(latest / "report.html") in essence
+    assert "| 2 × 3 | 6 | a, b | 1, 2, 3 |" in essence
+    assert "| left \\ right |" in essence
+    assert "no complete run" in shown["since-last-run"].data
     assert '"left": "a, b", "right": "1, 2, 3"' in shown["largest-bicliques"].data
 
 
@@ -105,6 +116,7 @@ def test_unchanged_input_is_skipped_unless_forced(edges_file, out):
     assert "nothing was enumerated" in artifacts(second)["bicliques-summary"].data
 
     forced = run(edges_file, out, force=True)
+    assert f"Nothing differs; {N_BICLIQUES} as before." in artifacts(forced)["since-last-run"].data
     assert forced.name == "Completed"
     assert forced.result()["run"] != first["run"]
     assert forced.result()["content_fingerprint"] == first["content_fingerprint"]

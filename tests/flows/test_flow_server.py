@@ -13,7 +13,7 @@ from processes import Api, descendants, end, environment, eventually, free_port,
 from pipeline.publish import RunStore
 from tests.patience import completed
 
-ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report"}
+ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report", "since-last-run"}
 PREFECT = [sys.executable, "-m", "prefect"]
 
 

@@ -53,7 +53,13 @@ def test_the_flow_publishes_from_the_device_and_shows_artifacts(edges, tmp_path)
         of_run = FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))
         shown = {artifact.key: artifact for artifact in client.read_artifacts(flow_run_filter=of_run)}
         limit = client.read_global_concurrency_limit_by_name(device_limit_name())
-    assert set(shown) == {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report"}
+    assert set(shown) == {
+        "enumeration-progress",
+        "bicliques-summary",
+        "largest-bicliques",
+        "bicliques-report",
+        "since-last-run",
+    }
     assert shown["enumeration-progress"].data == 100.0
     assert "peak device memory" in shown["bicliques-summary"].data
     assert (limit.limit, limit.active_slots) == (1, 0)

@@ -1,0 +1,133 @@
+"""A run that is about to be published beside the last complete one that was asked the same.
+
+It costs some seconds at most: above `MOST_BICLIQUES` in the two runs together only their totals are compared, above
+`output.compare` that differ only counts are given, and the search for partners is bounded by `SEARCH_LIMIT`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline.compared import ComparedGroup, Comparison
+from pipeline.errors import PublishError
+from pipeline.manifest import Manifest, lost_file, read_manifest
+from pipeline.publish import RunStore
+from pipeline.terminal import shortened
+from pipeline.top import Biclique
+
+__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete"]
+
+log = logging.getLogger(__name__)
+
+MOST_BICLIQUES = 5_000_000
+"""Of the two runs together: reading them takes some seconds."""
+
+SEARCH_LIMIT = 1_000_000_000
+"""Shared members that are counted in search of partners: a few seconds."""
+
+_SHOWN = 5
+_SHOWN_KEYS = 12
+_KEY_CHARACTERS = 200
+
+
+def last_complete(store: RunStore, config_fingerprint: str) -> tuple[Path, Manifest] | None:
+    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file."""
+    for run in reversed(store.runs()):
+        try:
+            manifest = read_manifest(run)
+        except PublishError as error:
+            log.info("no run to compare with: %s", error)
+            continue
+        asked_the_same = manifest.config_fingerprint == config_fingerprint
+        if asked_the_same and manifest.truncated is None and lost_file(run, manifest) is None:
+            return run, manifest
+    return None
+
+
+def compare_with_last(
+    store: RunStore, run_path: Path, manifest: Manifest, on_compile: Callable[[], object] = lambda: None
+) -> Comparison:
+    """Compare a run, published or about to be, with the last complete one that was asked the same.
+
+    Parameters
+    ----------
+    store : RunStore
+    run_path : Path
+        Where the run's tables are.
+    manifest : Manifest
+        Of that run.
+    on_compile : callable
+        Called where the sets of keys are known to differ, before anything compiled is needed.
+    """
+    last = last_complete(store, manifest.config_fingerprint)
+    if last is None:
+        return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
+    before, of_before = last
+    if of_before.counts.bicliques + manifest.counts.bicliques > MOST_BICLIQUES:
+        return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest),))
+    if of_before.content_fingerprint != manifest.content_fingerprint:
+        on_compile()
+    try:
+        return _compared(before, of_before, run_path, manifest)
+    except (PublishError, OSError) as error:
+        # The run itself is whole: what went wrong with the other one stands in its report.
+        log.warning("run %s could not be compared with: %s", before.name, error)
+        return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {error}",))
+
+
+def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manifest) -> Comparison:
+    from pipeline.diff import largest_differences, searched_words
+    from pipeline.diff.job import diff_between
+
+    diff = diff_between(
+        (before, of_before),
+        (run_path, manifest),
+        search_limit=SEARCH_LIMIT,
+        most_differing=manifest.config.output.compare,
+        threads=manifest.config.execution.threads,
+    )
+    searched = searched_words(diff)
+    comparable = diff.comparability.knows_gone and diff.comparability.knows_new
+    shown = [] if comparable and diff.pairs is None else largest_differences(diff, _SHOWN)
+    return Comparison(
+        run_id=before.name,
+        remarks=(*diff.comparability.remarks, *([] if searched is None else [searched])),
+        counts={status: count for status, count in diff.counts.items() if count},
+        n_same=diff.n_same,
+        largest=tuple(_group(one.status, one.biclique, one.partner, one.jaccard) for one in shown),
+    )
+
+
+def _group(status: str, biclique: Biclique, partner: Biclique | None, jaccard: float | None) -> ComparedGroup:
+    came, went = ((), ()) if partner is None else (_without(biclique, partner), _without(partner, biclique))
+    return ComparedGroup(
+        status=status,
+        biclique_key=biclique.key,
+        n_left=len(biclique.left),
+        n_right=len(biclique.right),
+        left=_texts(biclique.left),
+        right=_texts(biclique.right),
+        came=_texts(came),
+        went=_texts(went),
+        jaccard=jaccard,
+    )
+
+
+def _without(group: Biclique, other: Biclique) -> tuple[int | str, ...]:
+    left, right = set(other.left), set(other.right)
+    return (*(key for key in group.left if key not in left), *(key for key in group.right if key not in right))
+
+
+def _texts(keys: tuple[int | str, ...]) -> tuple[str, ...]:
+    return tuple(shortened(key, _KEY_CHARACTERS) for key in keys[:_SHOWN_KEYS])
+
+
+def _totals(before: Manifest, after: Manifest) -> str:
+    if before.content_fingerprint == after.content_fingerprint:
+        return "both hold the same bicliques: their content fingerprints agree"
+    return (
+        f"{after.counts.bicliques:,} bicliques after {before.counts.bicliques:,}: too many to compare one by one in a "
+        "report; mbe diff does"
+    )

@@ -1,0 +1,50 @@
+"""What a run shows as Markdown: its essence, and nothing that a key could make of it."""
+
+import pyarrow as pa
+
+from flows.markdown import report_markdown, since_markdown, text
+from pipeline import Config, run
+
+EVIL = "a|b [x](http://e) <img src=x> `c`\n# d *e* _f_"
+
+
+def published(out, edges):
+    config = Config.from_mapping({"execution": {"engine": "reference"}, "output": {"directory": str(out)}})
+    left, right = zip(*edges, strict=True)
+    return run(config, pa.table({"l": left, "r": right}))
+
+
+def test_keys_are_text_and_nothing_else(tmp_path):
+    shown = text(EVIL)
+    assert not set("|[]()<>`*_\n#") & set(shown.replace("&#", ""))
+    assert "http:" not in shown
+    published(tmp_path, [(EVIL, "x")])
+    result = published(tmp_path, [(EVIL, "x"), (EVIL, EVIL)])
+    for page in (report_markdown(result.run_dir, result.manifest), since_markdown(result.manifest.comparison)):
+        assert shown in page
+        assert EVIL not in page
+        assert "http:" not in page
+
+
+def test_the_heat_map_counts_every_biclique(tmp_path):
+    crown = [(f"l{i}", f"r{j}") for i in range(5) for j in range(5) if i != j]
+    result = published(tmp_path, crown)
+    page = report_markdown(result.run_dir, result.manifest)
+    assert "# 30 maximal bicliques" in page
+    assert "| **1** |  |  |  | ▓ 5 |" in page
+    assert "| **3** |  | █ 10 |  |  |" in page
+    assert text(result.run_dir.absolute() / "report.html") in page
+
+
+def test_a_run_without_any_biclique_has_an_essence(tmp_path):
+    config = Config.from_mapping(
+        {
+            "execution": {"engine": "reference"},
+            "output": {"directory": str(tmp_path), "report": False},
+            "query": {"min_left": 9},
+        }
+    )
+    result = run(config, pa.table({"l": ["a"], "r": ["b"]}))
+    page = report_markdown(result.run_dir, result.manifest)
+    assert "# 0 maximal bicliques" in page
+    assert "No report was asked for" in page
