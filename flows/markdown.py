@@ -16,27 +16,30 @@ from pipeline.report.wording import compact
 from pipeline.terminal import shortened, visible
 from pipeline.top import Biclique, largest_bicliques
 
-__all__ = ["report_markdown", "since_markdown", "text"]
+__all__ = ["code", "report_markdown", "since_markdown", "text"]
 
 _ROWS, _COLUMNS, _GROUPS = 12, 10, 5
 _MEMBERS = 12
 _LONGEST_KEY = 80
 _SHADES = "░▒▓█"
-# What Markdown or a cell of its tables would take for its own.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&-])")
+# What Markdown, a cell of its tables, HTML or whoever makes links of addresses would take for its own.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
 
 
 def text(value: object) -> str:
-    r"""A key or a path as Markdown shows it, whatever it holds: on one line, nothing of it Markdown, HTML or a link.
+    r"""A key as Markdown shows it within a line, whatever it holds: nothing of it is Markdown, HTML or a link.
 
     Examples
     --------
     >>> print(text("a|b <i>"))
     a&#124;b &#60;i&#62;
     """
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(shortened(value, _LONGEST_KEY))).replace(
-        ":", "&#58;"
-    )
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(shortened(value, _LONGEST_KEY)))
+
+
+def code(value: object) -> str:
+    """A path or a name as code, which is shown as it is."""
+    return f"`{visible(value).replace('`', chr(0x2CB))}`"
 
 
 def report_markdown(run_dir: Path, manifest: Manifest) -> str:
@@ -44,7 +47,7 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
     counts, sizes = manifest.counts, read_sizes(run_dir / "size_histogram.parquet")
     incomplete = "" if manifest.truncated is None else f"\n\n**Incomplete**: {text(manifest.truncated)}"
     report = run_dir / "report.html"
-    place = f"The whole report: {text(report.absolute())}" if report.is_file() else "No report was asked for"
+    place = f"The whole report: {code(report.absolute())}" if report.is_file() else "No report was asked for"
     return "\n".join(
         [
             f"# {counts.bicliques:,} maximal bicliques{incomplete}",
@@ -69,7 +72,7 @@ def since_markdown(comparison: Comparison) -> str:
     remarks = [f"{text(remark)}." for remark in comparison.remarks]
     if comparison.run_id is None:
         return "\n\n".join(["# Since the last run", *remarks])
-    lines = ["# Since the last run", "", f"Compared with run {text(comparison.run_id)}.", "", *remarks, ""]
+    lines = ["# Since the last run", "", f"Compared with run {code(comparison.run_id)}.", "", *remarks, ""]
     if comparison.n_same is not None:
         shown = ", ".join(f"**{n:,}** {text(status.replace('_', ' '))}" for status, n in comparison.counts.items())
         lines += [f"{shown or 'Nothing differs'}; {comparison.n_same:,} as before.", ""]

@@ -16,7 +16,7 @@ from prefect.exceptions import ParameterTypeError
 from flows import enumerate as flow_module
 from flows.enumerate import enumerate_bicliques_flow
 from flows.gpu import device_limit_name, device_slot
-from flows.markdown import text
+from flows.markdown import code
 from pipeline import publish as publish_module
 from pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from pipeline.manifest import read_manifest
@@ -94,7 +94,7 @@ def test_run_publishes_and_shows_artifacts(edges_file, out):
         False,
         False,
     )
-    assert text(latest / "report.html") in essence
+    assert code(latest / "report.html") in essence
     assert "| 2 × 3 | 6 | a, b | 1, 2, 3 |" in essence
     assert "| left \\ right |" in essence
     assert "no complete run" in shown["since-last-run"].data
