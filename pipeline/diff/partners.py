@@ -24,7 +24,7 @@ SEARCH_LIMIT = 100_000_000_000
 
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 # Looking at a pair that shares a rare member costs as much as counting so many members.
-_PAIR_COST = 8
+_PAIR_COST = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
