@@ -27,7 +27,7 @@ _OTHERS = {
     int: [1, 2, 3, 77, 1 << 29],
     float: [0.125],
     bool: [True, False],
-    type(None): [7, "7", 0.5, True, ";", 1 << 29],
+    type(None): [7, "7", 0.5, True, ";", 1 << 29, {"run_id": "forged"}],
 }
 _UNTOLD = tuple(f"{section}.{name}".lstrip(".") for section, names in UNTOLD.items() for name in names)
 
