@@ -71,7 +71,8 @@ def main() -> None:
 
 def measure(directory: Path, n: int) -> list[dict]:
     """Both cases, after a small one that compiles."""
-    print(describe())
+    for name, value in describe().items():
+        print(f"{name}: {value}")
     compare(*(made(directory, 1_000, case) for case in (BEFORE, CASES[1])))
     results = []
     print(f"\n{'case':<12} {'bicliques':>12} {'seconds':>8} {'at most':>8} {'peak MB':>8} {'at most':>8}  found")

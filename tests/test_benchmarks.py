@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ablation, bench, bench_gpu, machine, rapids_start, scaling
+from benchmarks import ablation, bench, bench_diff, bench_gpu, machine, rapids_start, scaling
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.measuring import Row
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
@@ -344,3 +344,15 @@ def test_processes_are_timed_from_start_to_end(capsys: pytest.CaptureFixture[str
     for line in lines:
         wall, steps = map(float, re.search(r" +([\d.]+) +([\d.]+)  ", line).groups())
         assert wall >= steps > 0
+
+
+def test_comparing_runs_is_measured_in_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = bench_diff.measure(tmp_path, 400)
+    assert [found["case"] for found in results] == [case.name for case in bench_diff.CASES]
+    few, many, others = (found["counts"] for found in results)
+    assert 0 < few["new"] + few["grown"] + few["shrunk"] + few["changed"] < 20
+    assert many["grown"] > 20
+    assert many["new"] + many["grown"] + many["shrunk"] + many["changed"] == 400
+    assert others["gone"] > 300
+    assert all(found["peak_bytes"] > 1 << 20 and found["searched_from"] == 0 for found in results)
+    assert capsys.readouterr().out.count("searched from") == 3
