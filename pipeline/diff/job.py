@@ -216,20 +216,20 @@ def _paired(
     with tempfile.TemporaryDirectory(prefix="mbe-diff-") as directory:
         scratch = Path(directory)
         with as_publish_errors(scratch, "the runs are as they were"):
-            gone, fresh = _read_both((old, new), keys, shared, scratch, on_progress)
+            rows = _read_both((old, new), keys, shared, scratch, on_progress)
+            only_old, only_new = (of_run.side for of_run in rows)
             # Memory for what follows: the keys are in the rows, and the reader keeps what it might want again.
             keys.clear()
             pa.default_memory_pool().release_unused()
             pairs = pair_up(
-                fresh,
-                gone,
+                rows,
                 shared,
                 scratch,
                 search_limit,
                 threads or Execution().worker_count,
                 lambda share: on_progress("seeking partners", share),
             )
-    return gone.side, fresh.side, pairs
+    return only_old, only_new, pairs
 
 
 def _read_both(
@@ -238,8 +238,8 @@ def _read_both(
     shared: SharedVertices,
     scratch: Path,
     on_progress: Callable[[str, float], None],
-) -> tuple[Rows, Rows]:
-    """The rows of both sides, read at once; Ctrl-C ends both readers at their next batch."""
+) -> list[Rows]:
+    """The rows of both sides, old and new, read at once; Ctrl-C ends both readers at their next batch."""
     stopped = threading.Event()
     done = [0.0, 0.0]
 
@@ -257,7 +257,7 @@ def _read_both(
             readers = [pool.submit(read, at) for at in (0, 1)]
             while wait(readers, _MOMENT, FIRST_EXCEPTION).not_done and not any(map(_failed, readers)):
                 on_progress("reading what differs", sum(done) / 2)
-            return readers[0].result(), readers[1].result()
+            return [reader.result() for reader in readers]
         finally:
             stopped.set()
 

@@ -68,8 +68,7 @@ class _Search:
 
 
 def pair_up(
-    new: Rows,
-    gone: Rows,
+    rows: list[Rows],
     shared: SharedVertices,
     scratch: Path,
     limit: int = SEARCH_LIMIT,
@@ -80,8 +79,9 @@ def pair_up(
 
     Parameters
     ----------
-    new, gone : Rows
-        All rows of the two sides, with their sums.
+    rows : list of Rows
+        All rows of the old and of the new side, with their sums; taken out of the list, so that their memory is free
+        when fewer are left.
     shared : SharedVertices
     scratch : Path
         A directory for temporary files.
@@ -92,6 +92,8 @@ def pair_up(
     on_progress : callable
         Called with the share of the search under way.
     """
+    gone, new = rows
+    rows.clear()
     finder = _Finder(len(new.side), len(gone.side), scratch, limit)
     near = _Search(1.0, lambda *_: 0, lambda new, gone: search.by_one_member(new, gone, shared, threads))
     new, gone = finder.exhaust(near, new, gone)
@@ -138,6 +140,7 @@ class _Finder:
                 self._still_free(looking[0], self.partner_of_new, best.new_partner >= 0),
                 self._still_free(looking[1], self.partner_of_gone, best.gone_partner >= 0),
             )
+            del best
         return self._still_free(new, self.partner_of_new), self._still_free(gone, self.partner_of_gone)
 
     def _take(self, best: Best, new: Rows, gone: Rows) -> None:

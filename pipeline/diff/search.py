@@ -35,7 +35,7 @@ from pipeline.diff.vertices import SharedVertices
 __all__ = ["Best", "by_one_member", "by_prefixes", "by_shared_members", "member_counts", "prefix_counts"]
 
 # Members of gone rows that are indexed at once, and of new rows that are compared with them at once.
-_INDEXED = 1 << 25
+_INDEXED = 1 << 24
 _COMPARED = 1 << 20
 # Counters of one core: 8 bytes a row.
 _FEWEST_BLOCK_ROWS, _MOST_BLOCK_ROWS = 1 << 15, 1 << 20
