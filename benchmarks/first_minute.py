@@ -103,7 +103,7 @@ def _commands(directory: Path) -> Iterator[tuple[str, list[str]]]:
     source = directory / "pairs.csv"
     source.write_text("left,right\n" + "".join(f"u{left},v{right}\n" for left, right in pairs))
     out = str(directory / "out")
-    enumerate_ = ["enumerate", str(source), "--json"]
+    enumerate_ = ["enumerate", str(source), "--json", "--quiet"]
     yield "the first --count-only", [*enumerate_, "--count-only"]
     yield "minimum sizes", [*enumerate_, "--count-only", "--min-left", "2", "--min-right", "2"]
     yield "containing a vertex", [*enumerate_, "--count-only", "--containing-left", "u1"]
