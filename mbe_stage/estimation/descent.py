@@ -19,7 +19,7 @@ from mbe_stage.estimation.model import GrowthModel
 from mbe_stage.estimation.thinning import chances, thinned
 from mbe_stage.estimation.walk import Left, Node, Walk
 
-__all__ = ["Descent", "descend"]
+__all__ = ["Descent", "Roots", "descend", "roots_of"]
 
 # Pieces expected to hold fewer bicliques than this are walked to their end, for so many steps at most at a time.
 _SMALL, _STEPS = 500.0, 40_000
@@ -69,12 +69,32 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[which] for column in self))
 
 
-def descend(walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget) -> Descent | None:
-    """One descent with a population of about `n_pieces`; None where the budget ended first."""
+class Roots(NamedTuple):
+    """Where descents of one population and one model begin: all children of the root, and how they are thinned."""
+
+    pieces: _Pieces
+    nodes: list[Node]
+    thinning: _Thinning | None
+
+
+def roots_of(walk: Walk, model: GrowthModel, n_pieces: int) -> Roots:
+    """The beginning of descents with about `n_pieces`; large graphs have so many roots that it is worth keeping."""
     nodes: list[Node] = []
     pieces = _left_behind(walk.root, 0.0, -1, nodes, model)
-    exact, is_root = pieces.nodes.size <= _MORE_ROOTS * n_pieces, True
-    pieces = _thin(pieces, _MORE_ROOTS * n_pieces, rng)
+    return Roots(pieces, nodes, _thinning_of(pieces, _MORE_ROOTS * n_pieces))
+
+
+def descend(
+    walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget, roots: Roots | None = None
+) -> Descent | None:
+    """One descent with a population of about `n_pieces`; None where the budget ended first.
+
+    `roots` are those of the same walk, model and population; without them they are worked out.
+    """
+    pieces, nodes, thinning = roots or roots_of(walk, model, n_pieces)
+    nodes = list(nodes)
+    exact, is_root = thinning is None, True
+    pieces = _thinned_by(pieces, thinning, rng)
     found: list[tuple[float, int, int, int]] = []
     seen: list[np.ndarray] = []
     while pieces.nodes.size:
@@ -95,7 +115,7 @@ def descend(walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Genera
             grown += [_left_behind(left, weight, len(found) - 1, nodes, model) for left in visit.left]
         pieces = _Pieces(*(np.concatenate(columns) for columns in zip(*grown, strict=True)))
         if pieces.nodes.size > n_pieces:
-            exact, pieces = False, _thin(pieces, n_pieces, rng)
+            exact, pieces = False, _thinned_by(pieces, _thinning_of(pieces, n_pieces), rng)
         nodes, pieces = _needed(nodes, pieces)
         is_root = False
     return _summed(found, np.array(seen).reshape(-1, N_FEATURES), exact)
@@ -114,14 +134,29 @@ def _left_behind(left: Left, log_weight: float, parent: int, nodes: list[Node], 
     )
 
 
-def _thin(pieces: _Pieces, n_kept: int, rng: np.random.Generator) -> _Pieces:
+class _Thinning(NamedTuple):
+    """With which chance each piece is kept, and in which order they are drawn."""
+
+    order: np.ndarray
+    chances: np.ndarray
+
+
+def _thinning_of(pieces: _Pieces, n_kept: int) -> _Thinning | None:
+    """How about `n_kept` are kept; None where there are no more."""
     if pieces.nodes.size <= n_kept:
-        return pieces
+        return None
     sizes = (1.0 - _DEFENSIVE) * _shares(pieces.log_weights + pieces.expected)
     sizes += _DEFENSIVE * _shares(pieces.log_weights + pieces.features[:, 1])
-    chance = chances(sizes, n_kept)
-    kept = thinned(np.argsort(-pieces.expected, kind="stable"), chance, rng)
-    return pieces._replace(log_weights=pieces.log_weights - np.log(chance)).at(kept)
+    return _Thinning(np.argsort(-pieces.expected, kind="stable"), chances(sizes, n_kept))
+
+
+def _thinned_by(pieces: _Pieces, thinning: _Thinning | None, rng: np.random.Generator) -> _Pieces:
+    """Those that are kept, which stand for the others too."""
+    if thinning is None:
+        return pieces
+    kept = thinned(thinning.order, thinning.chances, rng)
+    fewer = pieces.at(kept)
+    return fewer._replace(log_weights=fewer.log_weights - np.log(thinning.chances[kept]))
 
 
 def _shares(logs: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.estimation import growth
 from mbe_stage.estimation.budget import Budget
-from mbe_stage.estimation.descent import Descent, descend
+from mbe_stage.estimation.descent import Descent, descend, roots_of
 from mbe_stage.estimation.interval import Interval, interval_of, whole_number
 from mbe_stage.estimation.model import GrowthModel
 from mbe_stage.estimation.walk import Walk
@@ -26,6 +26,7 @@ _PILOTS, _PILOT_SHARE, _PILOT_PIECES = 5, 0.2, 8
 # Independent descents that the rest of the budget is meant for, how many more where they turn out cheaper, and how many
 # pieces each may have.
 _DESCENTS, _MOST_DESCENTS, _FEWEST_PIECES, _MOST_PIECES = 20, 40, 6, 1024
+_ENOUGH_DESCENTS = 12
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -111,14 +112,29 @@ def estimate_bicliques(
     if descents and descents[-1].exact:
         bicliques, members = (whole_number(n) for n in (descents[-1].log_bicliques, descents[-1].log_members))
         return Estimate(Interval.exactly(bicliques), Interval.exactly(members), 1, exact=True)
+    logs = _independent(walk, model, n_pieces, rng, budget)
+    columns = np.array(logs).reshape(-1, 2)
+    return Estimate(interval_of(columns[:, 0]), interval_of(columns[:, 1]), len(logs), exact=False)
+
+
+def _independent(
+    walk: Walk, model: GrowthModel, n_pieces: int, rng: np.random.Generator, budget: Budget
+) -> list[tuple[float, float]]:
+    """Logarithms of bicliques and members by descents from which nothing is learnt, until the budget ends."""
     logs: list[tuple[float, float]] = []
+    roots = roots_of(walk, model, n_pieces)
     while len(logs) < _MOST_DESCENTS:
-        descent = descend(walk, model, n_pieces, rng, budget)
+        before = budget.spent
+        descent = descend(walk, model, n_pieces, rng, budget, roots)
         if descent is None:
             break
         logs.append((descent.log_bicliques, descent.log_members))
-    columns = np.array(logs).reshape(-1, 2)
-    return Estimate(interval_of(columns[:, 0]), interval_of(columns[:, 1]), len(logs), exact=False)
+        more = (1.0 - budget.spent) / max(budget.spent - before, 1e-9)
+        if len(logs) + more < _ENOUGH_DESCENTS and n_pieces > _FEWEST_PIECES:
+            # The pilots were cheaper than they promised: rather many small descents than a few, which tell no error.
+            n_pieces = max(_FEWEST_PIECES, int(n_pieces * more / _DESCENTS))
+            roots = roots_of(walk, model, n_pieces)
+    return logs
 
 
 def _pilots(walk: Walk, model: GrowthModel, rng: np.random.Generator, budget: Budget) -> tuple[list[Descent], int]:
