@@ -3,7 +3,7 @@
 Directories are looked at in this order, and written to at the first that may be written:
 
 1. ``mbe_stage/__pycache__``, beside the sources: ``mbe compile`` fills it before site-packages become read-only;
-2. the user's cache directory, ``$XDG_CACHE_HOME`` or ``~/.cache``.
+2. the user's cache directory, ``$XDG_CACHE_HOME`` or ``~/.cache``, where the user has a home.
 
 Where ``NUMBA_CACHE_DIR`` is set, it is the only one. In each stands ``mbe-stage/<digest of the sources>``, and in that
 one file for each piece of code. The name of a file holds what the code was made for (function, types, processor,
@@ -92,7 +92,7 @@ def keep(name: str, code: bytes, sources: Path | None = None) -> None:
             _begin(directory)
             _replace(directory / name, hashlib.sha256(code).digest() + code)
         except OSError as refusal:
-            refusals.append(f"{directory}: {refusal.strerror}")
+            refusals.append(f"{directory.parent}: {refusal.strerror}")
             continue
         return
     raise OSError("; ".join(refusals))
@@ -118,8 +118,10 @@ def _roots() -> tuple[Path, ...]:
     only = os.environ.get("NUMBA_CACHE_DIR")
     if only:
         return (Path(only),)
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
-    return _PACKAGE / "__pycache__", Path(user).expanduser()
+    beside = _PACKAGE / "__pycache__"
+    user = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"))
+    # A user without HOME and without an account, as in many containers, has no such directory.
+    return (beside,) if user.startswith("~") else (beside, Path(user))
 
 
 @functools.cache

@@ -168,7 +168,8 @@ def log_lines() -> Callable[[CompileProgress], None]:
     def report(progress: CompileProgress) -> None:
         nonlocal last
         if progress.is_over:
-            log.info("compiled in %.1f s: kept for later runs", progress.seconds)
+            # Where it was not kept, a warning has said so.
+            log.info("compiled in %.1f s%s", progress.seconds, ": kept for later runs" if can_keep() else "")
         elif progress.seconds - last >= _LINE_SECONDS:
             last = progress.seconds
             log.info("%s, %.0f s", progress, progress.seconds)

@@ -64,17 +64,20 @@ def compile_in_processes(
         log.warning("no process to compile in (%s): this one goes on", refusal)
 
     def feed(child: _Child) -> None:
-        while True:
-            try:
-                task = waiting.popleft()
-            except IndexError:
-                break
-            if child.does(task):
-                on_done()
-            else:
+        try:
+            while True:
+                try:
+                    task = waiting.popleft()
+                except IndexError:
+                    break
                 left.append(task)
-                break
-        ended.put(None)
+                if not child.does(task):
+                    break
+                left.remove(task)
+                on_done()
+        finally:
+            # Whatever comes up here: somebody waits for it.
+            ended.put(None)
 
     threads = [threading.Thread(target=feed, args=(child,), name="compiling", daemon=True) for child in children]
     try:

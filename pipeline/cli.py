@@ -9,6 +9,7 @@ import logging
 import sys
 import traceback
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -299,6 +300,8 @@ def inspect(
     from pipeline.inspect import inspect_edges
     from pipeline.query import to_query
 
+    if not isfinite(trial):
+        raise typer.BadParameter("is not a number of seconds; 0 is no trial", param_hint="--trial")
     is_configuration = Path(source).suffix.lower() in (".yaml", ".yml")
     config = opt.configuration(
         {

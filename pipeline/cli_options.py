@@ -123,6 +123,7 @@ def option_of(key: str, command: Any) -> str:
 def configuration(sections: dict[str, dict[str, Any]], base: Path | None = None) -> Config:
     """The `Config` of options that were given, over a configuration file if there is one."""
     from pipeline.config import Config, load_config
+    from pipeline.errors import ConfigError
 
     given = {
         section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
@@ -131,4 +132,7 @@ def configuration(sections: dict[str, dict[str, Any]], base: Path | None = None)
         return Config.from_mapping(given, "command line")
     values = load_config(base).model_dump(exclude_unset=True)
     merged = {section: {**values.get(section, {}), **given.get(section, {})} for section in {*values, *given}}
-    return Config.from_mapping(merged, f"{base} and the command line")
+    config = Config.from_mapping(merged, f"{base} and the command line")
+    if not config.input.path:
+        raise ConfigError(f"{base}: no input.path; expected a file or directory of edges; set input.path in it")
+    return config

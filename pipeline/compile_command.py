@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mbe_stage import estimation
-from mbe_stage.code_cache import cache_directories
+from mbe_stage.code_cache import cache_directories, can_keep
 from pipeline import diff, verify
 from pipeline.compiling import OnCompile
 from pipeline.config import ExecutionConfig
+from pipeline.errors import PublishError
 from pipeline.tiers import choose_tier
 
 __all__ = ["Compiled", "compile_everything"]
@@ -50,10 +51,18 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
     ------
     EngineUnavailable
         The engine cannot run here.
+    PublishError
+        Something has to be compiled, and there is no directory to keep it in.
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
     needed = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps())
     steps = tuple({step.what: step for step in needed}.values())
     n_compiled = sum(not step.is_kept() for step in steps)
+    if n_compiled and not can_keep():
+        places = " or ".join(str(directory.parent) for directory in cache_directories())
+        raise PublishError(
+            f"compiled code cannot be kept: found no way to write {places}; expected a directory that may be written; "
+            "set NUMBA_CACHE_DIR to one"
+        )
     seconds = tier.compile(steps, on_compile)
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))

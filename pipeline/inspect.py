@@ -303,7 +303,7 @@ def _suggestions(
     if trial is None:
         return ["a short trial says how long an enumeration takes here: --trial 2"]
     if trial.complete:
-        return [f"a full run is quick: the trial found all {trial.n_bicliques:,} maximal bicliques"]
+        return ["a full run is quick: the trial found all there are"]
     suggestions = ["count before you store: mbe enumerate INPUT --count-only --time-limit 60"]
     suggestions += [
         f"--min-left {core.min_left} --min-right {core.min_right} leaves at most {core.n_edges:,} of "

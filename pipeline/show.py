@@ -307,7 +307,7 @@ def _two_hop_lines(sides: tuple[tuple[str, SideFacts], ...]) -> list[str]:
     for name, side in sides:
         found = side.two_hop_degrees
         if found is None:
-            lines.append(f"{name}: not counted, it takes more than output.two_hop_steps")
+            lines.append(f"{name}: not counted, output.two_hop_steps allows fewer steps than it takes")
         else:
             lines.append(
                 f"{name}: other vertices that share a neighbour: mean {found.mean:,.1f}, median {found.median:,g}, "
@@ -321,7 +321,7 @@ def _expected(found: Expectation | None) -> list[str]:
         return []
     n = found.bicliques
     if found.exact:
-        counted = f"expected   {n.middle:,} bicliques: counted"
+        counted = f"expected   {_counted(n.middle, 'biclique')}: counted"
     elif n.high is None:
         return [
             f"expected   at least {_about(n.low)} bicliques: samples of the search tree disagree about how many more"

@@ -127,6 +127,15 @@ def test_the_command_says_what_it_did() -> None:
     assert said["functions"] >= said["compiled"] >= 0
 
 
+def test_where_nothing_can_be_kept_the_command_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image that is built by it would compile at every start."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    done = CliRunner().invoke(app, ["compile", "--engine", "reference"])
+    assert done.exit_code == 3
+    assert "compiled code cannot be kept" in done.stderr
+
+
 @pytest.mark.parametrize("engine", ["cuda", "rapids"])
 def test_an_engine_that_cannot_run_here_has_its_own_sentence(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")

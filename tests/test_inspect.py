@@ -137,3 +137,29 @@ def test_the_question_is_that_of_enumerate(tmp_path: Path) -> None:
     assert counted(csv, "--weight", "2", "--min-weight", "2") == 3
     assert counted(str(tmp_path / "asked.yaml")) == 3
     assert counted(str(tmp_path / "asked.yaml"), "--min-left", "2") == 1
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan"])
+def test_a_trial_without_end_is_refused_by_its_name(seconds: str, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("a,x\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--trial", seconds])
+    assert result.exit_code == 2
+    assert "--trial" in result.stderr
+
+
+def test_a_configuration_without_input_is_named(tmp_path: Path) -> None:
+    (tmp_path / "asked.yaml").write_text("query: {min_left: 2}\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml")])
+    assert result.exit_code == 2
+    assert "asked.yaml: no input.path" in result.stderr
+
+
+def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    (tmp_path / "asked.yaml").write_text(
+        f"input: {{path: {tmp_path / 'edges.csv'}}}\nexecution: {{engine: reference}}\noutput: {{two_hop_steps: 0}}\n"
+    )
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml")])
+    assert result.exit_code == 0
+    assert "two-hop    left: not counted, output.two_hop_steps allows fewer steps than it takes" in result.stdout
+    assert "1 biclique: counted" in result.stdout

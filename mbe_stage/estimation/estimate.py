@@ -56,6 +56,9 @@ class Effort:
     def __post_init__(self) -> None:
         if self.seconds is None and self.steps is None:
             raise InvalidArgument("effort has neither seconds nor steps: an estimate needs one of them to end")
+        for name, value in (("seconds", self.seconds), ("steps", self.steps)):
+            if value is not None and not value > 0:
+                raise InvalidArgument(f"effort: {name} is {value}: expected a number above 0, or None")
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,24 @@ def test_what_a_process_did_not_do_is_left(
     assert "a process that compiled ended with code" in caplog.text
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_task_that_cannot_be_sent_is_left(tmp_path: Path) -> None:
+    """And nobody waits for it in vain."""
+    made = partial(os.mkdir, tmp_path / "made")
+    unsendable = partial(threading.Lock().acquire)
+    assert compile_in_processes([unsendable, made], 1, lambda: None) == [unsendable, made]
+
+
+def test_what_is_not_kept_is_not_said_to_be(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mbe_stage")
+    for is_kept in (True, False):
+        monkeypatch.setattr(ahead, "can_keep", lambda is_kept=is_kept: is_kept)
+        caplog.clear()
+        compile_ahead([Pieces().step("one")])
+        assert "compiled in" in caplog.text
+        assert ("kept for later runs" in caplog.text) == is_kept
+
+
 def test_without_processes_everything_is_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,7 +157,10 @@ def test_an_interrupt_ends_the_processes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("name", engine_names("bicliques"))
 def test_every_engine_says_what_it_compiles(name: str) -> None:
-    steps = _load("bicliques", name).compile_steps()
+    engine = _load("bicliques", name)
+    if reason := engine.unavailable_reason():
+        pytest.skip(reason)
+    steps = engine.compile_steps()
     assert len({step.what for step in steps}) == len(steps)
 
 

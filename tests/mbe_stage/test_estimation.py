@@ -128,3 +128,9 @@ def test_numbers_that_no_float_holds() -> None:
     assert Interval(1, 2, 3).at_least(2) == Interval(2, 2, 3)
     huge = estimate_bicliques(crown(1100), effort=Effort(None, 3_000_000)).bicliques
     assert huge.low <= 2**1100
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(None, None), (0.0, None), (float("nan"), None), (None, 0), (None, -1)])
+def test_an_effort_that_is_none_is_refused(seconds: float | None, steps: int | None) -> None:
+    with pytest.raises(InvalidArgument, match="effort"):
+        Effort(seconds, steps)

@@ -136,6 +136,15 @@ def test_the_users_choice_is_the_only_directory(tmp_path: Path, monkeypatch: pyt
     assert directory.is_relative_to(tmp_path)
 
 
+def test_who_has_no_home_has_no_directory_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No HOME, and no account of that number: as containers are run."""
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
+    [directory] = code_cache.cache_directories()
+    assert directory.is_relative_to(ROOT / "mbe_stage" / "__pycache__")
+
+
 @pytest.mark.usefixtures("roots")
 def test_few_directories_of_other_sources_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten states of the sources, those that were used last."""
