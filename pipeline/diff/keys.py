@@ -13,7 +13,7 @@ from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import LONGS, compiled, readonly, steps_of
 from pipeline.errors import PublishError
 
-__all__ = ["KeySet", "bicliques_parts", "compile_steps", "differing_keys", "run_keys"]
+__all__ = ["KeySet", "bicliques_parts", "compile_steps", "differing_keys", "open_part", "run_keys"]
 
 _ROWS = 1 << 18
 
@@ -32,6 +32,11 @@ def bicliques_parts(run_path: Path) -> list[Path]:
             f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
         )
     return parts
+
+
+def open_part(part: Path) -> pq.ParquetFile:
+    """A part to read in batches; without `pre_buffer`, which keeps every byte that was read until the file is closed."""
+    return pq.ParquetFile(part, pre_buffer=False)
 
 
 def run_keys(run_path: Path) -> np.ndarray:
@@ -73,7 +78,7 @@ class KeySet:
 
 def _key_batches(parts: list[Path]) -> Iterator[np.ndarray]:
     for part in parts:
-        with pq.ParquetFile(part) as file:
+        with open_part(part) as file:
             for batch in file.iter_batches(_ROWS, columns=["biclique_key"]):
                 yield batch.column(0).to_numpy()
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipeline.diff.keys import KeySet, bicliques_parts
+from pipeline.diff.keys import KeySet, bicliques_parts, open_part
 from pipeline.diff.rows import Side
 from pipeline.top import Biclique, vertex_keys
 
@@ -28,7 +27,7 @@ def bicliques_with(run_path: Path, keys: np.ndarray) -> dict[int, Biclique]:
         return found
     names = _names(run_path)
     for part in bicliques_parts(run_path):
-        with pq.ParquetFile(part) as file:
+        with open_part(part) as file:
             for group in range(file.metadata.num_row_groups):
                 here = file.read_row_group(group, columns=["biclique_key"]).column(0).to_numpy()
                 if not wanted.positions_in(here).size:
@@ -51,7 +50,7 @@ def rows_with_members(side: Side, chosen: np.ndarray) -> Iterator[tuple[np.ndarr
     of_side = KeySet(np.sort(side.keys))
     first = 0
     for part in bicliques_parts(side.run_path):
-        with pq.ParquetFile(part) as file:
+        with open_part(part) as file:
             for batch in file.iter_batches(_DECODED_ROWS, columns=_COLUMNS):
                 # The rows of a side are in the order of its files.
                 at = of_side.positions_in(batch.column("biclique_key").to_numpy())

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
-from pipeline.diff.keys import KeySet, bicliques_parts
+from pipeline.diff.keys import KeySet, bicliques_parts, open_part
 from pipeline.diff.vertices import SharedVertices
 
 __all__ = ["Rows", "Side", "Stretch", "compile_steps", "read_side", "read_sizes"]
@@ -223,7 +223,7 @@ def _take_in(side: Side, end: int, batch: pa.RecordBatch, at: np.ndarray) -> int
 
 def _batches(run_path: Path, columns: list[str], n_rows: int) -> Iterator[pa.RecordBatch]:
     for part in bicliques_parts(run_path):
-        with pq.ParquetFile(part) as file:
+        with open_part(part) as file:
             yield from file.iter_batches(n_rows, columns=columns)
 
 
