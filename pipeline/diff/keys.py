@@ -35,7 +35,7 @@ def bicliques_parts(run_path: Path) -> list[Path]:
 
 
 def open_part(part: Path) -> pq.ParquetFile:
-    """A part to read in batches; without `pre_buffer`, which keeps every byte that was read until the file is closed."""
+    """A part to read in batches; without `pre_buffer`, which keeps all that was read until the file is closed."""
     return pq.ParquetFile(part, pre_buffer=False)
 
 
