@@ -299,6 +299,7 @@ def inspect(
     from pipeline.ingest import ingest
     from pipeline.inspect import inspect_edges
     from pipeline.query import to_query
+    from pipeline.tiers import RAPIDS, tier_named
 
     if not isfinite(trial):
         raise typer.BadParameter("is not a number of seconds; 0 is no trial", param_hint="--trial")
@@ -334,14 +335,16 @@ def inspect(
         Path(source) if is_configuration else None,
     )
     with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying"):
+        asked = config.execution.engine
+        # Tables on a device make no difference to a trial; what enumerates does.
+        tries_with = tier_named(RAPIDS).engine if asked == RAPIDS else asked
         edges = ingest(config.input)
         # A trial is meant to be cut short: no warning about that.
         logging.getLogger("mbe_stage").setLevel(logging.ERROR)
         found = inspect_edges(
             edges,
             trial,
-            # The tier of tables on a device has no engine of its own.
-            "auto" if config.execution.engine == "rapids" else config.execution.engine,
+            tries_with,
             config.execution.to_execution(),
             to_query(config.query, edges),
             config.output,

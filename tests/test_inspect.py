@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution
-from mbe_stage.bicliques import reference
+from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.estimation import Effort, Estimate, Interval
 from pipeline import inspect
@@ -163,3 +163,12 @@ def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "two-hop    left: not counted, output.two_hop_steps allows fewer steps than it takes" in result.stdout
     assert "1 biclique: counted" in result.stdout
+
+
+def test_a_tier_asked_for_by_name_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    (tmp_path / "asked.yaml").write_text(f"input: {{path: {tmp_path / 'edges.csv'}}}\nexecution: {{engine: rapids}}\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml"), "--trial", "0.1"])
+    assert result.exit_code == 4
+    assert "engine 'rapids' cannot run here: " in result.stderr
