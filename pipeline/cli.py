@@ -295,9 +295,11 @@ def inspect(
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
+    from mbe_stage import keys
+    from mbe_stage.compile_ahead import compile_ahead
     from pipeline import console, show
     from pipeline.ingest import ingest
-    from pipeline.inspect import inspect_edges
+    from pipeline.inspect import compile_steps, inspect_edges
     from pipeline.query import to_query
     from pipeline.tiers import RAPIDS, tier_named
 
@@ -334,11 +336,14 @@ def inspect(
         },
         Path(source) if is_configuration else None,
     )
-    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying"):
+    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying") as progress:
         asked = config.execution.engine
         # Tables on a device make no difference to a trial; what enumerates does.
         tries_with = tier_named(RAPIDS).engine if asked == RAPIDS else asked
+        compile_ahead(keys.compile_steps(), progress.compiled)
         edges = ingest(config.input)
+        # What cannot be read is refused before anybody waits for this.
+        compile_ahead(compile_steps(tries_with, trial > 0), progress.compiled)
         # A trial is meant to be cut short: no warning about that.
         logging.getLogger("mbe_stage").setLevel(logging.ERROR)
         found = inspect_edges(

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage import two_hop
+from mbe_stage.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.engines import choose_engine
 from mbe_stage.enumerate import Progress, enumerate_into
 from mbe_stage.estimation import Effort, Estimate, Interval, estimate_bicliques
 from mbe_stage.estimation import compile_steps as estimation_steps
@@ -32,6 +34,7 @@ __all__ = [
     "SideFacts",
     "Trial",
     "TwoHopFacts",
+    "compile_steps",
     "core_size",
     "inspect_edges",
     "run_trial",
@@ -145,6 +148,19 @@ class Inspection:
     trial: Trial | None
     suggestions: tuple[str, ...]
     estimate: Expectation | None = None
+
+
+def compile_steps(engine: str, tries: bool = True) -> tuple[CompileStep, ...]:
+    """What `inspect_edges` needs compiled, with that engine, and with a trial or without.
+
+    Raises
+    ------
+    EngineUnavailable
+        The engine cannot run here.
+    """
+    _, module = choose_engine("bicliques", engine)
+    trying = (*module.compile_steps(), *estimation_steps()) if tries else ()
+    return tuple({step.what: step for step in (*two_hop.compile_steps(), *trying)}.values())
 
 
 def inspect_edges(

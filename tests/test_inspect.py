@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.reference import maximal_bicliques
+from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.estimation import Effort, Estimate, Interval
 from pipeline import inspect
 from pipeline.cli import app
@@ -163,6 +164,18 @@ def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "two-hop    left: not counted, output.two_hop_steps allows fewer steps than it takes" in result.stdout
     assert "1 biclique: counted" in result.stdout
+
+
+def test_compiling_is_in_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the trial, whose own warnings are not shown."""
+    compiled: list[int] = []
+    step = CompileStep("slow", lambda: bool(compiled), lambda: False, lambda: compiled.append(1))
+    monkeypatch.setattr(reference, "compile_steps", lambda *_: (step,))
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--engine", "reference"])
+    assert result.exit_code == 0, result.output
+    assert compiled == [1]
+    assert "compiling the engine for this processor, once: " in result.stderr
 
 
 def test_a_tier_asked_for_by_name_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
