@@ -168,6 +168,8 @@ def log_lines() -> Callable[[CompileProgress], None]:
     def report(progress: CompileProgress) -> None:
         nonlocal last
         if progress.is_over:
+            # The next to be reported begins at 0 seconds.
+            last = float("-inf")
             # Where it was not kept, a warning has said so.
             log.info("compiled in %.1f s%s", progress.seconds, ": kept for later runs" if can_keep() else "")
         elif progress.seconds - last >= _LINE_SECONDS:

@@ -103,6 +103,16 @@ def test_a_task_that_cannot_be_sent_is_left(tmp_path: Path) -> None:
     assert compile_in_processes([unsendable, made], 1, lambda: None) == [unsendable, made]
 
 
+def test_a_second_compiling_is_said_at_once_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mbe_stage")
+    report = ahead.log_lines()
+    for standing in (CompileProgress(0, 9, 0.0), CompileProgress(8, 9, 60.0), CompileProgress(9, 9, 61.0)):
+        report(standing)
+    caplog.clear()
+    report(CompileProgress(0, 5, 0.0))
+    assert "1 of 5" in caplog.text
+
+
 def test_what_is_not_kept_is_not_said_to_be(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "mbe_stage")
     for is_kept in (True, False):
