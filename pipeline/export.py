@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import PublishError
 from pipeline.publish import as_publish_errors
+from pipeline.reading import bicliques_parts, check_members, reading, vertex_keys
 from pipeline.terminal import visible
-from pipeline.top import Biclique, bicliques_parts, vertex_keys
+from pipeline.top import Biclique
 
 __all__ = ["COLUMNS", "csv_output", "export_bicliques", "export_run", "harmless"]
 
@@ -74,11 +75,13 @@ def export_run(
         It is no run, or a damaged one.
     """
     run_dir = Path(run_dir)
-    with _reading(run_dir):
+    with reading(run_dir):
         keys = _Keys(vertex_keys(run_dir, "left"), vertex_keys(run_dir, "right"))
     n_written = 0
     with _writer(output) as write:
         for batch, share in _batches(run_dir):
+            check_members(run_dir, batch, "left", keys.n_left)
+            check_members(run_dir, batch, "right", len(keys.text) - keys.n_left)
             wanted = (batch["n_left"].to_numpy() >= min_left) & (batch["n_right"].to_numpy() >= min_right)
             rows = np.flatnonzero(wanted)[: None if limit is None else limit - n_written]
             for members in _long_form(batch.take(pa.array(rows)), n_written + 1, keys):
@@ -183,7 +186,7 @@ def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
 
 def _batches(run_dir: Path) -> Iterator[tuple[pa.RecordBatch, float]]:
     """Rows of the table in its order, and the share of the table that is done with them."""
-    with _reading(run_dir):
+    with reading(run_dir):
         files = [pq.ParquetFile(part) for part in bicliques_parts(run_dir)]
         n_rows = sum(file.metadata.num_rows for file in files)
         n_done = 0
@@ -192,18 +195,6 @@ def _batches(run_dir: Path) -> Iterator[tuple[pa.RecordBatch, float]]:
                 for batch in file.iter_batches(_rows_at_once(file.metadata.row_group(group)), row_groups=[group]):
                     n_done += batch.num_rows
                     yield batch, n_done / n_rows
-
-
-@contextmanager
-def _reading(run_dir: Path) -> Iterator[None]:
-    """What Arrow cannot read is a damaged run; Arrow calls it by one of two names."""
-    try:
-        yield
-    except (pa.ArrowInvalid, OSError) as error:
-        what = " ".join(str(error).split())
-        raise PublishError(
-            f"{run_dir}: cannot be read ({what}); expected a published run; mbe verify says more, or publish it again"
-        ) from error
 
 
 def _rows_at_once(group: pq.RowGroupMetaData) -> int:

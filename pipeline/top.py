@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import InputError, PublishError
+from pipeline.errors import InputError
+from pipeline.reading import bicliques_parts, reading, vertex_keys
 
-__all__ = ["Biclique", "SideName", "bicliques_parts", "find_vertex", "largest_bicliques", "vertex_keys"]
+__all__ = ["Biclique", "SideName", "find_vertex", "largest_bicliques"]
 
 SideName = Literal["left", "right"]
 
@@ -88,22 +89,23 @@ def largest_bicliques(
     Raises
     ------
     PublishError
-        The directory holds no table of bicliques.
+        The directory holds no table of bicliques, or a damaged one.
     """
     run_path = Path(run_path)
     if limit < 1:
         return []
     best = _Best(limit)
-    for largest, part, group in _groups_by_largest(run_path, _MEASURES[by]):
-        if largest is not None and best.is_above(largest):
-            continue
-        start = 0
-        for batch in _batches(pq.ParquetFile(part), group, _MEASURES[by], side):
-            rows = _rows_with(batch, side, vertex)
-            rows = rows[_large_enough(batch, min_left, min_right)[rows]]
-            best.add(batch, rows, _MEASURES[by], part, group, start)
-            start += batch.num_rows
-    return _decode(run_path, best)
+    with reading(run_path):
+        for largest, part, group in _groups_by_largest(run_path, _MEASURES[by]):
+            if largest is not None and best.is_above(largest):
+                continue
+            start = 0
+            for batch in _batches(pq.ParquetFile(part), group, _MEASURES[by], side):
+                rows = _rows_with(batch, side, vertex)
+                rows = rows[_large_enough(batch, min_left, min_right)[rows]]
+                best.add(batch, rows, _MEASURES[by], part, group, start)
+                start += batch.num_rows
+        return _decode(run_path, best)
 
 
 def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
@@ -132,14 +134,6 @@ def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) ->
             remedy="say which: --side left or --side right",
         )
     return found[0]
-
-
-def vertex_keys(run_path: str | Path, side: SideName) -> pa.ChunkedArray:
-    """The user's own keys of one side; position is the dense id."""
-    path = Path(run_path) / f"{side}_vertices.parquet"
-    if not path.is_file():
-        raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
-    return pq.read_table(path, columns=["key"])["key"]
 
 
 class _Best:
@@ -175,16 +169,6 @@ class _Best:
     def places(self) -> list[_Place]:
         """Where the best rows lie, best first."""
         return self._places
-
-
-def bicliques_parts(run_path: Path) -> list[Path]:
-    """The files of the table of bicliques, in its order."""
-    parts = sorted((run_path / "bicliques").glob("*.parquet"))
-    if not parts:
-        raise PublishError(
-            f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
-        )
-    return parts
 
 
 def _groups_by_largest(run_path: Path, measure: str) -> list[tuple[int | None, Path, int]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -152,17 +151,16 @@ def diff_between(
         compile_ahead((*kernels.compile_steps(), *key_steps(), *row_steps()), on_compile)
     on_progress("comparing keys", 0.0)
     none = np.zeros(0, np.int64)
-    with _as_damaged():
-        keys = [none, none] if same else list(differing_keys(run_keys(old), run_keys(new)))
-        sizes = [each.size for each in keys]
-        few_enough = most_differing is None or sum(sizes) <= most_differing
-        pairs = None
-        if known.knows_gone and known.knows_new and few_enough and all(sizes):
-            only_old, only_new, pairs = _paired(old, new, keys, search_limit, threads, on_progress)
-        else:
-            only_old, only_new = (read_sizes(run, of_run) for run, of_run in zip((old, new), keys, strict=True))
-            if known.knows_gone and known.knows_new and not all(sizes):
-                pairs = no_pairs(len(only_new), len(only_old))
+    keys = [none, none] if same else list(differing_keys(run_keys(old), run_keys(new)))
+    sizes = [each.size for each in keys]
+    few_enough = most_differing is None or sum(sizes) <= most_differing
+    pairs = None
+    if known.knows_gone and known.knows_new and few_enough and all(sizes):
+        only_old, only_new, pairs = _paired(old, new, keys, search_limit, threads, on_progress)
+    else:
+        only_old, only_new = (read_sizes(run, of_run) for run, of_run in zip((old, new), keys, strict=True))
+        if known.knows_gone and known.knows_new and not all(sizes):
+            pairs = no_pairs(len(only_new), len(only_old))
     return RunDiff(
         old=old,
         new=new,
@@ -175,15 +173,6 @@ def diff_between(
         only_old=only_old,
         pairs=pairs,
     )
-
-
-@contextmanager
-def _as_damaged() -> Iterator[None]:
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        reason = " ".join(str(error).split())
-        raise PublishError(f"a table of the runs cannot be read ({reason}); mbe verify says which is damaged") from None
 
 
 def resolve_both(old: str | Path, new: str | Path) -> tuple[Path, Path]:

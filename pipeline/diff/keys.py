@@ -11,27 +11,11 @@ from numba import int64
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import LONGS, compiled, readonly, steps_of
-from pipeline.errors import PublishError
+from pipeline.reading import bicliques_parts, reading
 
-__all__ = ["KeySet", "bicliques_parts", "compile_steps", "differing_keys", "open_part", "run_keys"]
+__all__ = ["KeySet", "compile_steps", "differing_keys", "open_part", "run_keys"]
 
 _ROWS = 1 << 18
-
-
-def bicliques_parts(run_path: Path) -> list[Path]:
-    """The files of a run's table `bicliques`, in the order in which everything here reads them.
-
-    Raises
-    ------
-    PublishError
-        There are none.
-    """
-    parts = sorted((run_path / "bicliques").glob("*.parquet"))
-    if not parts:
-        raise PublishError(
-            f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
-        )
-    return parts
 
 
 def open_part(part: Path) -> pq.ParquetFile:
@@ -44,9 +28,10 @@ def run_keys(run_path: Path) -> np.ndarray:
     parts = bicliques_parts(run_path)
     keys = np.empty(sum(pq.read_metadata(part).num_rows for part in parts), np.int64)
     end = 0
-    for batch in _key_batches(parts):
-        keys[end : end + batch.size] = batch
-        end += batch.size
+    with reading(run_path):
+        for batch in _key_batches(parts):
+            keys[end : end + batch.size] = batch
+            end += batch.size
     keys.sort()
     return keys
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.diff.keys import KeySet, bicliques_parts, open_part
+from pipeline.diff.keys import KeySet, open_part
 from pipeline.diff.rows import Side
-from pipeline.top import Biclique, vertex_keys
+from pipeline.reading import bicliques_parts, reading, vertex_keys
+from pipeline.top import Biclique
 
 __all__ = ["bicliques_with", "rows_with_members"]
 
@@ -26,15 +27,16 @@ def bicliques_with(run_path: Path, keys: np.ndarray) -> dict[int, Biclique]:
     if not keys.size:
         return found
     names = _names(run_path)
-    for part in bicliques_parts(run_path):
-        with open_part(part) as file:
-            for group in range(file.metadata.num_row_groups):
-                here = file.read_row_group(group, columns=["biclique_key"]).column(0).to_numpy()
-                if not wanted.positions_in(here).size:
-                    continue
-                for batch in file.iter_batches(_DECODED_ROWS, row_groups=[group], columns=_COLUMNS):
-                    at = wanted.positions_in(batch.column("biclique_key").to_numpy())
-                    found |= {one.key: one for one in _bicliques(batch.take(pa.array(at)), names)}
+    with reading(run_path):
+        for part in bicliques_parts(run_path):
+            with open_part(part) as file:
+                for group in range(file.metadata.num_row_groups):
+                    here = file.read_row_group(group, columns=["biclique_key"]).column(0).to_numpy()
+                    if not wanted.positions_in(here).size:
+                        continue
+                    for batch in file.iter_batches(_DECODED_ROWS, row_groups=[group], columns=_COLUMNS):
+                        at = wanted.positions_in(batch.column("biclique_key").to_numpy())
+                        found |= {one.key: one for one in _bicliques(batch.take(pa.array(at)), names)}
     return found
 
 
@@ -49,18 +51,19 @@ def rows_with_members(side: Side, chosen: np.ndarray) -> Iterator[tuple[np.ndarr
     names = _names(side.run_path)
     of_side = KeySet(np.sort(side.keys))
     first = 0
-    for part in bicliques_parts(side.run_path):
-        with open_part(part) as file:
-            for batch in file.iter_batches(_DECODED_ROWS, columns=_COLUMNS):
-                # The rows of a side are in the order of its files.
-                at = of_side.positions_in(batch.column("biclique_key").to_numpy())
-                positions = np.arange(first, first + at.size)
-                first += at.size
-                kept = chosen[positions]
-                if kept.any():
-                    rows = batch.take(pa.array(at[kept]))
-                    left, right = (_named(rows.column(name), names[name]) for name in ("left", "right"))
-                    yield positions[kept], left, right
+    with reading(side.run_path):
+        for part in bicliques_parts(side.run_path):
+            with open_part(part) as file:
+                for batch in file.iter_batches(_DECODED_ROWS, columns=_COLUMNS):
+                    # The rows of a side are in the order of its files.
+                    at = of_side.positions_in(batch.column("biclique_key").to_numpy())
+                    positions = np.arange(first, first + at.size)
+                    first += at.size
+                    kept = chosen[positions]
+                    if kept.any():
+                        rows = batch.take(pa.array(at[kept]))
+                        left, right = (_named(rows.column(name), names[name]) for name in ("left", "right"))
+                        yield positions[kept], left, right
 
 
 def _names(run_path: Path) -> dict[str, pa.Array]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from pipeline.errors import PublishError
 from pipeline.manifest import Manifest
+from pipeline.reading import key_type
 
 __all__ = ["Comparability", "comparability"]
 
@@ -74,16 +72,10 @@ def _questions(old: Manifest, new: Manifest) -> list[str]:
 def _key_types(old: Path, new: Path) -> list[str]:
     found = []
     for side in ("left", "right"):
-        before, after = (_key_type(run / f"{side}_vertices.parquet") for run in (old, new))
+        before, after = (key_type(run, side) for run in (old, new))
         if before != after:
             found.append(f"the types of the {side} keys differ: {before} in OLD, {after} in NEW")
     return found
-
-
-def _key_type(path: Path) -> str:
-    if not path.is_file():
-        raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
-    return str(pq.read_schema(path).field("key").type)
 
 
 def _windows(old: Manifest, new: Manifest) -> list[str]:

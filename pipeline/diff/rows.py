@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
-from pipeline.diff.keys import KeySet, bicliques_parts, open_part
+from pipeline.diff.keys import KeySet, open_part
 from pipeline.diff.vertices import SharedVertices
+from pipeline.reading import bicliques_parts, check_members, reading
 
 __all__ = ["Rows", "Side", "Stretch", "compile_steps", "read_side", "read_sizes"]
 
@@ -192,6 +193,8 @@ def read_side(
             at = wanted.positions_in(batch.column("biclique_key").to_numpy())
             start, end = end, _take_in(side, end, batch, at)
             if at.size:
+                check_members(run_path, batch, "left", translation[0].size)
+                check_members(run_path, batch, "right", translation[1].size)
                 members = _translated(
                     at,
                     *_lists(batch.column("left")),
@@ -222,9 +225,10 @@ def _take_in(side: Side, end: int, batch: pa.RecordBatch, at: np.ndarray) -> int
 
 
 def _batches(run_path: Path, columns: list[str], n_rows: int) -> Iterator[pa.RecordBatch]:
-    for part in bicliques_parts(run_path):
-        with open_part(part) as file:
-            yield from file.iter_batches(n_rows, columns=columns)
+    with reading(run_path):
+        for part in bicliques_parts(run_path):
+            with open_part(part) as file:
+                yield from file.iter_batches(n_rows, columns=columns)
 
 
 def _lists(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.ids import key_hashes
-from pipeline.top import SideName, vertex_keys
+from pipeline.reading import vertex_keys
+from pipeline.top import SideName
 
 __all__ = ["SharedVertices", "shared_vertices"]
 

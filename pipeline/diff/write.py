@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline.diff.job import PAIRED, RunDiff
 from pipeline.diff.members import rows_with_members
@@ -20,6 +19,7 @@ from pipeline.diff.rows import Side
 from pipeline.errors import PublishError
 from pipeline.parquet_parts import PartNames, PartWriter, write_table
 from pipeline.publish import as_publish_errors, synced_beside
+from pipeline.reading import key_type
 
 __all__ = ["check_free", "difference_batches", "difference_schema", "partner_batches", "partner_schema", "write_diff"]
 
@@ -151,10 +151,7 @@ def write_diff(
 
 def key_types(diff: RunDiff) -> tuple[pa.DataType, pa.DataType]:
     """Types of the left and right keys; text where the two runs do not agree."""
-    types = [
-        {pq.read_schema(run / f"{side}_vertices.parquet").field("key").type for run in (diff.old, diff.new)}
-        for side in ("left", "right")
-    ]
+    types = [{key_type(run, side) for run in (diff.old, diff.new)} for side in ("left", "right")]
     left, right = (found.pop() if len(found) == 1 else pa.string() for found in types)
     return left, right
 

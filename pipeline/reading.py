@@ -1,0 +1,109 @@
+"""Tables of a published run, which may be damaged: what cannot be read is one line that names the run, and no crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.errors import PublishError
+from pipeline.schemas import BICLIQUES
+
+__all__ = ["bicliques_parts", "check_members", "key_type", "reading", "vertex_keys"]
+
+_REMEDY = "mbe verify says more, or publish it again"
+
+
+@contextmanager
+def reading(run_path: str | Path) -> Iterator[None]:
+    """What Arrow cannot read is a damaged run; Arrow calls it by one of three names."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowIndexError, OSError) as error:
+        what = " ".join(str(error).split())
+        raise PublishError(f"{run_path}: cannot be read ({what}); expected a published run; {_REMEDY}") from error
+
+
+def bicliques_parts(run_path: str | Path) -> list[Path]:
+    """The files of a run's table `bicliques`, in the order in which everything reads them.
+
+    Raises
+    ------
+    PublishError
+        There are none, or one of them has other columns.
+    """
+    parts = sorted((Path(run_path) / "bicliques").glob("*.parquet"))
+    if not parts:
+        raise PublishError(
+            f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
+        )
+    for part in parts:
+        with reading(run_path):
+            schema = pq.read_schema(part)
+        for field in BICLIQUES:
+            at = schema.get_field_index(field.name)
+            found = "no column" if at < 0 else str(schema.field(at).type)
+            if at < 0 or _plain(schema.field(at).type) != _plain(field.type):
+                raise PublishError(f"{part}: {field.name}: {found}; expected {field.type}; {_REMEDY}")
+    return parts
+
+
+def key_type(run_path: str | Path, side: str) -> pa.DataType:
+    """The type of one side's keys.
+
+    Raises
+    ------
+    PublishError
+        There is no such table, it cannot be read, or its keys are neither integers nor text.
+    """
+    path = Path(run_path) / f"{side}_vertices.parquet"
+    if not path.is_file():
+        raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
+    with reading(run_path):
+        schema = pq.read_schema(path)
+    at = schema.get_field_index("key")
+    found = "no column" if at < 0 else str(schema.field(at).type)
+    if found not in ("int64", "string", "large_string"):
+        raise PublishError(f"{path}: key: {found}; expected int64 or string; {_REMEDY}")
+    return schema.field(at).type
+
+
+def vertex_keys(run_path: str | Path, side: str) -> pa.ChunkedArray:
+    """The user's own keys of one side; position is the dense id.
+
+    Raises
+    ------
+    PublishError
+        As `key_type`.
+    """
+    key_type(run_path, side)
+    with reading(run_path):
+        return pq.read_table(Path(run_path) / f"{side}_vertices.parquet", columns=["key"])["key"]
+
+
+def check_members(run_path: str | Path, rows: pa.RecordBatch, side: str, n_vertices: int) -> None:
+    """Refuse members that are no vertices, and sizes that are not those of the lists, before anything relies on them.
+
+    Compiled code would look such a vertex up beyond the end of an array.
+
+    Raises
+    ------
+    PublishError
+    """
+    lists = rows.column(side)
+    if not np.array_equal(np.diff(lists.offsets.to_numpy()), rows.column(f"n_{side}").to_numpy()):
+        raise PublishError(f"{run_path}: n_{side} is not how many members {side} holds; {_REMEDY}")
+    members = lists.flatten().to_numpy()
+    if members.size and not (members.min() >= 0 and members.max() < n_vertices):
+        raise PublishError(
+            f"{run_path}: {side} holds a vertex that {side}_vertices does not have; expected ids below "
+            f"{n_vertices:,}; {_REMEDY}"
+        )
+
+
+def _plain(of_type: pa.DataType) -> pa.DataType:
+    return pa.list_(of_type.value_type) if pa.types.is_list(of_type) else of_type
