@@ -109,6 +109,8 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            # Colours for errors that nobody sees: a fortieth of the time.
+            env=os.environ | {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"},
         )
 
     def does(self, task: Task) -> bool:

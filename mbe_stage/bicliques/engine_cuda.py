@@ -46,13 +46,12 @@ def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
     """The kernels that such a run launches; where some of them have to be compiled, all that the engine has."""
-    from mbe_stage.bicliques.cuda.compiling import kernels_of
-    from mbe_stage.device.jit import all_at_once, compile_steps_of
+    from mbe_stage.bicliques.cuda.compiling import all_steps, steps_of
+    from mbe_stage.device.jit import all_at_once
 
-    everything = lambda: compile_steps_of(*kernels_of())  # noqa: E731
     if query is None or detail is None:
-        return everything()
-    return all_at_once(compile_steps_of(*kernels_of(query, _mode(detail, _limits(query)))), everything)
+        return all_steps()
+    return all_at_once(steps_of(query, _mode(detail, _limits(query))), all_steps)
 
 
 def run(

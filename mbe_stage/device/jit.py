@@ -27,7 +27,7 @@ from mbe_stage import code_cache
 from mbe_stage.compile_ahead import CompileStep
 
 __all__ = ["I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
-__all__ += ["all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels"]
+__all__ += ["all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels", "step_together"]
 
 
 def _array(dtype: Any, dimensions: int = 1) -> Any:
@@ -107,7 +107,7 @@ def known_kernels() -> dict[Any, KernelCall]:
 
 def compile_steps_of(*kernels: Any) -> tuple[CompileStep, ...]:
     """What compiles kernels for the current device ahead of their first launch."""
-    return tuple(_step(kernel) for kernel in kernels)
+    return tuple(step_together(kernel) for kernel in kernels)
 
 
 def all_at_once(
@@ -115,27 +115,32 @@ def all_at_once(
 ) -> Sequence[CompileStep]:
     """What is needed; where some of that has to be compiled, everything.
 
-    Kernels share most of their code. Beside those that a run waits for, the others take a process on idle cores, or a
-    tenth of the time in the same one, and no later run has to wait for them.
+    Beside the kernels that a run waits for, the others take idle cores, or a tenth of the time where they share code
+    (`step_together`), and no later run has to wait for them.
     """
     return needed if all(step.is_loaded() or step.is_kept() for step in needed) else everything()
 
 
-def _step(kernel: Any) -> CompileStep:
-    call = _calls[kernel]
+def step_together(*kernels: Any) -> CompileStep:
+    """One step for kernels that call the same functions, most of which are then compiled once and not once for each."""
+    calls = [_calls[kernel] for kernel in kernels]
+    each = sorted(call.seconds for call in calls)
     return CompileStep(
-        what=call.name,
-        is_loaded=lambda: call.signature in kernel.overloads,
-        is_kept=lambda: kernel._cache.holds(call.signature, kernel.targetctx),
-        compile=functools.partial(_compile, call.name),
-        seconds=call.seconds,
+        what=", ".join(call.name for call in calls),
+        is_loaded=lambda: all(call.signature in kernel.overloads for kernel, call in zip(kernels, calls, strict=True)),
+        is_kept=lambda: all(
+            kernel._cache.holds(call.signature, kernel.targetctx) for kernel, call in zip(kernels, calls, strict=True)
+        ),
+        compile=functools.partial(_compile, *(call.name for call in calls)),
+        seconds=each[-1] + 0.15 * sum(each[:-1]),
     )
 
 
-def _compile(name: str) -> None:
+def _compile(*names: str) -> None:
     """Compile, or load what is kept; by name, so that another process can be asked to."""
-    kernel = _found(name)
-    kernel.compile(_calls[kernel].signature)
+    for name in names:
+        kernel = _found(name)
+        kernel.compile(_calls[kernel].signature)
 
 
 def _found(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""Which kernels a run of the CUDA engine launches, so that they can be compiled before it begins."""
+"""Which kernels a run of the CUDA engine launches: they are compiled before it begins."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse import collapse_twins_warp_per_tile
@@ -17,11 +17,13 @@ from mbe_stage.bicliques.cuda.groups import groups_thread_per_vertex, weights_th
 from mbe_stage.bicliques.cuda.growth import copy_pieces_block_per_piece
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.device.jit import compile_steps_of, step_together
 from mbe_stage.options import BicliqueQuery
 
-__all__ = ["kernels_of"]
+__all__ = ["all_steps", "steps_of"]
 
-_MODES = (at.COUNTS, at.SIZES, at.MEMBERS, at.WITHIN)
+_PAIRS = ((at.MEMBERS, at.COUNTS), (at.WITHIN, at.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
 _WEIGHING = (weights_thread_per_vertex,)
@@ -34,23 +36,26 @@ _EXPANDING = (
 _GROWING = (copy_pieces_block_per_piece,)
 
 
-def kernels_of(query: BicliqueQuery | None = None, mode: int | None = None) -> tuple[Any, ...]:
-    """The kernels that a run launches on the current device, but for those that only a run short of memory does.
+def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
+    """What compiles the kernels that a run launches on the current device.
 
     Parameters
     ----------
-    query : BicliqueQuery, optional
-        Any, by default.
-    mode : int, optional
-        Of `layout`; by default any, and runs that are short of memory too.
+    query : BicliqueQuery
+    mode : int
+        Of `layout`.
     """
-    if query is None or mode is None:
-        walking = tuple(walking_kernel(each, ALL_TECHNIQUES) for each in _MODES)
-        return (*walking, *_PREPARING, *_SHRINKING, *_WEIGHING, *_EXPANDING, *_GROWING)
-    return (
+    return compile_steps_of(
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks(query) else ()),
         *(_WEIGHING if mode > at.COUNTS else ()),
         *(_EXPANDING if mode in (at.MEMBERS, at.WITHIN) else ()),
     )
+
+
+def all_steps() -> Sequence[CompileStep]:
+    """What compiles every kernel of any run, those included that only one short of memory launches."""
+    # Two processes for the four: with one it would take longer, with four each would be slowed down by the others.
+    walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
+    return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_WEIGHING, *_EXPANDING, *_GROWING))
