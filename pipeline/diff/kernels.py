@@ -24,6 +24,7 @@ __all__ = [
     "count_shared",
     "fill_table",
     "index_members",
+    "member_signatures",
     "merge_best",
     "prefix_lengths",
     "probe",
@@ -58,6 +59,14 @@ def _relation(left, right, gone_left, gone_right, new_left, new_right):
     if 3 * (left + right) >= gone + new:
         return CHANGED
     return 0
+
+
+@compiled()
+def _bits_set(word):
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @compiled()
@@ -189,8 +198,10 @@ def count_shared(
     int64,
     FLAGS,
     INTS,
+    WORDS,
     LONGS,
     INTS,
+    WORDS,
     LONGS,
     INTS,
     INTS,
@@ -214,8 +225,10 @@ def compare_prefixes(
     new_base,
     is_left,
     limits,
+    signatures,
     posting_starts,
     postings,
+    gone_signatures,
     gone_keys,
     gone_left,
     gone_right,
@@ -235,20 +248,24 @@ def compare_prefixes(
     """Compare new rows with the indexed gone rows that share one of the first ``limits[row]`` members.
 
     Only pairs with a Jaccard of at least `least` are kept: a row's first members are its rarest, and rows that are so
-    similar share one of those (prefix filter).
+    similar share one of those (prefix filter). Nearly all others are told apart by their signatures, of which no more
+    bits can differ than the groups have members apart.
     """
     marks = np.full(is_left.size, -1, np.int32)
     seen = np.full(gone_keys.size, -1, np.int32)
     for i in range(first, last):
         size = n_left[i] + n_right[i]
         at = new_base + i
+        signature = signatures[i]
+        # A partner has no more than size / least members; rounded up, as a bit too few would lose a pair.
+        most_apart = np.int64((1 - least) / least * size + 1e-6)
         for k in range(offsets[i], offsets[i + 1]):
             marks[members[k]] = i
         for k in range(offsets[i], offsets[i] + limits[i]):
             vertex = members[k]
             for p in range(posting_starts[vertex], posting_starts[vertex + 1]):
                 row = postings[p]
-                if seen[row] == i:
+                if _bits_set(signature ^ gone_signatures[row]) > most_apart or seen[row] == i:
                     continue
                 seen[row] = i
                 gone_size = gone_left[row] + gone_right[row]
@@ -459,6 +476,18 @@ def count_members(members, counts):
         counts[members[k]] += 1
 
 
+@compiled(LONGS, INTS)
+def member_signatures(offsets, members):
+    """For each row a word in which every member sets a bit, the same member always the same."""
+    words = np.zeros(offsets.size - 1, np.uint64)
+    for row in range(words.size):
+        word = np.uint64(0)
+        for k in range(offsets[row], offsets[row + 1]):
+            word |= np.uint64(1) << ((np.uint64(members[k]) * _SPREAD) >> np.uint64(58))
+        words[row] = word
+    return words
+
+
 @compiled(LONGS, INTS, INTS, seconds=1.0)
 def rarest_first(offsets, members, ranks):
     """Members as ranks, the lowest of each row first."""
@@ -491,6 +520,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
         take_pairs,
         merge_best,
         prefix_lengths,
+        member_signatures,
         count_prefixes,
         count_members,
     )

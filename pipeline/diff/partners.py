@@ -24,7 +24,9 @@ SEARCH_LIMIT = 100_000_000_000
 
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 # Looking at a pair that shares a rare member costs as much as counting so many members.
-_PAIR_COST = 32
+_PAIR_COST = 3
+# Similar pairs are sought before all pairs where that costs so many times less: whoever finds a partner is left out.
+_WORTH_A_LEVEL = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,13 +102,13 @@ def pair_up(
     new, gone = new.without_sums(), gone.without_sums()
     reach = 1.0
     while len(new) and len(gone) and reach > 0:
-        widest = _widest(new, gone, shared, finder.left, reach, threads, on_progress)
-        if widest is None:
+        way = _next_search(new, gone, shared, finder.left, reach, threads, on_progress)
+        if way is None:
             break
-        new, gone = finder.exhaust(widest, new, gone)
+        new, gone = finder.exhaust(way, new, gone)
         if finder.has_stopped:
             break
-        reach = widest.reach
+        reach = way.reach
     complete = not (len(new) and len(gone))
     return Pairs(finder.partner_of_new, finder.partner_of_gone, finder.kind, finder.jaccard, 0.0 if complete else reach)
 
@@ -159,7 +161,7 @@ class _Finder:
         return rows.subset(free if looking is None else free & looking, self._scratch / f"rows-{self._n_files:05d}")
 
 
-def _widest(
+def _next_search(
     new: Rows,
     gone: Rows,
     shared: SharedVertices,
@@ -168,15 +170,19 @@ def _widest(
     threads: int,
     on_progress: Callable[[float], None],
 ) -> _Search | None:
-    """The search of the widest reach that can be afforded; None where that is no wider than `below`."""
+    """The next search: of the widest reach that can be afforded, or one that leaves less for it to do.
+
+    None where nothing can be afforded that reaches below a Jaccard of `below`.
+    """
     of_new, of_gone = (search.member_counts(rows, shared.n) for rows in (new, gone))
-    if _product(of_new, of_gone) <= affordable:
-        return _all_pairs(shared, threads, on_progress)
     ranks = np.empty(shared.n, np.int32)
     ranks[np.argsort(of_new + of_gone, kind="stable")] = np.arange(shared.n, dtype=np.int32)
-    costs = _prefix_costs(new, gone, ranks, np.array(_LEVELS))
-    least = next((level for level, cost in zip(_LEVELS, costs, strict=True) if cost <= affordable), below)
-    return _similar_pairs(shared, ranks, least, threads, on_progress) if least < below else None
+    costs = dict(zip(_LEVELS, _prefix_costs(new, gone, ranks, np.array(_LEVELS)), strict=True))
+    cost_of_all = _product(of_new, of_gone)
+    least = next((level for level, cost in costs.items() if level < below and cost <= affordable), None)
+    if cost_of_all <= affordable and (least is None or cost_of_all <= _WORTH_A_LEVEL * costs[least]):
+        return _all_pairs(shared, threads, on_progress)
+    return None if least is None else _similar_pairs(shared, ranks, least, threads, on_progress)
 
 
 def _all_pairs(shared: SharedVertices, threads: int, on_progress: Callable[[float], None]) -> _Search:

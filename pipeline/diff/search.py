@@ -23,6 +23,7 @@ from pipeline.diff.kernels import (
     count_shared,
     fill_table,
     index_members,
+    member_signatures,
     merge_best,
     prefix_lengths,
     probe,
@@ -40,6 +41,7 @@ _COMPARED = 1 << 20
 # Counters of one core: 8 bytes a row.
 _FEWEST_BLOCK_ROWS, _MOST_BLOCK_ROWS = 1 << 15, 1 << 20
 _POSTING = 8
+_NO_WORDS = np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,8 +154,8 @@ def by_prefixes(
     is_left = np.empty(shared.n, np.bool_)
     is_left[ranks] = np.arange(shared.n) < shared.n_left
 
-    def compare(block: _Block, ranked: tuple[Stretch, np.ndarray, np.ndarray], first: int, last: int) -> None:
-        stretch, members, limits = ranked
+    def compare(block: _Block, ranked: _Ranked, first: int, last: int) -> None:
+        stretch, members, limits, signatures = ranked
         local = _no_partners(len(block.keys))
         compare_prefixes(
             first,
@@ -166,8 +168,10 @@ def by_prefixes(
             stretch.first,
             is_left,
             limits,
+            signatures,
             block.starts,
             block.rows,
+            block.signatures,
             block.keys,
             block.n_left,
             block.n_right,
@@ -186,10 +190,13 @@ def by_prefixes(
 
     def blocks() -> Iterator[list[_Block]]:
         for stretch in gone.stretches(_INDEXED):
-            yield _blocks(stretch, *_ranked(stretch, ranks, least), shared.n)
+            members, limits = _ranked(stretch, ranks, least)
+            signatures = member_signatures(stretch.offsets, members)
+            yield _blocks(stretch, members, limits, shared.n, signatures)
 
-    def prepared(stretch: Stretch) -> tuple[Stretch, np.ndarray, np.ndarray]:
-        return stretch, *_ranked(stretch, ranks, least)
+    def prepared(stretch: Stretch) -> _Ranked:
+        members, limits = _ranked(stretch, ranks, least)
+        return stretch, members, limits, member_signatures(stretch.offsets, members)
 
     _compare_all(new, blocks(), gone, compare, threads, on_progress, prepared)
     return best
@@ -207,30 +214,40 @@ class _Block:
     n_right: np.ndarray
     offsets: np.ndarray
     members: np.ndarray
+    signatures: np.ndarray
 
 
-def _blocks(stretch: Stretch, members: np.ndarray, limits: np.ndarray, n_vertices: int) -> list[_Block]:
+_Ranked = tuple[Stretch, np.ndarray, np.ndarray, np.ndarray]
+"""A stretch, its members by rank, the lengths of its prefixes, and its signatures."""
+
+
+def _blocks(
+    stretch: Stretch,
+    members: np.ndarray,
+    limits: np.ndarray,
+    n_vertices: int,
+    signatures: np.ndarray | None = None,
+) -> list[_Block]:
     # Rows enough that a vertex has some in each block, or looking its postings up costs more than reading them.
     wanted = _POSTING * n_vertices * len(stretch) // max(1, int(limits.sum()))
     n_rows = min(max(wanted, _FEWEST_BLOCK_ROWS), _MOST_BLOCK_ROWS)
-    return [
-        _block(stretch, members, limits, n_vertices, first, last)
-        for first, last in pairwise([*range(0, len(stretch), n_rows), len(stretch)])
-    ]
-
-
-def _block(stretch: Stretch, members: np.ndarray, limits: np.ndarray, n_vertices: int, first: int, last: int) -> _Block:
-    starts, rows = index_members(stretch.offsets, members, first, last, n_vertices, limits)
-    return _Block(
-        first=stretch.first + first,
-        starts=starts,
-        rows=rows,
-        keys=stretch.keys[first:last],
-        n_left=stretch.n_left[first:last],
-        n_right=stretch.n_right[first:last],
-        offsets=stretch.offsets[first : last + 1],
-        members=members,
-    )
+    blocks = []
+    for first, last in pairwise([*range(0, len(stretch), n_rows), len(stretch)]):
+        starts, rows = index_members(stretch.offsets, members, first, last, n_vertices, limits)
+        blocks.append(
+            _Block(
+                first=stretch.first + first,
+                starts=starts,
+                rows=rows,
+                keys=stretch.keys[first:last],
+                n_left=stretch.n_left[first:last],
+                n_right=stretch.n_right[first:last],
+                offsets=stretch.offsets[first : last + 1],
+                members=members,
+                signatures=_NO_WORDS if signatures is None else signatures[first:last],
+            )
+        )
+    return blocks
 
 
 def _compare_all(new, block_lists, gone, compare, threads, on_progress, prepared) -> None:
