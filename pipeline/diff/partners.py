@@ -27,6 +27,8 @@ _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 _PAIR_COST = 3
 # Similar pairs are sought before all pairs where that costs so many times less: whoever finds a partner is left out.
 _WORTH_A_LEVEL = 2
+# The first level, where it can be afforded: most groups that changed a little have their partner there.
+_FIRST_LEVEL = 0.7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +181,8 @@ def _next_search(
     ranks[np.argsort(of_new + of_gone, kind="stable")] = np.arange(shared.n, dtype=np.int32)
     costs = dict(zip(_LEVELS, _prefix_costs(new, gone, ranks, np.array(_LEVELS)), strict=True))
     cost_of_all = _product(of_new, of_gone)
-    least = next((level for level, cost in costs.items() if level < below and cost <= affordable), None)
+    affordable_levels = [level for level, cost in costs.items() if level < below and cost <= affordable]
+    least = _FIRST_LEVEL if _FIRST_LEVEL in affordable_levels else next(iter(affordable_levels), None)
     if cost_of_all <= affordable and (least is None or cost_of_all <= _WORTH_A_LEVEL * costs[least]):
         return _all_pairs(shared, threads, on_progress)
     return None if least is None else _similar_pairs(shared, ranks, least, threads, on_progress)
