@@ -5,7 +5,9 @@ Nothing heavy is imported here at the top, so that `mbe --help` answers at once.
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sys
 import traceback
 from contextlib import suppress
@@ -35,6 +37,10 @@ _EXIT_CODES = (
     "4 engine unavailable or not enough memory; "
     "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
 )
+
+
+# What writing to standard output ends with, which has no name.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Group(TyperGroup):
@@ -95,6 +101,14 @@ def _end(interrupt: KeyboardInterrupt, command: str | None) -> int:
     return 128 + signal_of(interrupt)
 
 
+def _output_is_full(error: OSError) -> int:
+    # What is still in its buffer would be tried again when Python ends, and fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    reason = os.strerror(error.errno or 0)
+    _say(f"error: standard output: cannot be written ({reason}); free some space, or send it elsewhere")
+    return 3
+
+
 def _report(error: Exception) -> int:
     """Say what went wrong; returns the exit code. Typer's own errors and exits pass through."""
     from pipeline.terminal import visible, visible_lines
@@ -108,6 +122,8 @@ def _report(error: Exception) -> int:
     if isinstance(error, StageError):
         _say(f"error: {error}")
         return exit_code(error)
+    if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+        return _output_is_full(error)
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return _out_of_memory()
     print(visible_lines("".join(traceback.format_exception(error))), file=sys.stderr)

@@ -71,10 +71,11 @@ def compare_with_last(
         on_compile()
     try:
         return _compared(before, of_before, run_path, manifest)
-    except (PublishError, OSError) as error:
+    except (PublishError, OSError, MemoryError) as error:
         # The run itself is whole: what went wrong with the other one stands in its report.
-        log.warning("run %s could not be compared with: %s", before.name, error)
-        return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {error}",))
+        reason = str(error) or "out of memory"
+        log.warning("run %s could not be compared with: %s", before.name, reason)
+        return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
 
 
 def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manifest) -> Comparison:

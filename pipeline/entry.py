@@ -21,11 +21,18 @@ def main() -> None:
 
         print(f"mbe {version_of('mbe-stage')}")
         nothing_more_to_say(0)
-    else:
-        from pipeline import cli, process
+        return
+    from pipeline.address_space import refusal
 
-        process.claim()
-        cli.main()
+    said = refusal()
+    if said is not None and "--help" not in sys.argv:
+        os.write(2, f"{said}\n".encode())
+        nothing_more_to_say(4)
+        sys.exit(4)
+    from pipeline import cli, process
+
+    process.claim()
+    cli.main()
 
 
 if __name__ == "__main__":

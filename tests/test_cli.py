@@ -483,3 +483,21 @@ def test_a_column_is_its_name_before_its_position(tmp_path: Path) -> None:
     assert (Path(facts["run"]) / "left_vertices.parquet").is_file()
     assert facts["input"]["n_left"] == 1
     assert facts["input"]["n_right"] == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [["enumerate", "{edges}", "--count-only", "--json"], ["runs", "{out}", "--json"]])
+def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: list[str]) -> None:
+    words = [word.format(edges=edges, out=out) for word in command]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline.entry", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: standard output: cannot be written (No space left on device)")
+    assert "Traceback" not in done.stderr

@@ -112,3 +112,17 @@ def test_keys_in_the_report_are_escaped(tmp_path: Path) -> None:
 
 
 FINGERPRINT = "764213ca21744c074f8c5caf5c1824ba2af4798b03f67bc83725cef4d58bd86c"
+
+
+def test_a_run_is_not_lost_where_comparing_it_takes_too_much_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_runs: object) -> None:
+        raise MemoryError
+
+    publish(tmp_path, FIRST)
+    monkeypatch.setattr(comparison, "_compared", refuse)
+    second, page = publish(tmp_path, SECOND)
+    assert second.manifest.comparison is not None
+    assert second.manifest.comparison.remarks == ("the two could not be compared: out of memory",)
+    assert "could not be compared: out of memory" in page

@@ -57,3 +57,19 @@ def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str
     assert done.returncode == 4, done.stderr
     assert done.stderr.startswith("error: out of memory: raise the limit of the address space (ulimit -v), ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kilobytes", [100_000, 600_000])
+def test_an_address_space_in_which_libraries_would_not_load_is_refused_at_once(kilobytes: int) -> None:
+    """In some of them OpenBLAS never ends asking for memory."""
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -v {kilobytes}; exec {sys.executable} -m pipeline.entry enumerate none.csv --count-only"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr
+    said = f"error: out of memory: the address space is limited to {1024 * kilobytes:,} bytes (ulimit -v); expected "
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
