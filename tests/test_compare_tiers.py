@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,7 +33,9 @@ def test_a_line_for_each_graph(edges: Path, tmp_path: Path, capsys: pytest.Captu
     lines = printed.splitlines()
     assert "commit abc" in lines[0]
     assert [line.split()[1] for line in lines if "parquet" in line] == ["3", "1"]
-    assert printed.count(f"fingerprint and {len(TABLES)} tables equal, 15 checks of verify passed") == 2
+    equal = re.findall(rf"fingerprint and {len(TABLES)} tables equal, (\d+) checks of verify passed", printed)
+    assert len(equal) == 2
+    assert min(map(int, equal)) >= 15
     assert lines[-1].endswith(": all equal")
 
 

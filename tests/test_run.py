@@ -82,6 +82,7 @@ def test_manifest_says_what_was_done(tmp_path):
         "two_hop",
         "tables",
         "checksums",
+        "compare",
         "total",
     }
     assert plain["seconds"]["total"] == pytest.approx(sum(plain["seconds"].values()) / 2)
