@@ -19,12 +19,12 @@ from pipeline.diff.vertices import SharedVertices
 
 __all__ = ["SEARCH_LIMIT", "Pairs", "no_pairs", "pair_up"]
 
-SEARCH_LIMIT = 100_000_000_000
+SEARCH_LIMIT = 30_000_000_000
 """Shared members that are counted at most, over all pairs of groups; some minutes on two cores."""
 
 _LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 # Looking at a pair that shares a rare member costs as much as counting so many members.
-_PAIR_COST = 3
+_PAIR_COST = 5
 # Similar pairs are sought before all pairs where that costs so many times less: whoever finds a partner is left out.
 _WORTH_A_LEVEL = 2
 # The first level, where it can be afforded: most groups that changed a little have their partner there.
