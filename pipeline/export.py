@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import PublishError
 from pipeline.publish import as_publish_errors
-from pipeline.reading import bicliques_parts, check_members, reading, vertex_keys
+from pipeline.reading import bicliques_parts, check_members, open_part, reading, vertex_keys
 from pipeline.terminal import visible
 from pipeline.top import Biclique
 
@@ -187,7 +187,7 @@ def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
 def _batches(run_dir: Path) -> Iterator[tuple[pa.RecordBatch, float]]:
     """Rows of the table in its order, and the share of the table that is done with them."""
     with reading(run_dir):
-        files = [pq.ParquetFile(part) for part in bicliques_parts(run_dir)]
+        files = [open_part(part) for part in bicliques_parts(run_dir)]
         n_rows = sum(file.metadata.num_rows for file in files)
         n_done = 0
         for file in files:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import PublishError
 from pipeline.schemas import BICLIQUES
 
-__all__ = ["bicliques_parts", "check_members", "key_type", "reading", "vertex_keys"]
+__all__ = ["bicliques_parts", "check_members", "key_type", "open_part", "reading", "vertex_keys"]
 
 _REMEDY = "mbe verify says more, or publish it again"
 
@@ -50,6 +50,11 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
             if at < 0 or _plain(schema.field(at).type) != _plain(field.type):
                 raise PublishError(f"{part}: {field.name}: {found}; expected {field.type}; {_REMEDY}")
     return parts
+
+
+def open_part(part: Path) -> pq.ParquetFile:
+    """A part to read in batches; without `pre_buffer`, which keeps all that was read until the file is closed."""
+    return pq.ParquetFile(part, pre_buffer=False)
 
 
 def key_type(run_path: str | Path, side: str) -> pa.DataType:

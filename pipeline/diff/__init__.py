@@ -14,8 +14,7 @@ unsigned number. A group that has been taken is no partner any more: of two grou
 its partner and the other is gone. *new* and *gone* is what has no partner.
 """
 
-from mbe_stage.compile_ahead import CompileStep
-from pipeline.diff import kernels, keys, rows
+from pipeline.diff.compiling import compile_steps
 from pipeline.diff.job import PAIRED, STATUSES, RunDiff, Status, diff_runs
 from pipeline.diff.largest import Difference, largest_differences
 from pipeline.diff.members import rows_with_members
@@ -38,8 +37,3 @@ __all__ = [
     "status_words",
     "write_diff",
 ]
-
-
-def compile_steps() -> tuple[CompileStep, ...]:
-    """What comparing runs needs compiled."""
-    return (*kernels.compile_steps(), *keys.compile_steps(), *rows.compile_steps())

@@ -15,13 +15,11 @@ import pyarrow as pa
 
 from mbe_stage.compile_ahead import CompileProgress, compile_ahead
 from mbe_stage.options import Execution
-from pipeline.diff import kernels
-from pipeline.diff.keys import compile_steps as key_steps
+from pipeline.diff.compiling import compile_steps
 from pipeline.diff.keys import differing_keys, run_keys
 from pipeline.diff.partners import SEARCH_LIMIT, Pairs, no_pairs, pair_up
 from pipeline.diff.remarks import Comparability, comparability
 from pipeline.diff.rows import Rows, Side, read_side, read_sizes
-from pipeline.diff.rows import compile_steps as row_steps
 from pipeline.diff.vertices import SharedVertices, shared_vertices
 from pipeline.errors import PublishError
 from pipeline.manifest import Manifest, read_manifest
@@ -148,7 +146,7 @@ def diff_between(
     # Where the fingerprints agree the sets of keys do, and nothing of them has to be read.
     same = old_manifest.content_fingerprint == new_manifest.content_fingerprint
     if not same:
-        compile_ahead((*kernels.compile_steps(), *key_steps(), *row_steps()), on_compile)
+        compile_ahead(compile_steps(), on_compile)
     on_progress("comparing keys", 0.0)
     none = np.zeros(0, np.int64)
     keys = [none, none] if same else list(differing_keys(run_keys(old), run_keys(new)))

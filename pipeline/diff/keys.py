@@ -11,16 +11,11 @@ from numba import int64
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import LONGS, compiled, readonly, steps_of
-from pipeline.reading import bicliques_parts, reading
+from pipeline.reading import bicliques_parts, open_part, reading
 
-__all__ = ["KeySet", "compile_steps", "differing_keys", "open_part", "run_keys"]
+__all__ = ["KeySet", "compile_steps", "differing_keys", "run_keys"]
 
 _ROWS = 1 << 18
-
-
-def open_part(part: Path) -> pq.ParquetFile:
-    """A part to read in batches; without `pre_buffer`, which keeps all that was read until the file is closed."""
-    return pq.ParquetFile(part, pre_buffer=False)
 
 
 def run_keys(run_path: Path) -> np.ndarray:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.diff.keys import KeySet, open_part
+from pipeline.diff.keys import KeySet
 from pipeline.diff.rows import Side
-from pipeline.reading import bicliques_parts, reading, vertex_keys
+from pipeline.reading import bicliques_parts, open_part, reading, vertex_keys
 from pipeline.top import Biclique
 
 __all__ = ["bicliques_with", "rows_with_members"]

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
-from pipeline.diff.keys import KeySet, open_part
+from pipeline.diff.keys import KeySet
 from pipeline.diff.vertices import SharedVertices
-from pipeline.reading import bicliques_parts, check_members, reading
+from pipeline.reading import bicliques_parts, check_members, open_part, reading
 
 __all__ = ["Rows", "Side", "Stretch", "compile_steps", "read_side", "read_sizes"]
 

@@ -18,18 +18,13 @@ from pipeline.diff.kernels import (
     GROWN,
     SHRUNK,
     compare_prefixes,
-    count_members,
-    count_prefixes,
     count_shared,
-    fill_table,
     index_members,
-    member_signatures,
     merge_best,
-    prefix_lengths,
-    probe,
-    rarest_first,
     take_pairs,
 )
+from pipeline.diff.one_apart import fill_table, probe
+from pipeline.diff.prefixes import count_members, count_prefixes, member_signatures, prefix_lengths, rarest_first
 from pipeline.diff.rows import Rows, Stretch
 from pipeline.diff.vertices import SharedVertices
 
