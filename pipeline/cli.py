@@ -230,50 +230,8 @@ def enumerate_(
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Enumerate the maximal bicliques of one input, all in options."""
-    config = opt.configuration(
-        {
-            "input": {
-                "path": source,
-                "format": file_format,
-                "left": left,
-                "right": right,
-                "weight": weight,
-                "timestamp": timestamp,
-                "delimiter": delimiter,
-                "header": header,
-                "key_type": key_type,
-                "nulls": nulls,
-                "min_weight": min_weight,
-                "time_from": time_from,
-                "time_until": time_until,
-            },
-            "query": {
-                "min_left": min_left,
-                "min_right": min_right,
-                "max_left": max_left,
-                "max_right": max_right,
-                "min_edges": min_edges,
-                "containing_left": containing_left,
-                "containing_right": containing_right,
-            },
-            "execution": {
-                "engine": engine,
-                "threads": threads,
-                "memory_budget": memory_budget,
-                "device_memory": device_memory,
-                "max_bicliques": max_bicliques,
-                "time_limit_seconds": time_limit,
-            },
-            "output": {
-                "directory": None if out is None else str(out),
-                "members": members,
-                "sort": sort,
-                "report": not no_report,
-                "compression": compression,
-                "keep_runs": keep_runs,
-            },
-        }
-    )
+    # The key says that there is one, the option that there is none.
+    config = opt.configuration(locals() | {"out": None if out is None else str(out), "no_report": not no_report})
     _enumerate(config, if_changed, count_only, as_json, quiet, verbose)
 
 
@@ -311,6 +269,7 @@ def inspect(
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
+    options = locals()
     from mbe_stage import keys
     from mbe_stage.compile_ahead import compile_ahead
     from pipeline import console, show
@@ -322,36 +281,8 @@ def inspect(
     if not isfinite(trial):
         raise typer.BadParameter("is not a number of seconds; 0 is no trial", param_hint="--trial")
     is_configuration = Path(source).suffix.lower() in (".yaml", ".yml")
-    config = opt.configuration(
-        {
-            "input": {
-                "path": None if is_configuration else source,
-                "format": file_format,
-                "left": left,
-                "right": right,
-                "weight": weight,
-                "timestamp": timestamp,
-                "delimiter": delimiter,
-                "header": header,
-                "key_type": key_type,
-                "nulls": nulls,
-                "min_weight": min_weight,
-                "time_from": time_from,
-                "time_until": time_until,
-            },
-            "query": {
-                "min_left": min_left,
-                "min_right": min_right,
-                "max_left": max_left,
-                "max_right": max_right,
-                "min_edges": min_edges,
-                "containing_left": containing_left,
-                "containing_right": containing_right,
-            },
-            "execution": {"engine": engine, "threads": threads, "memory_budget": memory_budget},
-        },
-        Path(source) if is_configuration else None,
-    )
+    base = Path(source) if is_configuration else None
+    config = opt.configuration(options | {"source": None if is_configuration else source}, base)
     with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying") as progress:
         asked = config.execution.engine
         # Tables on a device make no difference to a trial; what enumerates does.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -109,9 +110,14 @@ _CALLED_OTHERWISE = {
 }
 
 
+def _name_of(key: str) -> str:
+    """What the parameter of a command is called that sets a configuration key."""
+    return _CALLED_OTHERWISE.get(key, key.partition(".")[2])
+
+
 def option_of(key: str, command: Any) -> str:
     """What a command calls the setting with this configuration key; the key itself where it has none for it."""
-    name = _CALLED_OTHERWISE.get(key, key.partition(".")[2])
+    name = _name_of(key)
     parameter = next((each for each in command.params if each.name == name), None) if command is not None else None
     if parameter is None:
         return key
@@ -120,14 +126,22 @@ def option_of(key: str, command: Any) -> str:
     return " or ".join([*parameter.opts[:1], *parameter.secondary_opts])
 
 
-def configuration(sections: dict[str, dict[str, Any]], base: Path | None = None) -> Config:
-    """The `Config` of options that were given, over a configuration file if there is one."""
+def configuration(options: Mapping[str, Any], base: Path | None = None) -> Config:
+    """The `Config` of options that were given, over a configuration file if there is one.
+
+    Parameters
+    ----------
+    options : mapping
+        A command's parameters by their names; those that set no key are left out, None is not given.
+    base : Path, optional
+    """
     from pipeline.config import Config, load_config
     from pipeline.errors import ConfigError
 
-    given = {
-        section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
-    }
+    given: dict[str, dict[str, Any]] = {}
+    for section, field in Config.model_fields.items():
+        names = {key: _name_of(f"{section}.{key}") for key in field.annotation.model_fields}  # type: ignore[union-attr]
+        given[section] = {key: options[name] for key, name in names.items() if options.get(name) is not None}
     if base is None:
         return Config.from_mapping(given, "command line")
     values = load_config(base).model_dump(exclude_unset=True)
