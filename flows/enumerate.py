@@ -30,16 +30,16 @@ from flows.gpu import device_slot
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.enumerate import Progress
-from mbe_stage.errors import MemoryBudgetExceeded, StageError
+from mbe_stage.errors import StageError
 from pipeline.config import Config, load_config
 from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore, Staging
 from pipeline.steps import find_unchanged, finish
-from pipeline.takeover import next_tier, noting_the_beginning
+from pipeline.takeover import noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
-from pipeline.tiers import Tier, choose_tier, tier_named
+from pipeline.tiers import Tier, tier_named
 
 __all__ = [
     "configure",
@@ -222,25 +222,19 @@ def enumerate_bicliques_flow(
 
 
 def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:
-    tier = choose_tier(config.execution)
-    try:
-        return _run_on(tier, (), config, staging, force)
-    except MemoryBudgetExceeded as refusal:
-        found = next_tier(config.execution, tier, refusal)
-        if found is None:
-            raise
-        # The frames of what failed hold its arrays, and the next tier may need the memory of the same GPU.
-        traceback.clear_frames(refusal.__traceback__)
-    other, warning = found
-    get_run_logger().warning("%s", visible(warning))
-    _remove_contents(staging.scratch)
-    return _run_on(other, (warning,), config, staging, force)
+    return on_a_tier_that_fits(
+        config.execution, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force)
+    )
 
 
 def _run_on(
     tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool
 ) -> State[dict[str, Any]]:
     values, scratch = config.model_dump(mode="json"), str(staging.scratch)
+    # Where another tier took its files here before, they are in the way.
+    _remove_contents(staging.scratch)
+    for warning in warnings:
+        get_run_logger().warning("%s", visible(warning))
     get_run_logger().info("tier %s: %s", tier.name, tier.reason)
     read = ingest_task(values, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)

@@ -107,45 +107,32 @@ def run(
     """
     store = RunStore(config.output.directory)
     store.check_writable()
-    return on_a_tier_that_fits(
-        config.execution,
-        lambda tier, warnings, note: _run_on(tier, warnings, note, on_compile, config, source, store, if_changed),
-        on_progress,
-    )
 
+    def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
+        staging = None
+        try:
+            compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
+            with tier.open(config.execution) as steps:
+                start = time.perf_counter()
+                edges = steps.ingest(config.input, source)
+                seconds = {"read": time.perf_counter() - start}
+                if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
+                    return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
+                # What cannot be read is refused before anybody waits for this.
+                compile_seconds += tier.compile(tier.compile_steps("publish", config), on_compile)
+                seconds["compile"] = compile_seconds
+                with store.begin() as staging:
+                    facts = steps.enumerate_to(edges, config, staging.path, note)
+                    facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
+                    finish(staging.path, edges.facts, config, facts, seconds, store)
+                    run_dir = staging.publish(config.output.keep_runs)
+        except KeyboardInterrupt as interrupt:
+            if staging is not None:
+                staging.note_on(interrupt)
+            raise
+        return RunResult(run_dir, Manifest.model_validate_json(staging.manifest))
 
-def _run_on(
-    tier: Tier,
-    warnings: tuple[str, ...],
-    on_progress: OnProgress,
-    on_compile: OnCompile | None,
-    config: Config,
-    source: object | None,
-    store: RunStore,
-    if_changed: bool,
-) -> RunResult:
-    staging = None
-    try:
-        compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
-        with tier.open(config.execution) as steps:
-            start = time.perf_counter()
-            edges = steps.ingest(config.input, source)
-            seconds = {"read": time.perf_counter() - start}
-            if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
-                return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
-            # What cannot be read is refused before anybody waits for this.
-            compile_seconds += tier.compile(tier.compile_steps("publish", config), on_compile)
-            seconds["compile"] = compile_seconds
-            with store.begin() as staging:
-                facts = steps.enumerate_to(edges, config, staging.path, on_progress)
-                facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
-                finish(staging.path, edges.facts, config, facts, seconds, store)
-                run_dir = staging.publish(config.output.keep_runs)
-    except KeyboardInterrupt as interrupt:
-        if staging is not None:
-            staging.note_on(interrupt)
-        raise
-    return RunResult(run_dir, Manifest.model_validate_json(staging.manifest))
+    return on_a_tier_that_fits(config.execution, run_on, on_progress)
 
 
 def count(
@@ -159,43 +146,32 @@ def count(
 
     Parameters and errors are those of `run`; `config.output` is not looked at.
     """
-    return on_a_tier_that_fits(
-        config.execution,
-        lambda tier, warnings, note: _count_on(tier, warnings, note, on_compile, config, source),
-        on_progress,
-    )
 
+    def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
+        compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
+        with tier.open(config.execution) as steps:
+            start = time.perf_counter()
+            edges = steps.ingest(config.input, source)
+            read_seconds = time.perf_counter() - start
+            compile_seconds += tier.compile(tier.compile_steps("count", config), on_compile)
+            start = time.perf_counter()
+            facts = steps.count(edges, config, note)
+            seconds = {
+                "read": read_seconds,
+                "compile": compile_seconds + facts.compile_seconds,
+                "graph": time.perf_counter() - start - facts.seconds - facts.compile_seconds,
+                "enumerate": facts.seconds,
+            }
+            return CountResult(
+                n_bicliques=facts.n_bicliques,
+                truncated=facts.truncated,
+                engine=facts.engine,
+                device=facts.device,
+                seconds={**seconds, "total": sum(seconds.values())},
+                peak_memory_bytes=peak_memory_bytes(),
+                peak_device_memory_bytes=steps.peak_device_memory_bytes(),
+                input=edges.facts,
+                warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
+            )
 
-def _count_on(
-    tier: Tier,
-    warnings: tuple[str, ...],
-    on_progress: OnProgress,
-    on_compile: OnCompile | None,
-    config: Config,
-    source: object | None,
-) -> CountResult:
-    compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
-    with tier.open(config.execution) as steps:
-        start = time.perf_counter()
-        edges = steps.ingest(config.input, source)
-        read_seconds = time.perf_counter() - start
-        compile_seconds += tier.compile(tier.compile_steps("count", config), on_compile)
-        start = time.perf_counter()
-        facts = steps.count(edges, config, on_progress)
-        seconds = {
-            "read": read_seconds,
-            "compile": compile_seconds + facts.compile_seconds,
-            "graph": time.perf_counter() - start - facts.seconds - facts.compile_seconds,
-            "enumerate": facts.seconds,
-        }
-        return CountResult(
-            n_bicliques=facts.n_bicliques,
-            truncated=facts.truncated,
-            engine=facts.engine,
-            device=facts.device,
-            seconds={**seconds, "total": sum(seconds.values())},
-            peak_memory_bytes=peak_memory_bytes(),
-            peak_device_memory_bytes=steps.peak_device_memory_bytes(),
-            input=edges.facts,
-            warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
-        )
+    return on_a_tier_that_fits(config.execution, count_on, on_progress)

@@ -19,7 +19,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.config import ExecutionConfig
 from pipeline.tiers import RAPIDS, Tier, choose_tier
 
-__all__ = ["next_tier", "noting_the_beginning", "on_a_tier_that_fits"]
+__all__ = ["OnProgress", "noting_the_beginning", "on_a_tier_that_fits"]
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def on_a_tier_that_fits(
         with noting_the_beginning(on_progress) as note:
             return work(tier, (), note)
     except MemoryBudgetExceeded as refusal:
-        found = next_tier(execution, tier, refusal)
+        found = _next_tier(execution, tier, refusal)
         if found is None:
             raise
         # The frames of what failed hold its arrays, and the next tier may need the memory of the same GPU.
@@ -64,7 +64,7 @@ def on_a_tier_that_fits(
     return work(other, (warning,), on_progress or _ignore)
 
 
-def next_tier(execution: ExecutionConfig, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
+def _next_tier(execution: ExecutionConfig, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
     """The tier that takes over, and the warning that says so, which is logged; None where the error has to stay."""
     if execution.engine != AUTO or tier.name != RAPIDS or refusal.has_begun:
         return None
