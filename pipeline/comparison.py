@@ -102,7 +102,7 @@ def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manif
 
 
 def _group(status: str, biclique: Biclique, partner: Biclique | None, jaccard: float | None) -> ComparedGroup:
-    came, went = ((), ()) if partner is None else (_without(biclique, partner), _without(partner, biclique))
+    came, went = ((), ()) if partner is None else (biclique.without(partner), partner.without(biclique))
     return ComparedGroup(
         status=status,
         biclique_key=biclique.key,
@@ -114,11 +114,6 @@ def _group(status: str, biclique: Biclique, partner: Biclique | None, jaccard: f
         went=_texts(went),
         jaccard=jaccard,
     )
-
-
-def _without(group: Biclique, other: Biclique) -> tuple[int | str, ...]:
-    left, right = set(other.left), set(other.right)
-    return (*(key for key in group.left if key not in left), *(key for key in group.right if key not in right))
 
 
 def _texts(keys: tuple[int | str, ...]) -> tuple[str, ...]:

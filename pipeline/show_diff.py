@@ -67,17 +67,11 @@ def _table(rows: list[Difference], title: str):
     lines = []
     for one in rows:
         assert one.partner is not None
-        came, went = _without(one.biclique, one.partner), _without(one.partner, one.biclique)
+        came, went = one.biclique.without(one.partner), one.partner.without(one.biclique)
         sides = [_keys(one.biclique.left), _keys(one.biclique.right), _keys(came), _keys(went)]
         lines.append([one.biclique.n_edges, *sides, f"{one.jaccard:.2f}", str(one.biclique.key)])
     columns = ["edges", "left members", "right members", "came", "went", "Jaccard", "biclique_key"]
     return table(columns, lines, title)
-
-
-def _without(group: Biclique, other: Biclique) -> tuple[int | str, ...]:
-    """Members that the other group has not, left ones first."""
-    left, right = set(other.left), set(other.right)
-    return (*(key for key in group.left if key not in left), *(key for key in group.right if key not in right))
 
 
 def _as_values(one: Difference) -> dict[str, Any]:

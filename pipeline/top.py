@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
-from pipeline.reading import bicliques_parts, reading, vertex_keys
+from pipeline.reading import bicliques_parts, open_part, reading, vertex_keys
 
 __all__ = ["Biclique", "SideName", "find_vertex", "largest_bicliques"]
 
@@ -46,6 +46,11 @@ class Biclique:
     left: tuple[int | str, ...]
     right: tuple[int | str, ...]
     n_edges: int
+
+    def without(self, other: Biclique) -> tuple[int | str, ...]:
+        """Members that the other one has not, left ones first."""
+        left, right = set(other.left), set(other.right)
+        return (*(key for key in self.left if key not in left), *(key for key in self.right if key not in right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def largest_bicliques(
             if largest is not None and best.is_above(largest):
                 continue
             start = 0
-            for batch in _batches(pq.ParquetFile(part), group, _MEASURES[by], side):
+            for batch in _batches(open_part(part), group, _MEASURES[by], side):
                 rows = _rows_with(batch, side, vertex)
                 rows = rows[_large_enough(batch, min_left, min_right)[rows]]
                 best.add(batch, rows, _MEASURES[by], part, group, start)
@@ -212,7 +217,7 @@ def _decode(run_path: Path, best: _Best) -> list[Biclique]:
 
     def rows_of(group: tuple[Path, int]) -> list[tuple[int, dict]]:
         wanted = sorted(place.row for place in places if (place.part, place.group) == group)
-        return list(_read_rows(pq.ParquetFile(group[0]), group[1], wanted))
+        return list(_read_rows(open_part(group[0]), group[1], wanted))
 
     groups = sorted({(place.part, place.group) for place in places})
     rows: dict[_Place, Biclique] = {}
