@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERNAL_ERROR", "app", "main"]
 
 INTERNAL_ERROR = 70
+_OUT_OF_MEMORY = 4
 _PUBLISHING = ("run", "enumerate")
 
 _EXIT_CODES = (
@@ -88,7 +89,11 @@ def main() -> None:
     try:
         app(prog_name="mbe")
     except SystemExit as end:
-        nothing_more_to_say(end.code if isinstance(end.code, int) else 0)
+        code = end.code if isinstance(end.code, int) else 0
+        nothing_more_to_say(code)
+        if code == _OUT_OF_MEMORY:
+            # What libraries do when Python ends may need memory too: Arrow, short of it, aborts the process at times.
+            os._exit(code)
         raise
 
 
@@ -143,7 +148,7 @@ def _out_of_memory() -> int:
         f"error: out of memory: {limit}ask for larger groups ({setting('query.min_left')}, "
         f"{setting('query.min_right')}), or lower {setting('execution.memory_budget')}"
     )
-    return 4
+    return _OUT_OF_MEMORY
 
 
 def _say(message: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline import lack_of_memory
 from pipeline.errors import PublishError
 from pipeline.schemas import BICLIQUES
 
@@ -24,6 +25,7 @@ def reading(run_path: str | Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowIndexError, OSError) as error:
+        lack_of_memory.pass_on(error)
         what = " ".join(str(error).split())
         raise PublishError(f"{run_path}: cannot be read ({what}); expected a published run; {_REMEDY}") from error
 

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -447,6 +449,16 @@ def test_progress_on_a_terminal(tmp_path: Path, edges: Path) -> None:
     import pty
 
     leader, follower = pty.openpty()
+    shown = bytearray()
+
+    def read() -> None:
+        # A terminal that nobody reads takes no more at some time, and the command would wait for ever.
+        with suppress(OSError):
+            while some := os.read(leader, 1 << 16):
+                shown.extend(some)
+
+    reader = threading.Thread(target=read)
+    reader.start()
     done = completed(
         [*MBE, "enumerate", edges, "--out", tmp_path / "out", "--engine", "reference"],
         cwd=ROOT,
@@ -454,10 +466,10 @@ def test_progress_on_a_terminal(tmp_path: Path, edges: Path) -> None:
         env={**os.environ, "TERM": "xterm"},
     )
     os.close(follower)
-    shown = os.read(leader, 1 << 16).decode()
+    reader.join()
     os.close(leader)
     assert done.returncode == 0
-    assert "reading the input" in shown or "enumerating" in shown
+    assert "reading the input" in shown.decode() or "enumerating" in shown.decode()
     assert done.stdout.startswith("4 maximal bicliques")
 
 

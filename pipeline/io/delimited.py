@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
@@ -49,9 +50,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
                 strings_can_be_null=True,
             ),
         )
-    except MemoryError:  # as Arrow's is, too
-        raise
     except pa.ArrowException as error:
+        lack_of_memory.pass_on(error)
         _find_fault(path, dialect)
         raise _unreadable(path, error) from None
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
@@ -42,9 +43,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             )
         try:
             items = read_strings(itertools.chain([first], pieces), ["item"], ["item"])[0]
-        except MemoryError:  # as Arrow's is, too
-            raise
         except pa.ArrowException as error:
+            lack_of_memory.pass_on(error)
             raise _not_text(path, error) from None
     lines = np.concatenate(numbers)
     columns = {"transaction": pa.chunked_array([pa.array(lines)]), "item": items}

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.raw import Place, RawEdges, choose_columns
@@ -115,9 +116,8 @@ def _array(values: Any, kind: str, column: str, *, pandas: bool = False) -> pa.A
         if isinstance(values, np.ndarray) and values.ndim != 1:
             raise ValueError(f"{values.ndim} dimensions")
         return pa.array(values, from_pandas=pandas)
-    except MemoryError:  # as Arrow's is, too
-        raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        lack_of_memory.pass_on(error)
         raise InputError.at(
             f"memory:{kind}",
             column=column,

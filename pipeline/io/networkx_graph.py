@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 import pyarrow as pa
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.raw import shortened
@@ -99,9 +100,8 @@ def _nodes(nodes: list[Any], column: str) -> pa.Array:
 def _values(values: list[Any], column: str) -> pa.Array:
     try:
         return pa.array(values)
-    except MemoryError:  # as Arrow's is, too
-        raise
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        lack_of_memory.pass_on(error)
         raise InputError.at(
             _SOURCE,
             column=column,

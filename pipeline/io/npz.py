@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
@@ -108,9 +109,8 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
             )
     try:
         columns = {role: pa.array(array) for role, array in picked.items()}
-    except MemoryError:  # as Arrow's is, too
-        raise
     except pa.ArrowException as error:
+        lack_of_memory.pass_on(error)
         raise InputError.at(
             path,
             found=f"arrays of a type that cannot be keys ({' '.join(str(error).split())})",

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import dataset, fs
 from pyarrow import parquet as pq
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import read_all
@@ -86,9 +87,8 @@ def read(path: Path, config: InputConfig) -> RawEdges:
                 table = file.read(names)
             # Of a nested column the reader returns what it finds under the name; the order is the file's.
             columns = {role: table.column(name) for role, name in plan.names.items()}
-    except MemoryError:  # as Arrow's is, too
-        raise
     except (pa.ArrowException, OSError) as error:
+        lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
     # Whoever can say where a row stood must not keep the decompressed file.
     locate = replace(plan, content=None).place
@@ -109,9 +109,8 @@ def plan_reading(path: Path, config: InputConfig) -> ParquetPlan:
     try:
         with pq.ParquetFile(_opened(path, content)) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    except MemoryError:  # as Arrow's is, too
-        raise
     except (pa.ArrowException, OSError) as error:
+        lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
     chosen = choose_columns(schema.names, config, str(path))
     _refuse_repeated(schema.names, chosen, path)
@@ -151,9 +150,8 @@ def _plan_directory(directory: Path, config: InputConfig) -> ParquetPlan:
     schema = _common_schema(files)
     try:
         inspected = _factory(directory, files).inspect(promote_options="permissive")
-    except MemoryError:  # as Arrow's is, too
-        raise
     except (pa.ArrowException, OSError) as error:
+        lack_of_memory.pass_on(error)
         raise unreadable(directory, error) from None
     # What the paths add (the partitions) comes after what the files hold.
     in_paths = [field for field in inspected if field.name not in schema.names]
@@ -201,9 +199,8 @@ def _common_schema(files: list[Path]) -> pa.Schema:
         try:
             schema = pq.read_schema(path).remove_metadata()
             common = schema if common is None else pa.unify_schemas([common, schema], promote_options="permissive")
-        except MemoryError:  # as Arrow's is, too
-            raise
         except (pa.ArrowException, OSError) as error:
+            lack_of_memory.pass_on(error)
             raise unreadable(path, error) from None
     return common
 

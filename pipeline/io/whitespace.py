@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyarrow import csv
 
+from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
@@ -60,9 +61,8 @@ def read_fields(open_source: Open, source: str, format_name: str, comment: bytes
         columns = choose_columns(available, config, source)
         try:
             read = read_strings(itertools.chain([first], blocks), available, [available[i] for i in columns.values()])
-        except MemoryError:  # as Arrow's is, too
-            raise
         except pa.ArrowException as error:
+            lack_of_memory.pass_on(error)
             raise _malformed(open_source, source, comment, n_fields, error) from None
     return RawEdges(
         table=pa.table(dict(zip(columns, read, strict=True))),

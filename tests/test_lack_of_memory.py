@@ -1,0 +1,26 @@
+"""What Arrow says when it is short of memory, by whatever name, is no judgement on what was read."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from pipeline import lack_of_memory
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pa.ArrowMemoryError("realloc of size 64 failed"),
+        pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
+        OSError("Failed to launch worker thread: Resource temporarily unavailable"),
+    ],
+)
+def test_a_lack_of_memory_is_passed_on_as_one(error: Exception) -> None:
+    with pytest.raises(MemoryError) as raised:
+        lack_of_memory.pass_on(error)
+    assert error in (raised.value, raised.value.__cause__)
+
+
+def test_other_errors_stay_with_whoever_caught_them() -> None:
+    lack_of_memory.pass_on(pa.ArrowInvalid("CSV parse error: row #3"))
