@@ -33,6 +33,7 @@ $(TEST_READY): $(RUN_READY)
 	@touch $@
 
 run: $(RUN_READY)
+	@echo "looking for what is to be compiled"
 	@$(BIN)/mbe compile
 	@echo "enumerating two real graphs"
 	@$(BIN)/python -m examples.demo

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from mbe_stage.code_cache import can_keep
 from mbe_stage.options import Execution
+from mbe_stage.repeating import repeated
 
 __all__ = ["CompileProgress", "CompileStep", "compile_ahead", "log_lines"]
 
@@ -143,21 +144,10 @@ class _Count:
 @contextmanager
 def _reported(count: _Count, on_progress: Callable[[CompileProgress], None], start: float) -> Iterator[None]:
     """Report now and every second, until the context ends."""
-    is_over = threading.Event()
-
-    def report() -> None:
-        while True:
-            on_progress(CompileProgress(count.done, count.total, time.perf_counter() - start))
-            if is_over.wait(_NOTE_SECONDS):
-                return
-
-    thread = threading.Thread(target=report, name="compiling", daemon=True)
-    thread.start()
-    try:
+    with repeated(
+        lambda: on_progress(CompileProgress(count.done, count.total, time.perf_counter() - start)), _NOTE_SECONDS
+    ):
         yield
-    finally:
-        is_over.set()
-        thread.join()
     on_progress(CompileProgress(count.total, count.total, time.perf_counter() - start))
 
 

@@ -173,7 +173,7 @@ def enumerate_into(
             if truncated is not None:
                 break
     if truncated is not None:
-        log.warning("%s: %d bicliques, the result is incomplete", truncated, n_bicliques)
+        log.warning("%s: the result is incomplete (bicliques: %d)", truncated, n_bicliques)
     return RunFacts(
         n_bicliques=n_bicliques,
         truncated=truncated,

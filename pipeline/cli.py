@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 
     from pipeline.config import Config
 
-__all__ = ["INTERNAL_ERROR", "app", "main"]
+__all__ = ["INTERNAL_ERROR", "UNCHANGED", "app", "main"]
 
 INTERNAL_ERROR = 70
+UNCHANGED = 5
 _OUT_OF_MEMORY = 4
 _PUBLISHING = ("run", "enumerate")
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 verification failed, or runs differ (diff --exit-code); "
     "2 input, configuration or option cannot be used; 3 output cannot be written, or is no run; "
-    "4 engine unavailable or not enough memory; "
+    "4 engine unavailable or not enough memory; 5 unchanged, nothing done (--if-changed); "
     "70 a defect of mbe itself; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM."
 )
 
@@ -269,12 +270,15 @@ def inspect(
     engine: opt.Means.Engine = None,
     threads: opt.Means.Threads = None,
     memory_budget: opt.Means.MemoryBudget = None,
+    device_memory: opt.Means.DeviceMemory = None,
+    members: opt.Output.Members = False,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
-    options = locals()
+    # Of a configuration only what was given is changed.
+    options = locals() | {"members": members or None}
     from mbe_stage import keys
     from mbe_stage.compile_ahead import compile_ahead
     from pipeline import console, show
@@ -468,9 +472,10 @@ def compile_(
 ) -> None:
     """Compile everything ahead, so that no later command has to: for images and read-only installations."""
     from pipeline import console, show
-    from pipeline.compile_command import compile_everything
 
     with console.ProgressDisplay(_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
+        from pipeline.compile_command import compile_everything
+
         found = compile_everything(engine or "auto", progress.compiled)
     show.compiled(found, as_json)
 
@@ -526,3 +531,5 @@ def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool
         show.count(counted, as_json)
     else:
         show.run(published, as_json)
+        if published.unchanged:
+            raise typer.Exit(UNCHANGED)

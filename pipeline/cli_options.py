@@ -87,7 +87,8 @@ class Output:
     KeepRuns = Annotated[int | None, _option(_OUTPUT, "Remove all but so many newest runs.", metavar="N")]
     NoReport = Annotated[bool, _option(_OUTPUT, "Leave report.html out.", "--no-report")]
     IfChanged = Annotated[
-        bool, _option(_OUTPUT, "Only if edges or question differ from the latest run's.", "--if-changed")
+        bool,
+        _option(_OUTPUT, "Only if edges or question differ from the latest run's, else exit code 5.", "--if-changed"),
     ]
     CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--count-only")]
     Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]

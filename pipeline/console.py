@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Collection
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Any
 
 from rich.console import Console, JustifyMethod
@@ -17,6 +17,7 @@ from rich.text import Text
 
 from mbe_stage.compile_ahead import CompileProgress, log_lines
 from mbe_stage.enumerate import Progress as Standing
+from mbe_stage.repeating import repeated
 from pipeline.terminal import VisibleFormatter, json_line, shortened, visible
 
 __all__ = [
@@ -31,8 +32,11 @@ __all__ = [
 
 log = logging.getLogger("pipeline.console")
 
-# Seconds between the lines of progress where stderr is no terminal.
-LOG_EVERY = 10.0
+# Where stderr is no terminal: seconds between the lines of progress, while somebody may be watching and afterwards.
+_WATCHED_EVERY = 2.0
+_WATCHED_FOR = 30.0
+_LOG_EVERY = 10.0
+_LOOK_EVERY = 0.5
 _TIME = "%Y-%m-%d %H:%M:%S"
 # Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
 _CELL = 1_000
@@ -71,6 +75,8 @@ def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
 class ProgressDisplay:
     """Share of the work, bicliques found, rate and time: a bar on a terminal, else a log line now and then.
 
+    There is a line every two seconds at first and every ten later, whether or not the work reports.
+
     Parameters
     ----------
     console : Console
@@ -84,9 +90,10 @@ class ProgressDisplay:
     def __init__(self, console: Console, quiet: bool, first: str) -> None:
         self._bar: Progress | None = None
         self._logs = not quiet and not console.is_terminal
-        self._first = first
-        self._lines = log_lines()
-        self._last_line = time.perf_counter()
+        self._first = self._standing = first
+        self._compile_lines = log_lines()
+        self._start = self._last_line = time.perf_counter()
+        self._stack = ExitStack()
         if console.is_terminal and not quiet:
             self._bar = Progress(
                 SpinnerColumn(),
@@ -104,12 +111,16 @@ class ProgressDisplay:
         """Take note of an enumeration's progress."""
         rate = standing.n_bicliques / standing.seconds if standing.seconds > 0 else 0.0
         found = f"{standing.n_bicliques:,} bicliques, {rate:,.0f}/s"
-        self._show("enumerating (share: a guess)", standing.work_done, found)
+        if standing.work_done < 1.0:
+            self._show("enumerating (share: a guess)", standing.work_done, found)
+        else:
+            self._show("all found, finishing", None, found)
 
     def compiled(self, standing: CompileProgress) -> None:
         """Take note of what is compiled before the work begins."""
         if self._bar is None:
-            self._lines(standing)
+            self._compile_lines(standing)
+            self._last_line = time.perf_counter()
         elif standing.is_over:
             self._bar.update(self._task, description=self._first, total=None)
         else:
@@ -117,33 +128,39 @@ class ProgressDisplay:
 
     def verified(self, share: float) -> None:
         """Take note of a verification's progress."""
-        self._show("verifying", share, "")
+        self._show("verifying", share)
 
     def exported(self, share: float) -> None:
         """Take note of an export's progress."""
-        self._show("exporting", share, "")
+        self._show("exporting", share)
 
     def working(self, what: str, share: float) -> None:
         """Take note of the progress of any other work, by its name."""
-        self._show(what, share, "")
+        self._show(what, share)
 
-    def _show(self, what: str, share: float, found: str) -> None:
+    def _show(self, what: str, share: float | None, found: str = "") -> None:
         if self._bar is not None:
-            self._bar.update(self._task, description=what, total=1.0, completed=share, found=found)
-        elif self._logs and time.perf_counter() - self._last_line >= LOG_EVERY:
-            self._last_line = time.perf_counter()
-            log.info("%s: %.1f %% of the work%s", what, 100 * share, f", {found}" if found else "")
+            total = None if share is None else 1.0
+            self._bar.update(self._task, description=what, total=total, completed=share or 0.0, found=found)
+        done = "" if share is None else f": {100 * share:.1f} % of the work"
+        self._standing = f"{what}{done}{f', {found}' if found else ''}"
+
+    def _say(self) -> None:
+        """Write where the work stands, unless there was a line a moment ago."""
+        now = time.perf_counter()
+        if now - self._last_line >= (_WATCHED_EVERY if now - self._start < _WATCHED_FOR else _LOG_EVERY):
+            self._last_line = now
+            log.info("%s, %.0f s", self._standing, now - self._start)
 
     def __enter__(self) -> ProgressDisplay:
         if self._bar is not None:
-            self._bar.start()
+            self._stack.enter_context(self._bar)
+        elif self._logs:
+            self._stack.enter_context(repeated(self._say, _LOOK_EVERY))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
 
 
 def table(

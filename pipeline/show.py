@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.console import human_bytes, human_seconds, print_json, results_console, table
 from pipeline.listing import asked
 from pipeline.terminal import say, shortened, visible
+from pipeline.wording import plural
 
 if TYPE_CHECKING:
     # Each command imports what it shows.
@@ -222,17 +223,13 @@ def compiled(found: Compiled, as_json: bool) -> None:
 
 
 def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
-    bicliques, edges = _counted(n_bicliques, "maximal biclique"), _counted(facts.n_edges, "edge")
+    bicliques, edges = plural(n_bicliques, "maximal biclique"), plural(facts.n_edges, "edge")
     say(f"{bicliques} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
     if truncated is not None:
         say(f"INCOMPLETE {truncated}")
     say(_rows_read(facts))
     for warning in warnings:
         say(f"warning    {warning}")
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _rows_read(facts: InputFacts) -> str:
@@ -243,7 +240,7 @@ def _rows_read(facts: InputFacts) -> str:
         "outside the time window": facts.rows_dropped_time,
     }
     counted = ", ".join(f"{n:,} {what}" for what, n in left_out.items() if n) or "nothing left out"
-    return f"read       {_counted(facts.rows_read, 'row')}: {counted}"
+    return f"read       {plural(facts.rows_read, 'row')}: {counted}"
 
 
 def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None) -> None:
@@ -321,7 +318,7 @@ def _expected(found: Expectation | None) -> list[str]:
         return []
     n = found.bicliques
     if found.exact:
-        counted = f"expected   {_counted(n.middle, 'biclique')}: counted"
+        counted = f"expected   {plural(n.middle, 'biclique')}: counted"
     elif n.high is None:
         return [
             f"expected   at least {_about(n.low)} bicliques: samples of the search tree disagree about how many more"

@@ -11,6 +11,7 @@ from pipeline.diff.words import counts_words
 from pipeline.manifest import peak_memory_bytes
 from pipeline.terminal import say
 from pipeline.top import Biclique
+from pipeline.wording import plural
 
 __all__ = ["differences", "summary"]
 
@@ -46,8 +47,8 @@ def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seco
     searched = searched_words(diff)
     for remark in (*diff.comparability.remarks, *([] if searched is None else [searched])):
         say(f"NOTE       {remark}")
-    say(f"old        {diff.old}: {diff.n_old:,} bicliques")
-    say(f"new        {diff.new}: {diff.n_new:,} bicliques, {diff.n_same:,} of them as before")
+    say(f"old        {diff.old}: {plural(diff.n_old, 'biclique')}")
+    say(f"new        {diff.new}: {plural(diff.n_new, 'biclique')}, {diff.n_same:,} of them as before")
     say(f"different  {counts_words(diff) if diff.differ else 'nothing: both hold the same bicliques'}")
     for status in dict.fromkeys(one.status for one in largest):
         rows = [one for one in largest if one.status == status]

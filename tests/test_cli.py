@@ -36,9 +36,9 @@ def mbe(*arguments: object) -> Result:
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 
-def answer(result: Result) -> dict:
+def answer(result: Result, exit_code: int = 0) -> dict:
     """The JSON object on the last line of stdout."""
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == exit_code, result.stderr
     return json.loads(result.stdout.splitlines()[-1])
 
 
@@ -84,16 +84,16 @@ def test_json_is_the_last_line_and_whole(tmp_path: Path, edges: Path) -> None:
 def test_if_changed_says_unchanged(tmp_path: Path, edges: Path, out: Path) -> None:
     options = ["--out", out, "--engine", "reference", "--if-changed"]
     latest = pipeline.resolve_run(out)
-    facts = answer(mbe("enumerate", edges, *options, "--json"))
+    facts = answer(mbe("enumerate", edges, *options, "--json"), cli.UNCHANGED)
     assert facts["unchanged"] is True
     assert (facts["run"], facts["bicliques"]) == (str(latest), 4)
     result = mbe("enumerate", edges, *options)
-    assert result.exit_code == 0
+    assert result.exit_code == cli.UNCHANGED
     assert result.stdout.startswith("unchanged ")
     assert str(latest.name) in result.stdout
     config = tmp_path / "job.yaml"
     config.write_text(f"input: {{path: {edges}}}\noutput: {{directory: {out}}}\nexecution: {{engine: reference}}\n")
-    assert answer(mbe("run", config, "--if-changed", "--json"))["unchanged"] is True
+    assert answer(mbe("run", config, "--if-changed", "--json"), cli.UNCHANGED)["unchanged"] is True
     assert pipeline.RunStore(out).runs() == [latest]
     edges.write_text(EDGES + "dan,zoo\n", encoding="utf-8")
     facts = answer(mbe("enumerate", edges, *options, "--json"))

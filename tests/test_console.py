@@ -6,6 +6,7 @@ import io
 import logging
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.enumerate import Progress
 from pipeline import cli, console
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
@@ -69,3 +71,36 @@ def test_every_line_has_its_date(terminal: bool, monkeypatch: pytest.MonkeyPatch
         logging.getLogger("pipeline.test_console").info("read it")
     assert all(re.fullmatch(rf"\[?{DATE}\]? read it *", line) for line in stderr.getvalue().splitlines())
     assert stderr.getvalue().count("read it") == 2
+
+
+def display_of(stderr: io.StringIO, monkeypatch: pytest.MonkeyPatch, quiet: bool) -> console.ProgressDisplay:
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(console, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(console, "_WATCHED_EVERY", 0.05)
+    return console.ProgressDisplay(console.set_up_logging(quiet), quiet, "reading the input")
+
+
+def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    with display_of(stderr, monkeypatch, quiet=False) as display:
+        for first in ("reading the input, ", "enumerating (share: a guess): 25.0 % of the work, 3 bicliques, 2/s, "):
+            n_before = len(stderr.getvalue().splitlines())
+            while len(lines := stderr.getvalue().splitlines()) < n_before + 2:
+                time.sleep(0.01)
+            assert all(re.fullmatch(rf"{DATE} {re.escape(first)}\d+ s", line) for line in lines[-2:]), lines
+            display.enumerated(Progress(3, 0.25, 1.5))
+            # A line that was begun before may end behind it.
+            time.sleep(0.1)
+        display.enumerated(Progress(4, 1.0, 2.0))
+        while "all found, finishing, 4 bicliques, 2/s, " not in stderr.getvalue():
+            time.sleep(0.01)
+    said = stderr.getvalue()
+    time.sleep(0.2)
+    assert stderr.getvalue() == said
+
+
+def test_a_quiet_command_says_nothing_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    with display_of(stderr, monkeypatch, quiet=True):
+        time.sleep(0.2)
+    assert stderr.getvalue() == ""

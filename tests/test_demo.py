@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +12,7 @@ import pytest
 
 from pipeline.manifest import read_manifest
 from pipeline.top import Biclique
+from tests.patience import output_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -125,7 +129,7 @@ def test_near_copies_are_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_demo_runs(
     environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from examples.demo import __main__ as demo
+    from examples.demo import job as demo
 
     # The real environment takes a quarter of a minute to parse: `make run` does that.
     monkeypatch.setattr(demo, "environment_roots", lambda: [environment])
@@ -146,7 +150,7 @@ def test_demo_runs(
 
 
 def test_demo_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from examples.demo import __main__ as demo
+    from examples.demo import job as demo
 
     (tmp_path / "southern_women").write_text("in the way")
     assert demo.main(["--out", str(tmp_path)]) == 3
@@ -163,3 +167,22 @@ def test_the_women_are_those_of_networkx() -> None:
     assert {frozenset(pair) for pair in pairs[1:]} == {frozenset(edge) for edge in graph.edges}
     assert len(pairs) == 1 + graph.number_of_edges()
     assert {woman for woman, _ in pairs[1:]} == set(graph.graph["top"])
+
+
+@pytest.mark.parametrize("last", ["enumerating southern_women.csv", "reading the imports of every module"])
+def test_ctrl_c_is_one_line(tmp_path: Path, last: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "examples.demo", "--out", tmp_path],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith(last):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = output_of(process)
+    assert process.returncode == 130
+    assert said.startswith("interrupted")
+    assert len(said.splitlines()) == 1

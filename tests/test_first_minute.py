@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,7 @@ from types import ModuleType
 import pytest
 
 from benchmarks.first_minute import Line, longest_silence, parts
+from tests.patience import output_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = {"numba", "numpy", "pyarrow", "pydantic", "yaml", "rich", "scipy", "typer"}
@@ -70,6 +72,30 @@ def test_what_failed_is_shown(install: ModuleType, capsys: pytest.CaptureFixture
     program = "import sys; print('No matching distribution'); sys.exit(7)"
     assert install._run([sys.executable, "-c", program], "installing") == 7
     assert "No matching distribution" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one_line_and_what_was_begun_is_made_again(tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    command = [sys.executable, "-u", str(ROOT / "tools" / "install.py"), str(environment)]
+    process = subprocess.Popen(
+        [*command, "none-of-this-name"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"making {environment} ...\n"
+    while not (environment / "bin" / "python").exists():
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = output_of(process)
+    assert process.returncode == 130
+    assert said.endswith("interrupted: the same command goes on from here\n")
+    assert not (environment / "bin" / "pip").exists()
+    # Nothing to install, but what is needed for it.
+    assert subprocess.run([*command, "pip"], capture_output=True, check=False).returncode in (0, 1)
+    assert (environment / "bin" / "pip").exists()
 
 
 def test_the_longest_silence_may_be_anywhere() -> None:

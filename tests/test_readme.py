@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from examples.demo.__main__ import southern_women
 from examples.demo.groups import group_table, telling_groups
+from examples.demo.job import southern_women
 from mbe_stage import engine_names
 from tests.patience import completed
 

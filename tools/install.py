@@ -20,7 +20,8 @@ _LOADED = "pipeline.show", "pipeline.report", "pipeline.verify", "mbe_stage.bicl
 def main(environment: str, *requirements: str) -> int:
     """Make the environment where there is none, and install the requirements into it; returns the exit code."""
     python = Path(environment, "bin", "python")
-    if not python.exists():
+    # pip comes last: what was interrupted before is made again.
+    if not Path(environment, "bin", "pip").exists():
         code = _run([sys.executable, "-m", "venv", environment], f"making {environment}")
         if code:
             return code
@@ -78,4 +79,9 @@ def _shortened(line: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except KeyboardInterrupt:
+        # What it started heard Ctrl-C too.
+        print("interrupted: the same command goes on from here", file=sys.stderr)
+        sys.exit(130)

@@ -8,7 +8,8 @@ import numpy as np
 
 from pipeline.report.scales import LogAxis
 from pipeline.report.tables import SideSummary
-from pipeline.report.wording import compact, plural
+from pipeline.report.wording import compact
+from pipeline.wording import plural
 
 __all__ = ["degree_plot", "svg", "thinned"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeline.report.tables import SideSummary, Sizes
-from pipeline.report.wording import count, key, percent, plural
+from pipeline.report.wording import count, key, percent
+from pipeline.wording import plural
 
 __all__ = ["Rung", "explanation", "ladder"]
 

@@ -10,7 +10,8 @@ import numpy as np
 from pipeline.report.charts import svg
 from pipeline.report.scales import bin_starts
 from pipeline.report.tables import Sizes
-from pipeline.report.wording import compact, count, plural
+from pipeline.report.wording import compact, count
+from pipeline.wording import plural
 
 __all__ = ["LEVELS", "heat_map"]
 

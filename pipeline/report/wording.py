@@ -6,7 +6,7 @@ import html
 import math
 import re
 
-__all__ = ["bytes_text", "compact", "count", "escape", "key", "percent", "plural", "seconds_text"]
+__all__ = ["bytes_text", "compact", "count", "escape", "key", "percent", "seconds_text"]
 
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
@@ -69,11 +69,6 @@ def compact(value: int) -> str:
             scaled = math.floor(value * 10 / unit) / 10
             return f"{scaled:.0f}{suffix}" if scaled >= 10 or scaled == int(scaled) else f"{scaled:.1f}{suffix}"
     return str(value)
-
-
-def plural(number: int, singular: str, several: str | None = None) -> str:
-    """A number and its noun: ``1 edge``, ``89 edges``."""
-    return f"{number:,} {singular if number == 1 else several or singular + 's'}"
 
 
 def percent(part: float, whole: float) -> str:

@@ -236,7 +236,7 @@ def test_reading_holds_a_gpu_only_where_it_reads_there(edges_file, out, monkeypa
     def refuse(*_):
         raise InputError("read no further")
 
-    monkeypatch.setattr(flow_module, "choose_tier", lambda _: tier)
+    monkeypatch.setattr("pipeline.takeover.choose_tier", lambda _: tier)
     monkeypatch.setattr(flow_module, "tier_named", lambda _: tier)
     monkeypatch.setattr(flow_module, "device_slot", slot)
     monkeypatch.setattr(flow_module, "read_edges", refuse)

@@ -1,7 +1,8 @@
 """Runs the CUDA kernels in plain Python, 32 lanes in lockstep, without a GPU and without numba-cuda.
 
-Each lane is a greenlet that runs until it meets the others: a warp operation returns once all lanes have called the
-same one, and lanes that call different ones are an error (on a GPU: a hang or nonsense). Warps take turns at those
+Each lane is a greenlet that runs until it meets the others: a warp operation returns once all lanes have called it in
+the same place, by the same way; lanes that call different ones, or the same one in two branches, are an error (on a
+GPU: a hang or nonsense). Warps take turns at those
 places. What real hardware does between them (caches, memory order) is not emulated.
 
 Use it in a process of its own: `install` replaces `numba.cuda`.
@@ -125,7 +126,7 @@ class FakeCuda(python_types.ModuleType):
 
     @staticmethod
     def _meet(name: str, value: Any) -> list:
-        return getcurrent().parent.switch((name, value))
+        return getcurrent().parent.switch((name, value, _way()))
 
     def syncthreads(self) -> None:
         self._meet("syncthreads", None)
@@ -177,7 +178,16 @@ class FakeCuda(python_types.ModuleType):
         """Memory order is not emulated."""
 
     def nanosleep(self, _nanoseconds: int) -> None:
-        getcurrent().parent.switch(("sleep", None))
+        getcurrent().parent.switch(("sleep", None, 0))
+
+
+def _way() -> int:
+    """One number for the calls that led from the kernel to the warp operation under way, each by its place."""
+    way, frame = 0, sys._getframe(2)
+    while frame is not None:
+        way = hash((way, id(frame.f_code), frame.f_lasti))
+        frame = frame.f_back
+    return way
 
 
 def install() -> FakeCuda:
@@ -252,24 +262,24 @@ class _Warp:
                 waiting[lane] = request
         if not waiting:
             return _DONE
-        sleeping = [lane for lane, (name, _) in waiting.items() if name == "sleep"]
+        sleeping = [lane for lane, (name, *_) in waiting.items() if name == "sleep"]
         if sleeping:
             for lane in sleeping:
                 del waiting[lane]
                 answers[lane] = (None,)
             return _RUNNING
-        names = {name for name, _ in waiting.values()}
-        if len(waiting) != 32 or len(names) != 1:
+        operations = {(name, way) for name, _, way in waiting.values()}
+        if len(waiting) != 32 or len(operations) != 1:
             raise Diverged(f"lanes wait at different places: {self._places()}")
         values = [waiting[lane][1] for lane in _LANES]
         for lane in _LANES:
             answers[lane] = (values,)
         waiting.clear()
-        return _AT_BARRIER if names == {"syncthreads"} else _RUNNING
+        return _AT_BARRIER if operations.pop()[0] == "syncthreads" else _RUNNING
 
     def _places(self) -> dict:
         where: dict = {}
-        for lane, (name, _) in self.waiting.items():
+        for lane, (name, *_) in self.waiting.items():
             frame = self.lanes[lane].gr_frame.f_back
             while "warp.py" in frame.f_code.co_filename:
                 frame = frame.f_back

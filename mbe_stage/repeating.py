@@ -1,0 +1,29 @@
+"""Doing something again and again, from a thread of its own, while other work goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["repeated"]
+
+
+@contextmanager
+def repeated(action: Callable[[], object], every: float) -> Iterator[None]:
+    """Call `action` now and every so many seconds, until the context ends; then no call is under way any more."""
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        while True:
+            action()
+            if is_over.wait(every):
+                return
+
+    thread = threading.Thread(target=repeat, name="repeating", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
