@@ -11,6 +11,12 @@ import hypothesis
 import pytest
 from pytest_timeout import Settings
 
+# Behind `nohup`, or in the background of a script, these are ignored, and so they would be in every command that a test
+# starts: it would not end at what the test sends.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
+
 # How long an example takes is the machine's business, and what else runs there.
 hypothesis.settings.register_profile("whatever the machine", deadline=None)
 hypothesis.settings.load_profile("whatever the machine")
