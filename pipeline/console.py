@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 import time
-from collections.abc import Collection
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, cast
 
 from rich.console import Console, JustifyMethod
 from rich.logging import RichHandler
@@ -49,7 +50,7 @@ def results_console() -> Console:
 
 def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
     """Log lines of the package on stderr, plain, or above the progress bar on a terminal; returns that console."""
-    console = Console(file=sys.stderr, markup=False, highlight=False)
+    console = Console(file=cast(IO[str], _WhileItLasts(sys.stderr)), markup=False, highlight=False)
     handler: logging.Handler
     if console.is_terminal:
         handler = RichHandler(
@@ -70,6 +71,37 @@ def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
         logger.handlers = [handler]
         logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     return console
+
+
+class _WhileItLasts:
+    """A stream to a terminal that may go away: what can be shown to nobody is no reason to end the work.
+
+    Whoever closes a terminal sends SIGHUP too, which ends the command, or is ignored, as behind `nohup`.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _unless_it_has_gone():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _unless_it_has_gone():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _unless_it_has_gone() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 class ProgressDisplay:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,22 @@ def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch
     said = stderr.getvalue()
     time.sleep(0.2)
     assert stderr.getvalue() == said
+
+
+def test_a_terminal_that_has_gone_is_no_end_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    stderr = os.fdopen(theirs, "w")
+    monkeypatch.setattr(sys, "stderr", stderr)
+    shown = console.set_up_logging(quiet=False)
+    assert shown.is_terminal
+    with console.ProgressDisplay(shown, False, "reading the input") as display:
+        os.close(ours)
+        display.enumerated(Progress(3, 0.25, 1.5))
+        logging.getLogger("pipeline.test_console").info("read it")
+        display.enumerated(Progress(4, 1.0, 2.0))
+    # What it could not write it tries once more.
+    with suppress(OSError):
+        stderr.close()
 
 
 def test_a_quiet_command_says_nothing_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
