@@ -36,23 +36,26 @@ def _run(command: list[str], what: str) -> int:
     """Run a command, a line now and then; all its lines where it fails."""
     start = last = time.monotonic()
     print(f"{what} ...", flush=True)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     lines: queue.Queue[str | None] = queue.Queue()
     threading.Thread(target=_read, args=(process, lines), daemon=True).start()
     said, latest = list[str](), "at it"
-    while True:
-        try:
-            line = lines.get(timeout=0.2)
-            if line is None:
-                break
-            said.append(line)
-            latest = _shortened(line) or latest
-        except queue.Empty:
-            pass
-        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            print(f"  {last - start:3.0f} s  {latest}", flush=True)
-    code = process.wait()
+    try:
+        while True:
+            try:
+                line = lines.get(timeout=0.2)
+                if line is None:
+                    break
+                said.append(line)
+                latest = _shortened(line) or latest
+            except queue.Empty:
+                pass
+            if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                print(f"  {last - start:3.0f} s  {latest}", flush=True)
+    finally:
+        # Ctrl-C reaches it as well: whatever it was about is over before anything else is begun.
+        code = process.wait()
     if code:
         print("\n".join(said), file=sys.stderr, flush=True)
     else:
@@ -82,6 +85,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main(*sys.argv[1:]))
     except KeyboardInterrupt:
-        # What it started heard Ctrl-C too.
         print("interrupted: the same command goes on from here", file=sys.stderr)
         sys.exit(130)
