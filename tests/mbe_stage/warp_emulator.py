@@ -14,6 +14,7 @@ import random
 import sys
 import time
 import types as python_types
+from collections.abc import Iterable
 from typing import Any
 
 import numba
@@ -35,6 +36,20 @@ class _Lane(greenlet):
     n_blocks: int
     shared: list
     n_shared: int
+
+
+class _Values(list):
+    """What the lanes brought to where they met."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        super().__init__(values)
+        self._masks: dict[Any, np.uint32] = {}
+
+    def mask_of(self, value: Any) -> np.uint32:
+        """The lanes with this value, found out once for all lanes that ask."""
+        if value not in self._masks:
+            self._masks[value] = np.uint32(sum(1 << lane for lane in _LANES if self[lane] == value))
+        return self._masks[value]
 
 
 class _Atomic:
@@ -125,8 +140,8 @@ class FakeCuda(python_types.ModuleType):
         return python_types.SimpleNamespace(x=getcurrent().n_warps * 32)
 
     @staticmethod
-    def _meet(name: str, value: Any) -> list:
-        return getcurrent().parent.switch((name, value, _way()))
+    def _meet(name: str, value: Any) -> _Values:
+        return getcurrent().parent.switch((name, value))
 
     def syncthreads(self) -> None:
         self._meet("syncthreads", None)
@@ -135,18 +150,16 @@ class FakeCuda(python_types.ModuleType):
         self._meet("syncwarp", None)
 
     def ballot_sync(self, _mask: int, predicate: Any) -> Any:
-        values = self._meet("ballot", bool(predicate))
-        return np.uint32(sum(1 << lane for lane in _LANES if values[lane]))
+        return self._meet("ballot", bool(predicate)).mask_of(True)
 
     def match_any_sync(self, _mask: int, value: Any) -> Any:
-        values = self._meet("match_any", value)
-        return np.uint32(sum(1 << lane for lane in _LANES if values[lane] == value))
+        return self._meet("match_any", value).mask_of(value)
 
     def any_sync(self, _mask: int, predicate: Any) -> bool:
-        return any(self._meet("any", bool(predicate)))
+        return bool(self._meet("any", bool(predicate)).mask_of(True))
 
     def all_sync(self, _mask: int, predicate: Any) -> bool:
-        return all(self._meet("all", bool(predicate)))
+        return not self._meet("all", bool(predicate)).mask_of(False)
 
     def shfl_sync(self, _mask: int, value: Any, source: int) -> Any:
         return self._meet("shfl", value)[int(source) % 32]
@@ -178,16 +191,7 @@ class FakeCuda(python_types.ModuleType):
         """Memory order is not emulated."""
 
     def nanosleep(self, _nanoseconds: int) -> None:
-        getcurrent().parent.switch(("sleep", None, 0))
-
-
-def _way() -> int:
-    """One number for the calls that led from the kernel to the warp operation under way, each by its place."""
-    way, frame = 0, sys._getframe(2)
-    while frame is not None:
-        way = hash((way, id(frame.f_code), frame.f_lasti))
-        frame = frame.f_back
-    return way
+        getcurrent().parent.switch(("sleep", None))
 
 
 def install() -> FakeCuda:
@@ -249,6 +253,7 @@ class _Warp:
         self.lanes = lanes
         self.answers: list[tuple | None] = [None] * 32
         self.waiting: dict[int, tuple] = {}
+        self._n_meetings = 0
 
     def step(self) -> int:
         """Let the lanes run to where they meet."""
@@ -262,24 +267,35 @@ class _Warp:
                 waiting[lane] = request
         if not waiting:
             return _DONE
-        sleeping = [lane for lane, (name, *_) in waiting.items() if name == "sleep"]
+        sleeping = [lane for lane, (name, _) in waiting.items() if name == "sleep"]
         if sleeping:
             for lane in sleeping:
                 del waiting[lane]
                 answers[lane] = (None,)
             return _RUNNING
-        operations = {(name, way) for name, _, way in waiting.values()}
-        if len(waiting) != 32 or len(operations) != 1:
+        names = {name for name, _ in waiting.values()}
+        self._n_meetings += 1
+        # All 32 at every meeting would cost half as much again: every lane has its turn.
+        looked_at = (0, 31, self._n_meetings % 31)
+        if len(waiting) != 32 or len(names) != 1 or len({self._way(lane) for lane in looked_at}) != 1:
             raise Diverged(f"lanes wait at different places: {self._places()}")
-        values = [waiting[lane][1] for lane in _LANES]
+        values = _Values(waiting[lane][1] for lane in _LANES)
         for lane in _LANES:
             answers[lane] = (values,)
         waiting.clear()
-        return _AT_BARRIER if operations.pop()[0] == "syncthreads" else _RUNNING
+        return _AT_BARRIER if names == {"syncthreads"} else _RUNNING
+
+    def _way(self, lane: int) -> int:
+        """One number for the calls that led a lane from the kernel to where it waits, each by its place."""
+        way, frame = 0, self.lanes[lane].gr_frame
+        while frame is not None:
+            way = hash((way, id(frame.f_code), frame.f_lasti))
+            frame = frame.f_back
+        return way
 
     def _places(self) -> dict:
         where: dict = {}
-        for lane, (name, *_) in self.waiting.items():
+        for lane, (name, _) in self.waiting.items():
             frame = self.lanes[lane].gr_frame.f_back
             while "warp.py" in frame.f_code.co_filename:
                 frame = frame.f_back
