@@ -124,7 +124,9 @@ class ProgressDisplay:
         self._logs = not quiet and not console.is_terminal
         self._first = self._standing = first
         self._compile_lines = log_lines()
-        self._start = self._last_line = time.perf_counter()
+        self._start = time.perf_counter()
+        # Starting Python has taken a moment already.
+        self._last_line = self._start - _WATCHED_EVERY / 2
         self._stack = ExitStack()
         if console.is_terminal and not quiet:
             self._bar = Progress(
