@@ -32,7 +32,7 @@ _NONE: Any = np.int64(0)
 _NO_GROUPS: Any = np.int64(-1)
 
 
-@compiled(nrt=False)
+@njit(inline="always")
 def visit_sparse_child(node, base, worker, output):
     """Visit the next child of the deepest frame, a sparse node that begins at ``node[base]``; push it if it has
     children of its own.
