@@ -29,7 +29,7 @@ $(RUN_READY): pyproject.toml
 	@touch $@
 
 $(TEST_READY): $(RUN_READY)
-	@$(PYTHON) tools/install.py $(VENV) --editable '.[flows,dev,cuda-compile]'
+	@$(PYTHON) tools/install.py $(VENV) --editable '.[flows]' --group dev --group cuda-compile
 	@touch $@
 
 run: $(RUN_READY)

@@ -25,6 +25,7 @@ from pydantic import (
 from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
 from pipeline.errors import ConfigError
 from pipeline.naming import setting
+from pipeline.shipped import default_configuration
 from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
 __all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config", "parse_bytes"]
@@ -223,7 +224,8 @@ def _read(path: Path) -> dict[str, Any]:
             # One character more than is taken, and no more of a file that is something else.
             text = file.read(LARGEST_DOCUMENT + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see configs/default.yaml") from None
+        see = default_configuration()
+        raise ConfigError(f"{path}: cannot be read ({error}); expected a YAML file; see {see}") from None
     values = parse_yaml(text, str(path)) or {}
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: holds a {type(values).__name__}; expected sections such as input: and output:")

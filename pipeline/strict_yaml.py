@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from pipeline.errors import ConfigError
+from pipeline.shipped import default_configuration
 
 __all__ = ["LARGEST_DOCUMENT", "parse_yaml"]
 
@@ -63,7 +64,7 @@ def _check_bounds(text: str, source: str) -> None:
         if depth > _DEEPEST:
             raise ConfigError(
                 f"{source}, line {line}: nested more than {_DEEPEST} deep; expected sections and their keys; see "
-                "configs/default.yaml"
+                f"{default_configuration()}"
             )
         if n_nodes > _MOST_NODES:
             raise ConfigError(

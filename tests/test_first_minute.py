@@ -19,7 +19,7 @@ from benchmarks.first_minute import Line, longest_silence, parts
 from tests.patience import output_of
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = {"numba", "numpy", "pyarrow", "pydantic", "yaml", "rich", "scipy", "typer"}
+BASE = {"llvmlite", "numba", "numpy", "pyarrow", "pydantic", "yaml", "rich", "scipy", "typer"}
 OWN = {"mbe_stage", "pipeline", "examples"}
 
 
@@ -53,7 +53,18 @@ def test_each_stamp_installs_its_own() -> None:
     assert "[" not in rules["$(RUN_READY)"][1].split("tools/install.py")[1]
     assert rules["check"][0] == "$(TEST_READY)"
     assert rules["$(TEST_READY)"][0] == "$(RUN_READY)"
-    assert ".[flows,dev,cuda-compile]" in rules["$(TEST_READY)"][1]
+    assert ".[flows]' --group dev --group cuda-compile" in rules["$(TEST_READY)"][1]
+
+
+def test_groups_are_those_of_the_project(install: ModuleType) -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert install._with_groups(["--editable", ".", "--group", "cuda-compile"]) == [
+        "--editable",
+        ".",
+        *groups["cuda-compile"],
+    ]
+    with pytest.raises(SystemExit, match=r"no dependency group 'nothing' in pyproject.toml; expected one of .*dev"):
+        install._with_groups(["--group", "nothing"])
 
 
 def test_installing_is_said_again_and_again(

@@ -1,4 +1,4 @@
-"""Set up an environment and say what goes on: ``python tools/install.py ENVIRONMENT REQUIREMENT...``.
+"""Set up an environment and say what goes on: ``python tools/install.py ENVIRONMENT [REQUIREMENT | --group NAME]...``.
 
 pip is silent while it unpacks, for half a minute where much is to be unpacked. So its lines are followed, and at least
 every two seconds there is one here. Only the standard library is used: nothing is installed yet.
@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 _SECONDS_BETWEEN_LINES = 2.0
@@ -27,9 +29,26 @@ def main(environment: str, *requirements: str) -> int:
             return code
     # What is imported is compiled to bytecode then; most of it never is.
     pip = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]
-    code = _run([*pip, *requirements], f"installing {requirements[-1]} into {environment}")
+    wanted = " ".join(each for each in requirements if not each.startswith("--"))
+    code = _run([*pip, *_with_groups(requirements)], f"installing {wanted} into {environment}")
     # The first import writes bytecode, which takes several times as long as later ones: here, where it is said.
     return code or _run([str(python), "-c", f"import {', '.join(_LOADED)}"], "loading it for the first time")
+
+
+def _with_groups(requirements: Sequence[str]) -> list[str]:
+    """What each ``--group NAME`` stands for in pyproject.toml; pip itself knows groups from 25.1 on."""
+    listed, waiting = list[str](), iter(requirements)
+    for each in waiting:
+        if each != "--group":
+            listed.append(each)
+            continue
+        name = next(waiting, "")
+        project = Path(__file__).resolve().parents[1] / "pyproject.toml"
+        groups = tomllib.loads(project.read_text(encoding="utf-8"))["dependency-groups"]
+        if name not in groups:
+            sys.exit(f"no dependency group {name!r} in pyproject.toml; expected one of {', '.join(groups)}")
+        listed += groups[name]
+    return listed
 
 
 def _run(command: list[str], what: str) -> int:
