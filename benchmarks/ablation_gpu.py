@@ -25,7 +25,7 @@ from benchmarks.bench_gpu import device_facts, graph_on_device
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 
 __all__ = ["main"]
 

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.machine import describe
-from mbe_stage.keys import Fingerprint, biclique_keys
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
 from pipeline import Config, InputFacts
 from pipeline.ids import key_hashes
 from pipeline.manifest import Counts, Manifest, config_fingerprint, write_manifest

@@ -28,8 +28,8 @@ from benchmarks import gpu_start
 from benchmarks.peers import PEERS
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.results import Detail
 
 __all__ = ["count", "device_facts", "graph_on_device", "main", "read_graph"]
 

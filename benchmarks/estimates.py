@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.graphs import GRAPHS, data_directory, find_graph
 from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
-from mbe_stage.estimation import Effort, Interval, estimate_bicliques
+from mbe_stage.bicliques.estimation import Effort, Interval, estimate_bicliques
 from pipeline.config import InputConfig
 from pipeline.ingest import ingest
 

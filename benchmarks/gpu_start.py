@@ -30,7 +30,7 @@ import cupy
 from numba import cuda
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 times["imports"] = since_start()
 reason = engine_cuda.unavailable_reason()
 assert reason is None, reason

@@ -9,6 +9,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from flows.markdown import report_markdown, since_markdown
 from pipeline.manifest import Manifest
 from pipeline.top import largest_bicliques
+from pipeline.wording import bytes_text
 
 __all__ = [
     "GROUPS_KEY",
@@ -53,7 +54,7 @@ def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:
 
 def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     """The summary of a published run, as Markdown."""
-    counts, source = manifest.counts, manifest.input
+    counts, source, on_device = manifest.counts, manifest.input, manifest.peak_device_memory_bytes
     rows = {
         "input": f"`{source.source}` ({source.format})",
         "graph": f"{source.n_left:,} x {source.n_right:,} vertices, {source.n_edges:,} edges",
@@ -61,8 +62,8 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
         "complete": "yes" if manifest.truncated is None else f"**no**: {manifest.truncated}",
         "engine": f"{manifest.engine} on {manifest.device}",
         "time": ", ".join(f"{step} {seconds:.2f} s" for step, seconds in manifest.seconds.items()),
-        "peak memory": _mebibytes(manifest.peak_memory_bytes),
-        "peak device memory": _mebibytes(manifest.peak_device_memory_bytes),
+        "peak memory": bytes_text(manifest.peak_memory_bytes),
+        "peak device memory": None if on_device is None else bytes_text(on_device),
         "content fingerprint": f"`{manifest.content_fingerprint}`",
         "run": f"`{run_dir}`",
     }
@@ -99,10 +100,6 @@ def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
         }
         for group in largest_bicliques(run_dir, limit)
     ]
-
-
-def _mebibytes(n_bytes: int | None) -> str | None:
-    return None if n_bytes is None else f"{n_bytes / 2**20:,.0f} MiB"
 
 
 def _listed(keys: tuple[int | str, ...]) -> str:

@@ -29,7 +29,7 @@ from flows.artifacts import create_artifacts, create_unchanged_artifact
 from flows.gpu import device_slot
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
-from mbe_stage.enumerate import Progress
+from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.errors import StageError
 from pipeline.config import Config, load_config
 from pipeline.edges import InputFacts

@@ -13,7 +13,7 @@ import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectException
 
-from mbe_stage.enumerate import Progress
+from mbe_stage.bicliques.enumerate import Progress
 
 __all__ = ["PROGRESS_KEY", "ProgressReporter", "describe"]
 

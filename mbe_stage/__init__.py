@@ -6,12 +6,9 @@ its module when it is first asked for.
 
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
-    from mbe_stage.engines import choose_engine, engine_names
-    from mbe_stage.enumerate import Progress, RunFacts, enumerate_bicliques, enumerate_into
-    from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
-    from mbe_stage.graph import BipartiteCSR
-    from mbe_stage.options import BicliqueQuery, Execution
-    from mbe_stage.results import (
+    from mbe_stage.bicliques.enumerate import Progress, RunFacts, enumerate_bicliques, enumerate_into
+    from mbe_stage.bicliques.query import BicliqueQuery
+    from mbe_stage.bicliques.results import (
         BicliqueBlock,
         BicliqueTable,
         CountSink,
@@ -21,6 +18,11 @@ if TYPE_CHECKING:
         Sink,
         TableSink,
     )
+    from mbe_stage.engines import choose_engine, engine_names
+    from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
+    from mbe_stage.graphs.bipartite import BipartiteCSR
+    from mbe_stage.options import Execution
+    from mbe_stage.tasks import Task
 
 __all__ = [
     "BicliqueBlock",
@@ -40,6 +42,7 @@ __all__ = [
     "Sink",
     "StageError",
     "TableSink",
+    "Task",
     "choose_engine",
     "engine_names",
     "enumerate_bicliques",
@@ -49,11 +52,12 @@ __all__ = [
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
     "engines": ("choose_engine", "engine_names"),
-    "enumerate": ("Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"),
+    "bicliques.enumerate": ("Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"),
     "errors": ("EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"),
-    "graph": ("BipartiteCSR",),
-    "options": ("BicliqueQuery", "Execution"),
-    "results": (
+    "graphs.bipartite": ("BipartiteCSR",),
+    "options": ("Execution",),
+    "bicliques.query": ("BicliqueQuery",),
+    "bicliques.results": (
         "BicliqueBlock",
         "BicliqueTable",
         "CountSink",
@@ -63,6 +67,7 @@ _NAMES = {
         "Sink",
         "TableSink",
     ),
+    "tasks": ("Task",),
 }
 
 if not TYPE_CHECKING:

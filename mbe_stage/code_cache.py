@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import logging
 import os
 import shutil
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 __all__ = ["cache_directories", "can_keep", "drop", "is_kept", "keep", "keep_or_warn", "kept"]
 
@@ -46,6 +49,12 @@ def cache_directories(sources: Path | None = None) -> tuple[Path, ...]:
     """
     digest = _digest(sources)
     return tuple(root / _FOLDER / digest for root in _roots())
+
+
+def sources_of(function: Callable[..., Any]) -> Path | None:
+    """The directory whose sources count for a function's code beside those of this package; None for one of ours."""
+    folder = Path(inspect.getfile(function)).resolve().parent
+    return None if folder.is_relative_to(_PACKAGE) else folder
 
 
 def can_keep(sources: Path | None = None) -> bool:

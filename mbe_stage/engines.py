@@ -1,28 +1,32 @@
-"""The engine seam: which engines exist for each problem, and which one runs.
+"""The engine seam: which of a problem's engines runs.
 
-An engine is a module. Nothing is imported before an engine is asked for, so importing the package never touches a GPU
-library. Every engine module has
+An engine is a module, named by its problem (`mbe_stage.problem`). Nothing is imported before an engine is asked for, so
+importing the package never touches a GPU library. Every engine module has
 
 - ``unavailable_reason() -> str | None``: None, or why it cannot run here and what would change that;
 - ``device(execution) -> str``: what it runs on, for the run's facts;
 - ``compile_steps(query=None, detail=None) -> sequence of CompileStep``: what `run` needs compiled for such a query and
   detail, and without them for any; empty where nothing is compiled. Whoever runs an engine compiles these first, in
   view, several side by side, and does not count the time as enumerating (`mbe_stage.compile_ahead`);
-- ``run(graph, query, execution, detail) -> Iterator[block]``: the work; closing the iterator stops it.
+- ``tasks_of(graph, query, n) -> list of Task``: all of the work in at most `n` pieces of similar cost;
+- ``run(graph, query, execution, detail, tasks=None) -> Iterator[block]``: the work, or some tasks of it; closing the
+  iterator stops it. Disjoint tasks give disjoint results, and all of them everything.
 
-A new engine or problem is a new row of `_MODULES`; callers stay as they are.
+Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
+from mbe_stage.problem import Problem, problem_named
+from mbe_stage.tasks import Task
 
 __all__ = ["AUTO", "Engine", "choose_engine", "choose_next_engine", "engine_names", "get_engine"]
 
@@ -30,11 +34,6 @@ log = logging.getLogger(__name__)
 
 AUTO = "auto"
 
-_MODULES: dict[tuple[str, str], str] = {
-    ("bicliques", "cuda"): "mbe_stage.bicliques.engine_cuda",
-    ("bicliques", "cpu"): "mbe_stage.bicliques.engine_cpu",
-    ("bicliques", "reference"): "mbe_stage.bicliques.reference",
-}
 _AUTO_PREFERENCE = ("cuda", "cpu")
 
 
@@ -47,15 +46,19 @@ class Engine(Protocol):
 
     def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]: ...
 
-    def run(self, graph: Any, query: Any, execution: Execution, detail: Any) -> Iterator[Any]: ...
+    def tasks_of(self, graph: Any, query: Any, n: int) -> list[Task]: ...
+
+    def run(
+        self, graph: Any, query: Any, execution: Execution, detail: Any, tasks: Iterable[Task] | None = None
+    ) -> Iterator[Any]: ...
 
 
-def engine_names(problem: str) -> tuple[str, ...]:
+def engine_names(problem: str | Problem) -> tuple[str, ...]:
     """The engines that exist for a problem, in the order `auto` prefers them."""
-    return tuple(name for known, name in _MODULES if known == problem)
+    return tuple(_engines(problem))
 
 
-def get_engine(problem: str, name: str) -> Engine:
+def get_engine(problem: str | Problem, name: str) -> Engine:
     """The engine of that name, checked to run here.
 
     Raises
@@ -72,7 +75,7 @@ def get_engine(problem: str, name: str) -> Engine:
     return engine
 
 
-def choose_engine(problem: str, name: str = AUTO) -> tuple[str, Engine]:
+def choose_engine(problem: str | Problem, name: str = AUTO) -> tuple[str, Engine]:
     """The engine's name and module; ``auto`` takes the first that runs here and logs why.
 
     Raises
@@ -85,7 +88,7 @@ def choose_engine(problem: str, name: str = AUTO) -> tuple[str, Engine]:
     return _first_that_runs(problem, _AUTO_PREFERENCE)
 
 
-def choose_next_engine(problem: str, name: str) -> tuple[str, Engine] | None:
+def choose_next_engine(problem: str | Problem, name: str) -> tuple[str, Engine] | None:
     """The engine that ``auto`` takes where the one of that name refuses the work; None where no other runs here."""
     behind = _AUTO_PREFERENCE[_AUTO_PREFERENCE.index(name) + 1 :] if name in _AUTO_PREFERENCE else ()
     try:
@@ -94,10 +97,10 @@ def choose_next_engine(problem: str, name: str) -> tuple[str, Engine] | None:
         return None
 
 
-def _first_that_runs(problem: str, names: Sequence[str]) -> tuple[str, Engine]:
+def _first_that_runs(problem: str | Problem, names: Sequence[str]) -> tuple[str, Engine]:
     passed_over: list[str] = []
     for candidate in names:
-        if (problem, candidate) not in _MODULES:
+        if candidate not in _engines(problem):
             continue
         engine = _load(problem, candidate)
         reason = engine.unavailable_reason()
@@ -105,16 +108,22 @@ def _first_that_runs(problem: str, names: Sequence[str]) -> tuple[str, Engine]:
             log.debug("engine auto: %s%s", candidate, "".join(f"; {text}" for text in passed_over))
             return candidate, engine
         passed_over.append(f"not {candidate}: {reason}")
-    raise EngineUnavailable(f"no engine for {problem!r} runs here: {'; '.join(passed_over) or 'none is registered'}")
+    raise EngineUnavailable(
+        f"no engine for {_name(problem)!r} runs here: {'; '.join(passed_over) or 'none is registered'}"
+    )
 
 
-def _load(problem: str, name: str) -> Engine:
-    module = _MODULES.get((problem, name))
-    if module is None and name in _AUTO_PREFERENCE:
-        raise EngineUnavailable(
-            f"engine {name!r} for problem {problem!r} is not part of this version: use engine 'auto' or 'cpu'"
-        )
+def _engines(problem: str | Problem) -> Mapping[str, str]:
+    return (problem if isinstance(problem, Problem) else problem_named(problem)).engines
+
+
+def _name(problem: str | Problem) -> str:
+    return problem.name if isinstance(problem, Problem) else problem
+
+
+def _load(problem: str | Problem, name: str) -> Engine:
+    module = _engines(problem).get(name)
     if module is None:
         known = ", ".join((AUTO, *engine_names(problem)))
-        raise InvalidArgument(f"engine is {name!r} for problem {problem!r}: expected one of {known}")
+        raise InvalidArgument(f"engine is {name!r} for problem {_name(problem)!r}: expected one of {known}")
     return cast(Engine, importlib.import_module(module))

@@ -13,12 +13,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import inspect
 import logging
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -34,8 +32,6 @@ from mbe_stage.compile_ahead import CompileStep
 __all__ = ["BYTES", "FLAGS", "INTS", "LONGS", "WORDS", "Signature", "compiled", "readonly", "readonly_view", "steps_of"]
 
 log = logging.getLogger(__name__)
-
-_PACKAGE = Path(__file__).resolve().parent
 
 # The types of nearly all arguments: contiguous arrays.
 BYTES, FLAGS, INTS, LONGS, WORDS = (kind[::1] for kind in (uint8, boolean, int32, int64, uint64))
@@ -131,8 +127,7 @@ class _FunctionCache(caching._Cache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._name = f"{function.__module__}.{function.__qualname__}"
-        folder = Path(inspect.getfile(function)).resolve().parent
-        self._sources = None if folder.is_relative_to(_PACKAGE) else folder
+        self._sources = code_cache.sources_of(function)
         self._is_enabled = True
 
     @property

@@ -1,4 +1,4 @@
-"""What to enumerate (`BicliqueQuery`) and with what means (`Execution`)."""
+"""With what means an engine works, whatever the problem."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "BicliqueQuery", "Execution"]
+__all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "Execution"]
 
 LARGEST_BLOCK = 1 << 30
 """Bytes of a block that somebody may ask for: its members stay far below 2^31, up to which list columns count."""
@@ -18,68 +18,6 @@ MOST_THREADS = 1024
 
 NO_LIMIT = 2**62
 """What stands for no maximum where a number is needed: more than any size, and its products fit where they are made."""
-
-
-@dataclass(frozen=True, slots=True)
-class BicliqueQuery:
-    """Which maximal bicliques are wanted: those of the whole graph that satisfy every condition.
-
-    Attributes
-    ----------
-    min_left, min_right : int
-        Fewest vertices on a side, at least 1.
-    max_left, max_right : int or None
-        Most vertices on a side; None is no limit.
-    min_edges : int
-        Fewest edges, ``n_left * n_right``.
-    containing_left, containing_right : tuple of int
-        Dense ids that must all be members.
-
-    Raises
-    ------
-    InvalidArgument
-        A bound below 1, or a maximum below its minimum.
-    """
-
-    min_left: int = 1
-    min_right: int = 1
-    max_left: int | None = None
-    max_right: int | None = None
-    min_edges: int = 1
-    containing_left: tuple[int, ...] = ()
-    containing_right: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("min_left", "min_right", "min_edges", "max_left", "max_right"):
-            bound = getattr(self, name)
-            if bound is not None and not 1 <= bound < NO_LIMIT:
-                raise InvalidArgument(f"{name} is {bound}: expected 1 or more, and less than 2**62")
-        for side in ("left", "right"):
-            most, fewest = getattr(self, f"max_{side}"), getattr(self, f"min_{side}")
-            if most is not None and most < fewest:
-                raise InvalidArgument(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
-
-    def swapped(self) -> BicliqueQuery:
-        """The same query for the graph with its sides exchanged."""
-        return BicliqueQuery(
-            min_left=self.min_right,
-            min_right=self.min_left,
-            max_left=self.max_right,
-            max_right=self.max_left,
-            min_edges=self.min_edges,
-            containing_left=self.containing_right,
-            containing_right=self.containing_left,
-        )
-
-    def accepts(self, n_left: int, n_right: int) -> bool:
-        """Whether a biclique of this size satisfies the size conditions."""
-        return (
-            n_left >= self.min_left
-            and n_right >= self.min_right
-            and (self.max_left is None or n_left <= self.max_left)
-            and (self.max_right is None or n_right <= self.max_right)
-            and n_left * n_right >= self.min_edges
-        )
 
 
 @dataclass(frozen=True, slots=True)

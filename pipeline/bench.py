@@ -212,8 +212,8 @@ def measure_count(
     spend_seconds : float
         No further repeat is begun after so long.
     """
-    from mbe_stage.enumerate import RunFacts, enumerate_into
-    from mbe_stage.results import CountSink
+    from mbe_stage.bicliques.enumerate import RunFacts, enumerate_into
+    from mbe_stage.bicliques.results import CountSink
     from pipeline.ingest import ingest
     from pipeline.job import count
     from pipeline.manifest import peak_memory_bytes

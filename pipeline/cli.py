@@ -279,7 +279,7 @@ def inspect(
     """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
     # Of a configuration only what was given is changed.
     options = locals() | {"members": members or None}
-    from mbe_stage import keys
+    from mbe_stage.bicliques import keys
     from mbe_stage.compile_ahead import compile_ahead
     from pipeline import console, show
     from pipeline.ingest import ingest
@@ -431,7 +431,7 @@ def verify(
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
-    from mbe_stage import keys
+    from mbe_stage.bicliques import keys
     from mbe_stage.compile_ahead import compile_ahead
     from pipeline import console, show
     from pipeline.errors import VerificationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mbe_stage import estimation
+from mbe_stage.bicliques import estimation
 from mbe_stage.code_cache import cache_directories, can_keep
 from pipeline import diff, verify
 from pipeline.compiling import OnCompile

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
-from mbe_stage import keys, participation, two_hop
+from mbe_stage.bicliques import keys, participation
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.compile_ahead import CompileProgress, CompileStep
 from mbe_stage.engines import get_engine
-from mbe_stage.options import BicliqueQuery
-from mbe_stage.results import Detail
+from mbe_stage.graphs import two_hop
 from pipeline.config import Config
 
 __all__ = ["OnCompile", "Part", "host_steps", "sizes_of"]

@@ -16,15 +16,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 from rich.text import Text
 
+from mbe_stage.bicliques.enumerate import Progress as Standing
 from mbe_stage.compile_ahead import CompileProgress, log_lines
-from mbe_stage.enumerate import Progress as Standing
 from mbe_stage.repeating import repeated
 from pipeline.terminal import VisibleFormatter, json_line, shortened, visible
 
 __all__ = [
     "ProgressDisplay",
-    "human_bytes",
-    "human_seconds",
     "print_json",
     "results_console",
     "set_up_logging",
@@ -221,35 +219,3 @@ def _cell(value: object) -> Text:
 def print_json(values: dict[str, Any]) -> None:
     """One object on one line, exact and safe to print."""
     print(json_line(values), flush=True)
-
-
-def human_bytes(n: float) -> str:
-    """Bytes with a unit that leaves three digits.
-
-    Examples
-    --------
-    >>> human_bytes(1_536 * 1024)
-    '1.5 MiB'
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} TiB"
-
-
-def human_seconds(seconds: float) -> str:
-    """Seconds, minutes or hours.
-
-    Examples
-    --------
-    >>> human_seconds(0.0123), human_seconds(75), human_seconds(7200)
-    ('0.012 s', '1 min 15 s', '2 h 00 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.3f} s"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{int(seconds // 60)} min {int(seconds % 60):02} s"
-    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02} min"

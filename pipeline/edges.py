@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["EdgeData", "InputFacts", "written_integer"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from mbe_stage.estimation import Estimate, Interval
+from mbe_stage.bicliques.estimation import Estimate, Interval
 
 __all__ = ["Expectation", "Seconds", "expect", "table_bytes"]
 

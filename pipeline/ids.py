@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mbe_stage.keys import hash_integers, hash_text, vertex_hashes
+from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
 from pipeline.errors import InputError
 from pipeline.io.raw import shortened
 from pipeline.naming import setting

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.keys import edge_fingerprint
+from mbe_stage.bicliques.keys import edge_fingerprint
 from pipeline.config import InputConfig
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.errors import InputError

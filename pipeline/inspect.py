@@ -3,7 +3,7 @@
 The number of maximal bicliques cannot be read off sizes and degrees. What can: the graph's own memory, the two-hop
 pairs that any enumeration starts from, and how much of the graph is left when small bicliques do not matter. For the
 rest there is a trial: the engine runs for a moment, and where that does not finish, samples of the search tree give an
-interval (`mbe_stage.estimation`).
+interval (`mbe_stage.bicliques.estimation`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbe_stage import two_hop
+from mbe_stage.bicliques.enumerate import Progress, enumerate_into
+from mbe_stage.bicliques.estimation import Effort, Estimate, Interval, estimate_bicliques
+from mbe_stage.bicliques.estimation import compile_steps as estimation_steps
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import HistogramSink
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.engines import choose_engine
-from mbe_stage.enumerate import Progress, enumerate_into
-from mbe_stage.estimation import Effort, Estimate, Interval, estimate_bicliques
-from mbe_stage.estimation import compile_steps as estimation_steps
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.results import HistogramSink
+from mbe_stage.graphs import two_hop
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
 from pipeline.config import OutputConfig
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.expectation import Expectation, Seconds, expect, table_bytes

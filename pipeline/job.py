@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mbe_stage.enumerate import Progress
+from mbe_stage.bicliques.enumerate import Progress
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.edges import InputFacts

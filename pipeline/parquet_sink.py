@@ -11,9 +11,9 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from mbe_stage.keys import biclique_keys
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.options import Execution
-from mbe_stage.results import BicliqueBlock, Detail
 from pipeline.canonical import CanonicalOrder
 from pipeline.parquet_parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
 from pipeline.publish import as_publish_errors

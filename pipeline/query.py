@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mbe_stage.options import BicliqueQuery
+from mbe_stage.bicliques.query import BicliqueQuery
 from pipeline.config import Key, QueryConfig
 from pipeline.edges import InputFacts
 from pipeline.errors import InputError

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.console import human_bytes, human_seconds, print_json, results_console, table
+from pipeline.console import print_json, results_console, table
 from pipeline.listing import asked
 from pipeline.terminal import say, shortened, visible
-from pipeline.wording import plural
+from pipeline.wording import bytes_text, plural, seconds_text
 
 if TYPE_CHECKING:
     # Each command imports what it shows.
@@ -108,8 +108,8 @@ def inspection(found: Inspection, as_json: bool) -> None:
     ]
     results_console().print(table(columns, rows))
     say(
-        f"memory     about {human_bytes(found.expected_memory_bytes)} at most: reading took "
-        f"{human_bytes(found.read_memory_bytes)} (the graph itself is {human_bytes(found.graph_bytes)}), "
+        f"memory     about {bytes_text(found.expected_memory_bytes)} at most: reading took "
+        f"{bytes_text(found.read_memory_bytes)} (the graph itself is {bytes_text(found.graph_bytes)}), "
         "and the whole of --memory-budget"
     )
     for line in _two_hop_lines(sides):
@@ -177,7 +177,7 @@ def verification(report: VerifyReport, as_json: bool) -> None:
         say(f"ok         {check.name}: {check.detail}")
     for text in report.not_checked:
         say(f"unchecked  {text}")
-    say(f"verified   {report.run} in {human_seconds(report.seconds)}")
+    say(f"verified   {report.run} in {seconds_text(report.seconds)}")
 
 
 def measurements(found: list[Measurement], as_json: bool) -> None:
@@ -191,10 +191,10 @@ def measurements(found: list[Measurement], as_json: bool) -> None:
             m.graph,
             m.n_edges,
             m.n_bicliques,
-            human_seconds(m.count_seconds),
-            human_seconds(m.write_seconds),
-            human_bytes(m.write_memory_bytes),
-            human_bytes(m.written_bytes),
+            seconds_text(m.count_seconds),
+            seconds_text(m.write_seconds),
+            bytes_text(m.write_memory_bytes),
+            bytes_text(m.written_bytes),
             f"{m.engine}: {m.device}",
         ]
         for m in found
@@ -216,7 +216,7 @@ def compiled(found: Compiled, as_json: bool) -> None:
             }
         )
         return
-    done = f"compiled {found.n_compiled} of them in {human_seconds(found.seconds)}" if found.n_compiled else "all there"
+    done = f"compiled {found.n_compiled} of them in {seconds_text(found.seconds)}" if found.n_compiled else "all there"
     say(f"engine {found.tier}: {found.n_steps} functions, {done}")
     for directory in directories:
         say(f"kept in {visible(directory)}")
@@ -244,10 +244,10 @@ def _rows_read(facts: InputFacts) -> str:
 
 
 def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_device: int | None) -> None:
-    memory = human_bytes(peak) + ("" if on_device is None else f", of the device {human_bytes(on_device)}")
-    steps = ", ".join(f"{step} {human_seconds(value)}" for step, value in seconds.items() if step != "total")
+    memory = bytes_text(peak) + ("" if on_device is None else f", of the device {bytes_text(on_device)}")
+    steps = ", ".join(f"{step} {seconds_text(value)}" for step, value in seconds.items() if step != "total")
     say(f"engine     {engine}: {device}; peak memory {memory}")
-    say(f"time       {human_seconds(seconds['total'])} ({steps})")
+    say(f"time       {seconds_text(seconds['total'])} ({steps})")
 
 
 def _keys(keys: tuple[Any, ...]) -> str:
@@ -284,7 +284,7 @@ def _run_row(run: ListedRun) -> list[object]:
     if manifest.truncated is not None:
         state = f"{state} INCOMPLETE {manifest.truncated}".strip()
     question = ", ".join(f"{key}={value}" for key, value in asked(manifest.config).items()) or "all"
-    took = human_seconds(manifest.seconds["total"]) if "total" in manifest.seconds else ""
+    took = seconds_text(manifest.seconds["total"]) if "total" in manifest.seconds else ""
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
     facts, n_bicliques = manifest.input, manifest.counts.bicliques
     return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", f"{n_bicliques:,}", took, state]
@@ -293,9 +293,9 @@ def _run_row(run: ListedRun) -> list[object]:
 def _trial(trial: Trial | None) -> str:
     if trial is None:
         return "unknown: it depends on the number of bicliques, which no figure above gives away"
-    tried = f"a trial of {human_seconds(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
+    tried = f"a trial of {seconds_text(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
     if trial.complete:
-        return f"{tried}: all there are, with {human_bytes(trial.member_bytes)} of members before compression"
+        return f"{tried}: all there are, with {bytes_text(trial.member_bytes)} of members before compression"
     return f"{tried}, and did not finish"
 
 
@@ -329,12 +329,12 @@ def _expected(found: Expectation | None) -> list[str]:
     if found.seconds is not None and not found.exact:
         took = found.seconds
         lines.append(
-            f"time       {human_seconds(took.low)} to {human_seconds(took.high)} at the trial's pace, nothing written"
+            f"time       {seconds_text(took.low)} to {seconds_text(took.high)} at the trial's pace, nothing written"
         )
     if found.bytes is not None:
         size = found.bytes
-        between = "" if found.exact or size.high is None else f" ({human_bytes(size.low)} to {human_bytes(size.high)})"
-        lines.append(f"writes     {human_bytes(size.middle)}{between} before compression")
+        between = "" if found.exact or size.high is None else f" ({bytes_text(size.low)} to {bytes_text(size.high)})"
+        lines.append(f"writes     {bytes_text(size.middle)}{between} before compression")
     return lines
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from mbe_stage.bicliques.enumerate import Progress, enumerate_into
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import AUTO
-from mbe_stage.enumerate import Progress, enumerate_into
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from pipeline.config import Config
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.edges import EdgeData, InputFacts
@@ -67,7 +67,7 @@ class EnumerationFacts(BaseModel):
     versions : dict
         Software that only this tier uses.
     warnings : tuple of str
-        As `mbe_stage.enumerate.RunFacts.warnings`, and what else the tier had to do otherwise than asked.
+        As `mbe_stage.bicliques.enumerate.RunFacts.warnings`, and what else the tier had to do otherwise than asked.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 
-from mbe_stage.keys import Fingerprint
-from mbe_stage.participation import Participation, SizeCounts
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.bicliques.keys import Fingerprint
+from mbe_stage.bicliques.participation import Participation, SizeCounts
+from mbe_stage.bicliques.results import BicliqueBlock
 
 __all__ = ["Summary"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.bicliques.participation import Participation, SizeCounts, long_form
+from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import LARGEST_BLOCK
-from mbe_stage.participation import Participation, SizeCounts, long_form
-from mbe_stage.results import BicliqueBlock
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
 __all__ = ["biclique_batch", "histogram_table", "members_batch", "vertex_table"]

@@ -1,6 +1,6 @@
 """Where `auto` chose the tier `rapids` and its memory does not suffice, the next tier does the work.
 
-As between engines (`mbe_stage.enumerate`): before the first biclique is handed out, and with a warning. Afterwards the
+As between engines (`mbe_stage.stream`): before the first biclique is handed out, and with a warning. Afterwards the
 error stays, for what was done is lost either way, and another tier may need as long again.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.engines import AUTO, choose_engine
-from mbe_stage.enumerate import Progress
 from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.config import ExecutionConfig
 from pipeline.tiers import RAPIDS, Tier, choose_tier

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.enumerate import Progress, RunFacts, enumerate_into
+from mbe_stage.bicliques.results import CountSink
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.engines import AUTO, choose_engine, get_engine
-from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
 from mbe_stage.errors import EngineUnavailable
-from mbe_stage.results import CountSink
 from pipeline import process, steps
 from pipeline.compiling import OnCompile, Part, host_steps
 from pipeline.config import Config, ExecutionConfig, InputConfig

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.two_hop import begin_two_hop_degrees
 from mbe_stage.options import Execution
-from mbe_stage.two_hop import begin_two_hop_degrees
 
 __all__ = ["TwoHopDegrees", "two_hop_beside"]
 

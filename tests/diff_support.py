@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage.keys import Fingerprint, biclique_keys
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
 from pipeline import Config, InputFacts
 from pipeline.ids import key_hashes
 from pipeline.manifest import Counts, Manifest, config_fingerprint, write_manifest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mbe_stage.enumerate import Progress
+from mbe_stage.bicliques.enumerate import Progress
 from pipeline import tiers
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.tiers import Tier

@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.enumerate import Progress
+from mbe_stage.bicliques.enumerate import Progress
 from pipeline import cli, console
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"

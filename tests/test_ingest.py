@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbe_stage.keys import hash_text, vertex_hashes
+from mbe_stage.bicliques.keys import hash_text, vertex_hashes
 from pipeline.config import Config, InputConfig
 from pipeline.edges import EdgeData
 from pipeline.errors import InputError

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution
 from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques.estimation import Effort, Estimate, Interval
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.estimation import Effort, Estimate, Interval
 from pipeline import inspect
 from pipeline.cli import app
 from pipeline.config import OutputConfig
@@ -87,8 +87,9 @@ def test_a_trial_that_is_cut_short_is_followed_by_an_estimate(monkeypatch: pytes
     whole = reference.run
 
     def slow(
-        graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail
+        graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail, tasks: object = None
     ) -> Iterator[BicliqueBlock]:
+        assert tasks is None
         for block in whole(graph, query, execution, detail):
             time.sleep(0.005)
             yield block

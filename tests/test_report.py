@@ -21,7 +21,8 @@ from pipeline.report.explain import ladder
 from pipeline.report.heat_map import heat_map
 from pipeline.report.scales import LogAxis, bin_starts
 from pipeline.report.tables import Sizes, read_side, read_sizes
-from pipeline.report.wording import compact, key, percent, seconds_text
+from pipeline.report.wording import compact, key, percent
+from pipeline.wording import seconds_text
 
 _VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 _DRAWN = {"path", "rect", "circle", "text", "title"}

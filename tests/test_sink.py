@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.bicliques.results import BicliqueBlock
 from pipeline import PublishError, parquet_sink
 from pipeline.parquet_parts import PartWriter
 from pipeline.parquet_sink import ParquetSink

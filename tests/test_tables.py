@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mbe_stage.bicliques.participation import SizeCounts
+from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.participation import SizeCounts
-from mbe_stage.results import BicliqueBlock
-from mbe_stage.two_hop import two_hop_steps
+from mbe_stage.graphs.two_hop import two_hop_steps
 from pipeline import read_manifest
 from pipeline.canonical import CanonicalOrder
 from pipeline.parquet_parts import PartNames, PartWriter

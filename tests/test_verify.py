@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import pipeline.verify
 from mbe_stage import BipartiteCSR
+from mbe_stage.bicliques.keys import edge_fingerprint, hash_integers, hash_text
+from mbe_stage.bicliques.keys import vertex_hashes as stage_vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
-from mbe_stage.keys import edge_fingerprint, hash_integers, hash_text
-from mbe_stage.keys import vertex_hashes as stage_vertex_hashes
-from mbe_stage.two_hop import two_hop_steps
+from mbe_stage.graphs.two_hop import two_hop_steps
 from pipeline.config import Config
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.errors import PublishError, VerificationError

@@ -1,39 +1,41 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
-The order of work: reduce the graph (`mbe_stage.reduction`), choose side and order (`mbe_stage.ordering`), cut the
-roots into tasks of similar cost, let a crew of threads walk them (`cpu.crew`, `cpu.hand`, `cpu.tree`), and turn what
-they find back into the user's vertices (`cpu.expand`).
+The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
+into pieces of similar cost, let a pool of threads walk them (`cpu.worker_pool`, `cpu.worker`, `cpu.tree`), and turn
+what they find back into the user's vertices (`cpu.expand`).
 """
 
 from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import numpy as np
-
-from mbe_stage import ordering, reduction
+from mbe_stage.bicliques import ordering, reduction
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import expand, switches, tree
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.crew import Crew, Task
 from mbe_stage.bicliques.cpu.expand import Translation
-from mbe_stage.bicliques.cpu.hand import Hand, Plan
-from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node, size_limits
-from mbe_stage.bicliques.cpu.worker import FirstSizes
-from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.ordering import enumerates_left, rows_by_degree, task_costs
-from mbe_stage.reduction import reduce_graph
-from mbe_stage.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node
+from mbe_stage.bicliques.cpu.worker import Plan, Worker
+from mbe_stage.bicliques.cpu.worker_pool import Piece, WorkerPool
+from mbe_stage.bicliques.cpu.worker_state import FirstSizes
+from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.roots import roots_of
+from mbe_stage.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.tasks import Roots, Task, cut, ranges_of, split
 
-__all__ = ["compile_steps", "device", "run", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
-_TASKS_PER_THREAD = 32
+_PIECES_PER_THREAD = 32
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
 
@@ -61,6 +63,7 @@ def run(
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
+    tasks: Iterable[Task] | None = None,
     *,
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
@@ -73,6 +76,8 @@ def run(
     query : BicliqueQuery
     execution : Execution
     detail : Detail
+    tasks : iterable of Task, optional
+        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     first_sizes : FirstSizes
         What a worker's arenas start with; they grow as needed. For tests.
     on_visited : callable, optional
@@ -80,15 +85,15 @@ def run(
 
     Raises
     ------
+    InvalidArgument
+        Tasks of another graph or query, or that overlap.
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    reduced = reduce_graph(graph, query, merge_twins=switches.TWINS)
-    rows_are_left = enumerates_left(reduced.graph) == switches.SIDE
-    if rows_are_left:
-        reduced, query = reduced.swapped(), query.swapped()
-    if switches.ORDER:
-        reduced = rows_by_degree(reduced)
+    reduced, rows_are_left = _prepared(graph, query)
+    ranges = [(0, reduced.graph.n_right)]
+    if tasks is not None:
+        ranges = ranges_of(tasks, _roots(graph, query, reduced, rows_are_left))
     n_threads = execution.worker_count
     plan = Plan(
         graph=as_sparse_node(reduced.graph),
@@ -97,42 +102,54 @@ def run(
         columns=Translation.of(reduced.left_groups),
         rows=Translation.of(reduced.right_groups),
         rows_are_left=rows_are_left,
-        limits=size_limits(query),
+        limits=size_constraints(query.swapped() if rows_are_left else query),
         detail=detail,
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
         first_sizes=first_sizes,
     )
-    crew = Crew(_tasks(reduced.graph, n_threads), n_threads, execution.memory_budget_bytes)
-    hands = [Hand(crew, plan) for _ in range(n_threads)]
-    yield from crew.run([hand.work for hand in hands])
+    pool = WorkerPool(_pieces(reduced.graph, ranges, n_threads), n_threads, execution.memory_budget_bytes)
+    workers = [Worker(pool, plan) for _ in range(n_threads)]
+    yield from pool.run([worker.work for worker in workers])
     if on_visited is not None:
-        on_visited(sum(hand.n_visited for hand in hands))
-    yield _finished(detail)
+        on_visited(sum(worker.n_visited for worker in workers))
+    yield BicliqueBlock.empty(detail, work_done=1.0)
 
 
 def _collects(query: BicliqueQuery, detail: Detail) -> bool:
     """Whether the walk has to collect members: for the sink, or to check sizes."""
-    return detail > Detail.COUNT or bool(size_limits(query)[at.ACTIVE])
+    return detail > Detail.COUNT or bool(size_constraints(query)[at.ACTIVE])
 
 
-def _tasks(graph: BipartiteCSR, n_threads: int) -> list[Task]:
+def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
+    """All of the work in at most `n` tasks of similar cost.
+
+    A task holds the maximal bicliques whose first row, in the order of the roots, is in its range.
+    """
+    compile_ahead((*reduction.compile_steps(), *ordering.compile_steps()))
+    reduced, rows_are_left = _prepared(graph, query)
+    return cut(_roots(graph, query, reduced, rows_are_left), task_costs(reduced.graph), n)
+
+
+def _prepared(graph: BipartiteCSR, query: BicliqueQuery) -> tuple[ReducedGraph, bool]:
+    """The reduced graph with its rows on the right, in order, and whether they are the user's left side."""
+    reduced = reduce_graph(graph, query, merge_twins=switches.TWINS)
+    rows_are_left = enumerates_left(reduced.graph) == switches.SIDE
+    if rows_are_left:
+        reduced = reduced.swapped()
+    return rows_by_degree(reduced) if switches.ORDER else reduced, rows_are_left
+
+
+def _roots(graph: BipartiteCSR, query: BicliqueQuery, reduced: ReducedGraph, rows_are_left: bool) -> Roots:
+    return roots_of(graph, query, reduced.right_groups.first_members, are_left=rows_are_left)
+
+
+def _pieces(graph: BipartiteCSR, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[Piece]:
     """Ranges of roots of similar cost, the last and heaviest first: nothing large is left for the end."""
-    if graph.n_right == 0:
-        return []
-    costs = np.cumsum(task_costs(graph))
-    n_tasks = min(graph.n_right, n_threads * _TASKS_PER_THREAD)
-    cuts = np.searchsorted(costs, costs[-1] * np.arange(1, n_tasks) / n_tasks, side="right")
-    bounds = np.unique(np.concatenate([[0], cuts, [graph.n_right]]))
-    ends = np.concatenate([[0.0], costs])[bounds]
-    tasks = [
-        Task(cost=float(ends[k + 1] - ends[k]), first_row=int(bounds[k]), end_row=int(bounds[k + 1]))
-        for k in range(bounds.size - 1)
-    ]
-    return tasks[::-1]
-
-
-def _finished(detail: Detail) -> BicliqueBlock:
-    none = np.empty(0, np.int32)
-    sizes = none if detail >= Detail.SIZES else None
-    members = none if detail >= Detail.MEMBERS else None
-    return BicliqueBlock(0, sizes, sizes, members, members, work_done=1.0)
+    costs = task_costs(graph)
+    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
+    n_pieces = n_threads * _PIECES_PER_THREAD
+    pieces = []
+    for first, end in ranges:
+        n = max(1, round(n_pieces * float(costs[first:end].sum()) / total))
+        pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n)]
+    return [Piece(cost=float(costs[first:end].sum()), first_row=first, end_row=end) for first, end in pieces[::-1]]

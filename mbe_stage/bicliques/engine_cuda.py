@@ -8,31 +8,35 @@ module needs neither numba-cuda nor a GPU.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.available import unavailable_reason
 from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.bicliques.cuda.techniques import Techniques
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.results import BicliqueBlock, Detail
+from mbe_stage.device.available import unavailable_reason
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.tasks import Task, positions, ranges_of
 
 if TYPE_CHECKING:
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.bicliques.cuda.expand import ListSizes
+    from mbe_stage.bicliques.cuda.prepare import DeviceGraph
     from mbe_stage.bicliques.cuda.session import Session
-    from mbe_stage.device.blocks import DeviceBlock
 
-__all__ = ["compile_steps", "device", "device_blocks", "memory_plan", "run", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "device_blocks", "memory_plan", "run", "tasks_of", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
 
-_UNLIMITED = 2**62
 _EVERYTHING = Techniques()
 
 
@@ -51,7 +55,7 @@ def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = No
 
     if query is None or detail is None:
         return all_steps()
-    return all_at_once(steps_of(query, _mode(detail, _limits(query))), all_steps)
+    return all_at_once(steps_of(query, _mode(detail, size_constraints(query))), all_steps)
 
 
 def run(
@@ -59,6 +63,7 @@ def run(
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
+    tasks: Iterable[Task] | None = None,
     *,
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, float] | None = None,
@@ -73,6 +78,8 @@ def run(
     execution : Execution
         Its memory budget is the device's.
     detail : Detail
+    tasks : iterable of Task, optional
+        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
@@ -82,10 +89,12 @@ def run(
 
     Raises
     ------
+    InvalidArgument
+        Tasks of another graph or query, or that overlap.
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
-    for found in _slices(graph, query, execution, detail, sizes or {}, statistics, techniques):
+    for found in _slices(graph, query, execution, detail, tasks, sizes or {}, statistics, techniques):
         if detail == Detail.COUNT:
             yield BicliqueBlock(found.session.take_count(), work_done=found.share)
         elif detail == Detail.SIZES:
@@ -93,20 +102,25 @@ def run(
         else:
             for block in found.blocks():
                 yield from _host_blocks(block, execution.block_bytes)
-    yield _nothing(detail, work_done=1.0)
+    yield BicliqueBlock.empty(detail, work_done=1.0)
 
 
 def device_blocks(
-    graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, *, sizes: dict[str, Any] | None = None
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    execution: Execution,
+    tasks: Iterable[Task] | None = None,
+    *,
+    sizes: dict[str, Any] | None = None,
 ) -> Iterator[DeviceBlock]:
     """Every maximal biclique of `graph` that satisfies `query`, as CuPy arrays: nothing leaves the device.
 
     Parameters and errors are those of `run`; the arrays of `graph` may be CuPy's. The last block is empty, with all
     work done.
     """
-    from mbe_stage.device.blocks import DeviceBlock
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
-    for found in _slices(graph, query, execution, Detail.MEMBERS, sizes or {}, None):
+    for found in _slices(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, None):
         yield from found.blocks()
     yield DeviceBlock.empty(work_done=1.0)
 
@@ -123,8 +137,8 @@ class _Slice:
 
     def blocks(self) -> Iterator[DeviceBlock]:
         """The user's vertices, in pieces; one at least, so that limits and progress are looked after."""
+        from mbe_stage.bicliques.cuda.blocks import DeviceBlock
         from mbe_stage.bicliques.cuda.expand import expanded
-        from mbe_stage.device.blocks import DeviceBlock
 
         assert self.list_sizes is not None
         found, n_slots = self.session.found, self.session.n_slots
@@ -134,6 +148,25 @@ class _Slice:
             yield replace(block.swapped() if self.rows_are_left else block, work_done=self.share)
         if is_empty:
             yield DeviceBlock.empty(self.share)
+
+
+def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
+    """All of the work in at most `n` tasks of similar cost: those of the CPU engine, in whose order the rows are here.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Its arrays may be CuPy's; the work of cutting is the host's.
+    query : BicliqueQuery
+    n : int
+    """
+    from mbe_stage.bicliques import engine_cpu
+
+    if not graph.is_on_host:
+        from mbe_stage.device.graph import on_host
+
+        graph = on_host(graph)
+    return engine_cpu.tasks_of(graph, query, n)
 
 
 def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> MemoryPlan | None:
@@ -149,7 +182,7 @@ def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution,
         prepared = prepare(graph, query, resident_blocks(), budget)
     if prepared is None:
         return None
-    mode = _mode(detail, _limits(query))
+    mode = _mode(detail, size_constraints(query))
     return plan_memory(prepared.facts, walking_blocks(mode), mode, budget)
 
 
@@ -158,6 +191,7 @@ def _slices(
     query: BicliqueQuery,
     execution: Execution,
     detail: Detail,
+    tasks: Iterable[Task] | None,
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
     techniques: Techniques = _EVERYTHING,
@@ -170,14 +204,15 @@ def _slices(
     budget = device_budget(execution)
     with device_work(budget):
         prepared = prepare(graph, query, resident_blocks(), budget, by_degree=techniques.ordering)
-        if prepared is None:
+        wanted = None if tasks is None else _rows_of(tasks, graph, query, prepared)
+        if prepared is None or (wanted is not None and wanted.size == 0):
             return
-        limits = _limits(query.swapped() if prepared.rows_are_left else query)
+        limits = size_constraints(query.swapped() if prepared.rows_are_left else query)
         mode = _mode(detail, limits)
         plan = _overridden(plan_memory(prepared.facts, walking_blocks(mode), mode, budget), prepared.facts, sizes)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("memory on the device:\n%s", plan.describe())
-        session = Session(prepared, limits, mode, plan, budget, techniques.kernel_mask)
+        session = Session(prepared, limits, mode, plan, budget, techniques.kernel_mask, wanted)
     list_sizes: ListSizes | None = None
     is_done = False
     while not is_done:
@@ -196,6 +231,17 @@ def _slices(
             session.enlarge_output()
     if statistics is not None:
         statistics.update(session.statistics())
+
+
+def _rows_of(
+    tasks: Iterable[Task], graph: BipartiteCSR, query: BicliqueQuery, prepared: DeviceGraph | None
+) -> np.ndarray:
+    """The roots of some tasks; rows are numbered here as they are by the CPU engine."""
+    if prepared is None:
+        roots = roots_of(graph, query, np.empty(0, np.int32), are_left=False)
+    else:
+        roots = roots_of(graph, query, prepared.first_vertices(), are_left=prepared.rows_are_left)
+    return positions(ranges_of(tasks, roots))
 
 
 def _mode(detail: Detail, limits: np.ndarray) -> int:
@@ -224,7 +270,7 @@ def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock
     import cupy as cp
 
     if block.n_bicliques == 0:
-        yield _nothing(Detail.MEMBERS, block.work_done)
+        yield BicliqueBlock.empty(Detail.MEMBERS, block.work_done)
     left_offsets, right_offsets = cp.asnumpy(block.left_offsets), cp.asnumpy(block.right_offsets)
     ends = 4 * (left_offsets[1:] + right_offsets[1:] + 2 * np.arange(1, block.n_bicliques + 1))
     first = 0
@@ -240,19 +286,3 @@ def _host_blocks(block: DeviceBlock, block_bytes: int) -> Iterator[BicliqueBlock
             work_done=block.work_done,
         )
         first = stop
-
-
-def _limits(query: BicliqueQuery) -> np.ndarray:
-    most_left = _UNLIMITED if query.max_left is None else query.max_left
-    most_right = _UNLIMITED if query.max_right is None else query.max_right
-    limits = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
-    active = limits != (1, 1, _UNLIMITED, _UNLIMITED, 1)
-    return np.array([active, *limits], dtype=np.int64)
-
-
-def _nothing(detail: Detail, work_done: float) -> BicliqueBlock:
-    """Only progress."""
-    none = np.empty(0, np.int32)
-    sizes = none if detail >= Detail.SIZES else None
-    members = none if detail >= Detail.MEMBERS else None
-    return BicliqueBlock(0, sizes, sizes, members, members, work_done=work_done)

@@ -7,15 +7,18 @@ members have in common, and the other way round: a pair closed under "common nei
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery, Execution
-from mbe_stage.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.roots import roots_of
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of
 
-__all__ = ["compile_steps", "device", "maximal_bicliques", "run", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "maximal_bicliques", "run", "tasks_of", "unavailable_reason"]
 
 
 def maximal_bicliques(graph: BipartiteCSR) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -65,13 +68,31 @@ def device(execution: Execution) -> str:  # noqa: ARG001 - the same question is 
     return "cpu, plain Python"
 
 
-def run(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail) -> Iterator[BicliqueBlock]:
+def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
+    """All of the work in at most `n` tasks: a biclique belongs to its first right vertex."""
+    return cut(_roots(graph, query), np.diff(graph.right_offsets) + 1.0, n)
+
+
+def run(
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None = None,
+) -> Iterator[BicliqueBlock]:
     """The specification as an engine: for small graphs, tests and doubts."""
     found = sorted(pair for pair in maximal_bicliques(graph) if matches(*pair, query))
+    if tasks is not None:
+        wanted = set(positions(ranges_of(tasks, _roots(graph, query))).tolist())
+        found = [pair for pair in found if pair[1][0] in wanted]
     rows_per_block = max(1, execution.block_bytes // (8 * max(1, graph.n_left + graph.n_right)))
     for start in range(0, len(found), rows_per_block):
         rows = found[start : start + rows_per_block]
         yield _block(rows, detail, work_done=(start + len(rows)) / len(found))
+
+
+def _roots(graph: BipartiteCSR, query: BicliqueQuery) -> Roots:
+    return roots_of(graph, query, np.arange(graph.n_right), are_left=False)
 
 
 def _block(rows: list[tuple[tuple[int, ...], tuple[int, ...]]], detail: Detail, work_done: float) -> BicliqueBlock:

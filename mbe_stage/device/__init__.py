@@ -1,1 +1,5 @@
-"""What is done with arrays that stay in device memory. Every module but this one needs CuPy, and most numba-cuda."""
+"""Code for a GPU that knows no problem: warps, grids, launches, compiling, and graphs in its memory."""
+
+__all__ = ["WARP_SIZE"]
+
+WARP_SIZE = 32

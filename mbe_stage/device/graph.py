@@ -6,9 +6,9 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["graph_from_edges"]
+__all__ = ["graph_from_edges", "on_host"]
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -63,3 +63,15 @@ def _check_ids(ids: cp.ndarray, n: int, side: str) -> None:
 def _offsets(codes: cp.ndarray, n: int) -> cp.ndarray:
     """Where the edges of each vertex begin, int64: ascending codes have it above their lower 32 bits."""
     return cp.searchsorted(codes, cp.arange(n + 1, dtype=cp.int64) << 32)
+
+
+def on_host(graph: BipartiteCSR) -> BipartiteCSR:
+    """The same graph with NumPy's arrays."""
+    return BipartiteCSR(
+        graph.n_left,
+        graph.n_right,
+        cp.asnumpy(graph.left_offsets),
+        cp.asnumpy(graph.left_members),
+        cp.asnumpy(graph.right_offsets),
+        cp.asnumpy(graph.right_members),
+    )

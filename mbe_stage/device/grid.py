@@ -1,19 +1,78 @@
-"""Kernels on a grid, without Numba's remark that a small one does not fill the GPU: a small graph has a small grid."""
+"""What all blocks of a launch do together: share out vertices, and wait for each other between two phases.
+
+A kernel that waits must be launched with no more blocks than are resident (`bicliques.cuda.device.resident_blocks`), of
+`WARPS_PER_BLOCK` warps each, and compiled for `BLOCKS_PER_MULTIPROCESSOR` of them.
+"""
 
 from __future__ import annotations
 
-import threading
-import warnings
-from typing import Any
+from numba import cuda
 
-__all__ = ["on_grid"]
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.warp import load_fresh
 
-# Filters are the process's; two threads at once could restore each other's.
-_filters = threading.Lock()
+__all__ = [
+    "BLOCKS_PER_MULTIPROCESSOR",
+    "SHORT",
+    "THREADS",
+    "WARPS_PER_BLOCK",
+    "n_warps",
+    "piece_of",
+    "this_warp",
+    "tile_count",
+    "wait_for_all",
+]
+
+WARPS_PER_BLOCK = 8
+BLOCKS_PER_MULTIPROCESSOR = 2
+THREADS = WARPS_PER_BLOCK * WARP_SIZE
+SHORT = 8
+"""A list of up to so many entries is read by one lane, a longer one by the whole warp."""
+_NAP_NS = 20
 
 
-def on_grid(kernel: Any, n_blocks: int, n_threads: int) -> Any:
-    """`kernel[n_blocks, n_threads]`, to be called with the kernel's arguments; everybody else's warnings stay."""
-    with _filters, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*Grid size .* under-utilization")
-        return kernel[n_blocks, n_threads]
+@cuda.jit(device=True, forceinline=True)
+def this_warp():
+    """Number of this warp in the grid."""
+    return cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // WARP_SIZE
+
+
+@cuda.jit(device=True, forceinline=True)
+def n_warps():
+    """Warps of the grid."""
+    return cuda.gridDim.x * WARPS_PER_BLOCK
+
+
+@cuda.jit(device=True, forceinline=True)
+def tile_count(n):
+    """Tiles that `n` vertices are shared out in; lane ``k`` of tile ``t`` has vertex ``t + k * tile_count(n)``.
+
+    Neighbouring ids fall into different tiles: vertices with long lists often stand side by side. Where there are fewer
+    vertices than lanes, no warp gets two before every warp has one.
+    """
+    return max((n + 31) // 32, min(n, n_warps()))
+
+
+@cuda.jit(device=True, forceinline=True)
+def piece_of(n):
+    """First and last (exclusive) of the contiguous positions below `n` that are this warp's."""
+    size = ((n + n_warps() - 1) // n_warps() + 31) // 32 * 32
+    first = min(n, this_warp() * size)
+    return first, min(n, first + size)
+
+
+@cuda.jit(device=True, forceinline=True)
+def wait_for_all(arrived, turn):
+    """Go on when every block of the grid has come here for the `turn`-th time, counted from 1.
+
+    What any thread wrote before is what every thread reads behind it: each fences its own writes before the block
+    reports, and drops what its multiprocessor had cached before it reads. `arrived` begins as 0.
+    """
+    cuda.threadfence()
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.atomic.add(arrived, 0, 1)
+        while load_fresh(arrived, 0) < turn * cuda.gridDim.x:
+            cuda.nanosleep(_NAP_NS)
+    cuda.syncthreads()
+    cuda.threadfence()

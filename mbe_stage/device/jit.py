@@ -18,6 +18,7 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -93,7 +94,7 @@ def kernel(
         dispatcher = cuda.jit(**({} if launch_bounds is None else {"launch_bounds": launch_bounds}))(function)
         # The tests' emulator runs the plain function.
         if dispatcher is not function:
-            dispatcher._cache = _KernelCache(call)
+            dispatcher._cache = _KernelCache(call, code_cache.sources_of(function))
         _calls[dispatcher] = call
         return dispatcher
 
@@ -153,16 +154,17 @@ def _found(name: str) -> Any:
 class _KernelCache:
     """The machine code of one kernel, as numba-cuda asks for it."""
 
-    def __init__(self, call: KernelCall) -> None:
+    def __init__(self, call: KernelCall, sources: Path | None = None) -> None:
         self._call = call
+        self._sources = sources
 
     @property
     def cache_path(self) -> str:
-        return str(code_cache.cache_directories()[0])
+        return str(code_cache.cache_directories(self._sources)[0])
 
     def holds(self, signature: tuple[Any, ...], target_context: Any) -> bool:
         """Whether there is code for these types and this device."""
-        return code_cache.is_kept(self._file_name(signature, target_context.codegen()))
+        return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         from numba.cuda.dispatcher import _Kernel
@@ -170,7 +172,7 @@ class _KernelCache:
 
         with numba_target_override():
             target_context.refresh()
-            code = code_cache.kept(self._file_name(sig, target_context.codegen()))
+            code = code_cache.kept(self._file_name(sig, target_context.codegen()), self._sources)
             return None if code is None else _Kernel._rebuild(**pickle.loads(code))
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -178,7 +180,7 @@ class _KernelCache:
 
         # Code that depends on how many blocks are launched would need more in its name: no kernel of ours has any.
         assert not data.launch_config_sensitive
-        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce_states()))
+        code_cache.keep_or_warn(self._file_name(sig, data.codegen), dumps(data._reduce_states()), self._sources)
 
     def _file_name(self, sig: Any, codegen: Any) -> str:
         import numba_cuda

@@ -1,4 +1,4 @@
-"""Two-hop degrees in device memory: the algorithm of `mbe_stage.two_hop`, all vertices of a batch at once.
+"""Two-hop degrees in device memory: the algorithm of `mbe_stage.graphs.two_hop`, all vertices of a batch at once.
 
 A vertex that walks has a hash table for those it meets, of twice as many places as that can be; a batch holds as many
 tables as the memory allows. Whether somebody is reached by the base, or is a neighbour of the vertex, is looked up in
@@ -14,10 +14,11 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.warp import ALL, sum_all
+from mbe_stage.device.grid import WARPS_PER_BLOCK
 from mbe_stage.device.jit import I32, I64, kernel
-from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_warps
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.device.launch import launch_warps
+from mbe_stage.device.warp import ALL, sum_all
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["two_hop_degrees", "two_hop_steps"]
 
@@ -51,7 +52,7 @@ class _Plan:
 
 
 def two_hop_steps(graph: BipartiteCSR) -> tuple[int, int]:
-    """As `mbe_stage.two_hop.two_hop_steps`, for a graph of CuPy arrays."""
+    """As `mbe_stage.graphs.two_hop.two_hop_steps`, for a graph of CuPy arrays."""
     return _plan(graph).n_steps, _plan(graph.swapped()).n_steps
 
 

@@ -23,7 +23,7 @@ class SharedVertices:
     n_left, n : int
         Shared left vertices, and all shared ones: numbers ``0 .. n_left - 1`` and ``n_left .. n - 1``.
     hashes : (n,) uint64
-        Of each shared vertex, salted by its side: `mbe_stage.keys.vertex_hashes`.
+        Of each shared vertex, salted by its side: `mbe_stage.bicliques.keys.vertex_hashes`.
     old, new : pair of (n_vertices,) int32
         For each run its left and its right dense ids to shared numbers; -1 where the other run has no such vertex.
     """

@@ -10,7 +10,7 @@ import cupy as cp
 import pylibcudf as plc
 
 if TYPE_CHECKING:
-    from mbe_stage.device.blocks import DeviceBlock
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
 __all__ = ["MOST_BYTES", "MOST_CHILDREN", "list_column", "pieces"]
 

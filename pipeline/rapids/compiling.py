@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mbe_stage.bicliques import engine_cuda
+from mbe_stage.bicliques.cuda import keys, participation
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.device import keys, participation, two_hop
+from mbe_stage.device import two_hop
 from mbe_stage.device.jit import all_at_once, compile_steps_of
-from mbe_stage.results import Detail
 from pipeline.compiling import Part, sizes_of
 from pipeline.config import Config
 from pipeline.rapids.rehearsal import rehearsal

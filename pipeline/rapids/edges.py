@@ -11,7 +11,7 @@ import pyarrow as pa
 import pylibcudf as plc
 
 from mbe_stage.device.graph import graph_from_edges
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from pipeline.edges import EdgeData, InputFacts, written_integer
 from pipeline.ids import as_plain
 from pipeline.rapids.buffers import kind_of, values_of

@@ -17,7 +17,7 @@ import numpy as np
 import pylibcugraph as plcg
 
 from mbe_stage.device.two_hop import two_hop_degrees, two_hop_steps
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["GraphFacts", "Network", "graph_facts", "network_of", "two_hop_by_cugraph"]
 

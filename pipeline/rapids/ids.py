@@ -7,7 +7,7 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-from mbe_stage.device.keys import hash_integers, hash_text, vertex_hashes
+from mbe_stage.bicliques.cuda.keys import hash_integers, hash_text, vertex_hashes
 from pipeline.ids import KeyType
 from pipeline.rapids.buffers import INTEGERS, kind_of, text_buffers, values_of
 from pipeline.rapids.refusals import HostNeeded

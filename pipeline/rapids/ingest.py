@@ -13,7 +13,7 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-from mbe_stage.device.keys import edge_fingerprint
+from mbe_stage.bicliques.cuda.keys import edge_fingerprint
 from pipeline import ingest as host
 from pipeline.config import InputConfig
 from pipeline.edges import InputFacts

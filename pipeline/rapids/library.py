@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import cudf
 import cupy as cp
 
-from mbe_stage.device.blocks import DeviceBlock
-from mbe_stage.device.keys import biclique_keys
-from mbe_stage.enumerate import enumerate_into
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.keys import biclique_keys
+from mbe_stage.bicliques.enumerate import enumerate_into
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import Execution
-from mbe_stage.results import Detail
 from pipeline.config import InputConfig, Key, OutputConfig, QueryConfig
 from pipeline.edges import InputFacts
 from pipeline.errors import InputError

@@ -11,11 +11,11 @@ from typing import Literal
 import cudf
 import cupy as cp
 
-from mbe_stage.device.blocks import DeviceBlock
-from mbe_stage.device.keys import add_to, biclique_keys
-from mbe_stage.device.participation import DeviceParticipation, DeviceSizeCounts
-from mbe_stage.keys import Fingerprint
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.keys import add_to, biclique_keys
+from mbe_stage.bicliques.cuda.participation import DeviceParticipation, DeviceSizeCounts
+from mbe_stage.bicliques.keys import Fingerprint
+from mbe_stage.bicliques.results import Detail
 from pipeline.rapids.columns import pieces
 from pipeline.rapids.order import DeviceOrder
 from pipeline.rapids.parts import DataSet, FrameWriter, WriterCrew

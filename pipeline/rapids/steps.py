@@ -15,8 +15,8 @@ import pyarrow as pa
 import pylibcudf as plc
 import pylibcugraph
 
-from mbe_stage.enumerate import Progress, RunFacts, enumerate_into
-from mbe_stage.results import CountSink
+from mbe_stage.bicliques.enumerate import Progress, RunFacts, enumerate_into
+from mbe_stage.bicliques.results import CountSink
 from pipeline.config import Config, InputConfig, OutputConfig
 from pipeline.manifest import Counts, peak_memory_bytes
 from pipeline.publish import as_publish_errors

@@ -7,9 +7,9 @@ import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
-from mbe_stage.device.blocks import DeviceBlock
-from mbe_stage.device.participation import long_form
-from mbe_stage.participation import Participation
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.participation import long_form
+from mbe_stage.bicliques.participation import Participation
 from pipeline.rapids.columns import list_column
 
 __all__ = ["biclique_frame", "histogram_frame", "members_frame", "vertex_frame"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pipeline.config import Config
 from pipeline.edges import InputFacts
-from pipeline.report.wording import count, key, seconds_text
-from pipeline.wording import plural
+from pipeline.report.wording import count, key
+from pipeline.wording import plural, seconds_text
 
 __all__ = ["conditions", "input_facts", "side_name"]
 

@@ -14,9 +14,9 @@ from pipeline.report.explain import explanation, ladder
 from pipeline.report.heat_map import heat_map
 from pipeline.report.since import since
 from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
-from pipeline.report.wording import bytes_text, count, escape, key, seconds_text
+from pipeline.report.wording import count, escape, key
 from pipeline.top import Biclique, largest_bicliques
-from pipeline.wording import plural
+from pipeline.wording import bytes_text, plural, seconds_text
 
 __all__ = ["REPORT_NAME", "write_report"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from pipeline.report.explain import Rung
 from pipeline.report.tables import SideSummary, VertexRow
-from pipeline.report.wording import count, escape, key, percent, seconds_text
+from pipeline.report.wording import count, escape, key, percent
 from pipeline.top import Biclique
-from pipeline.wording import plural
+from pipeline.wording import plural, seconds_text
 
 __all__ = [
     "facts",

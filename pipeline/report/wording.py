@@ -1,4 +1,4 @@
-"""Numbers, durations and the user's own keys as text for people, escaped for HTML."""
+"""Numbers and the user's own keys as text for people, escaped for HTML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 import math
 import re
 
-__all__ = ["bytes_text", "compact", "count", "escape", "key", "percent", "seconds_text"]
+__all__ = ["compact", "count", "escape", "key", "percent"]
 
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
@@ -81,27 +81,3 @@ def percent(part: float, whole: float) -> str:
     else:
         text = f"{share:.0f} %" if share >= 10 or share == 0 else f"{share:.1f} %"
     return text.replace(" ", "\u00a0")
-
-
-def seconds_text(seconds: float) -> str:
-    """A duration: ``0.8 ms``, ``41 ms``, ``3.24 s``, ``2 min 05 s``, ``1 h 12 min``."""
-    if seconds < 0.01:
-        return f"{seconds * 1e3:.1f} ms"
-    if seconds < 1:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def bytes_text(size: int) -> str:
-    """A number of bytes in binary units: ``212 MiB``."""
-    scaled = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if scaled < 1024:
-            return f"{scaled:.0f} {unit}" if scaled >= 10 or unit == "B" else f"{scaled:.1f} {unit}"
-        scaled /= 1024
-    return f"{scaled:.1f} TiB"

@@ -17,7 +17,7 @@ from flows.command import app
 from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
 from flows.progress import describe
 from flows.retries import may_pass
-from mbe_stage.enumerate import Progress
+from mbe_stage.bicliques.enumerate import Progress
 from pipeline import tiers
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.manifest import read_manifest

@@ -36,8 +36,17 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     """Every kernel, and what it is called with."""
     cupy_stand_in.install()
     # Kernels enter the list of all when their modules are imported.
-    from mbe_stage.bicliques.cuda import collapse, core, expand_kernels, groups, growth, whole_graph  # noqa: F401
-    from mbe_stage.device import keys, participation, two_hop  # noqa: F401
+    from mbe_stage.bicliques.cuda import (  # noqa: F401
+        collapse,
+        core,
+        expand_kernels,
+        groups,
+        growth,
+        keys,
+        participation,
+        whole_graph,
+    )
+    from mbe_stage.device import two_hop  # noqa: F401
 
     for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.WITHIN):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)

@@ -11,12 +11,14 @@ from collections.abc import Iterable
 import cupy as cp
 import numpy as np
 
-from mbe_stage import BicliqueBlock, BipartiteCSR, TableSink, enumerate_into, keys, participation, two_hop
+from mbe_stage import BicliqueBlock, BipartiteCSR, TableSink, enumerate_into
+from mbe_stage.bicliques import keys, participation
+from mbe_stage.bicliques.cuda import keys as device_keys
+from mbe_stage.bicliques.cuda import participation as device_participation
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.device import graph as device_graph
-from mbe_stage.device import keys as device_keys
-from mbe_stage.device import participation as device_participation
 from mbe_stage.device import two_hop as device_two_hop
-from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.graphs import two_hop
 
 TEXTS = ["", "a", "ann", "Ann", "5", "007", "Zoë", "\u00e9", "e\u0301", "日本語", "x" * 5000, " 5", "5 ", "ann"]
 INTEGERS = [0, 1, -1, 9, 10, 99, 100, -100, 2**31, 2**40 + 7, 2**63 - 1, -(2**63), 10**18, 10**18 - 1]

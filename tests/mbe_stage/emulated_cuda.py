@@ -18,7 +18,7 @@ from mbe_stage import BicliqueQuery, BicliqueTable, BipartiteCSR, Execution, Tab
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
 
 TINY: list[dict[str, Any]] = [

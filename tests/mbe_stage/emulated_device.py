@@ -15,11 +15,11 @@ from tests.mbe_stage.emulated_cuda import put_in_place
 def use_the_emulator() -> None:
     """Kernels of `mbe_stage.device` run on the emulator."""
     put_in_place()
-    from mbe_stage.device import launch
+    from mbe_stage.device import grid, launch
 
     def run(kernel: Any, n_blocks: int, arguments: tuple) -> None:
         if n_blocks:
-            warp_emulator.launch(kernel, n_blocks, launch.WARPS_PER_BLOCK, arguments)
+            warp_emulator.launch(kernel, n_blocks, grid.WARPS_PER_BLOCK, arguments)
 
     launch._launch = run
 

@@ -15,8 +15,8 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
 from mbe_stage.bicliques.cuda.plan import MemoryPlan
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.results import Detail
 from tests.mbe_stage import graphs
 
 PLENTY = 1 << 24
@@ -48,8 +48,10 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
     from mbe_stage.bicliques.cuda import room, session
 
     class Limited(original):
-        def __init__(self, graph: Any, limits: Any, mode: int, plan: MemoryPlan, _budget: int, techniques: int) -> None:
-            super().__init__(graph, limits, mode, plan, plan.total_bytes + spare_bytes, techniques)
+        def __init__(
+            self, graph: Any, limits: Any, mode: int, plan: MemoryPlan, _budget: int, techniques: int, rows: Any
+        ) -> None:
+            super().__init__(graph, limits, mode, plan, plan.total_bytes + spare_bytes, techniques, rows)
 
     def with_room_in_pool(plan: MemoryPlan, used: int, needed: int, *others: int) -> MemoryPlan:
         after = room.with_room_in_pool(plan, used, needed, *others)

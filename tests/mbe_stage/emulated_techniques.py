@@ -11,7 +11,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, Execution, TableSink
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda.techniques import Techniques
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import emulated_cuda, graphs
 
 # Word frames; wide nodes whose columns merge.

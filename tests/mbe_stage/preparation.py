@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
-from mbe_stage.ordering import enumerates_left, rows_by_degree
-from mbe_stage.reduction import reduce_graph
+from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
+from mbe_stage.bicliques.reduction import reduce_graph
 
 __all__ = ["differences", "expected", "prepared"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import allocation
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))

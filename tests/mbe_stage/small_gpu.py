@@ -38,15 +38,17 @@ class SmallGpu:
     def device(self, _execution: Execution) -> str:
         return "cuda, a small one"
 
-    def run(self, graph: BipartiteCSR, query, execution: Execution, detail: Detail) -> Iterator[BicliqueBlock]:
-        found = reference.run(graph, query, execution, detail)
+    def run(
+        self, graph: BipartiteCSR, query, execution: Execution, detail: Detail, tasks=None
+    ) -> Iterator[BicliqueBlock]:
+        found = reference.run(graph, query, execution, detail, tasks)
         for _ in range(self._n_blocks):
             yield next(found)
         check_preparation(_VERTICES, execution.device_memory_bytes or 1000)
         yield from found
 
-    def device_blocks(self, graph: BipartiteCSR, query, execution: Execution) -> Iterator[BicliqueBlock]:
-        return self.run(graph, query, execution, Detail.MEMBERS)
+    def device_blocks(self, graph: BipartiteCSR, query, execution: Execution, tasks=None) -> Iterator[BicliqueBlock]:
+        return self.run(graph, query, execution, Detail.MEMBERS, tasks)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> SmallGpu:

@@ -23,8 +23,8 @@ from mbe_stage.bicliques.cpu.rows import (
     table_size,
 )
 from mbe_stage.bicliques.cpu.sorting import SORT_SLACK, sort_ids
-from mbe_stage.reduction import Groups, reduce_graph
-from mbe_stage.results import Detail, TableSink
+from mbe_stage.bicliques.reduction import Groups, reduce_graph
+from mbe_stage.bicliques.results import Detail, TableSink
 from tests.mbe_stage import graphs
 
 words = st.integers(0, 2**64 - 1)

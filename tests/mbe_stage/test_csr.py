@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BipartiteCSR
-from mbe_stage.csr import filtered, reordered, transposed
+from mbe_stage.graphs.csr import filtered, reordered, transposed
 
 
 def random_matrix(seed: int, n_rows: int, n_columns: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import pytest
 
 from mbe_stage import choose_engine
 from mbe_stage.bicliques import engine_cpu, engine_cuda
-from mbe_stage.bicliques.cuda import available
+from mbe_stage.device import available
 
 
 class CudaSupportError(ImportError):

@@ -17,9 +17,9 @@ import pytest
 from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Execution, TableSink
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.bicliques.cuda.techniques import Techniques
+from mbe_stage.bicliques.keys import Fingerprint, biclique_keys, hash_integers, vertex_hashes
+from mbe_stage.bicliques.results import Detail
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.keys import Fingerprint, biclique_keys, hash_integers, vertex_hashes
-from mbe_stage.results import Detail
 from tests.mbe_stage import emulated_memory, graphs
 from tests.mbe_stage.preparation import differences, expected, prepared
 
@@ -104,7 +104,7 @@ def gpu_fingerprint(graph: BipartiteCSR) -> str:
     """The same without a biclique leaving the device."""
     import cupy as cp
 
-    from mbe_stage.device.keys import add_to, biclique_keys
+    from mbe_stage.bicliques.cuda.keys import add_to, biclique_keys
     from tests.mbe_stage.device_checks import hashes_of
 
     left, right = map(cp.asarray, hashes_of(graph))

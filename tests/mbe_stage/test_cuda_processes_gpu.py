@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mbe_stage import BicliqueQuery, TableSink, enumerate_into
+from mbe_stage.bicliques import engine_cpu
+from tests.mbe_stage import graphs
 from tests.patience import PATIENCE, output_of
 
 pytestmark = pytest.mark.gpu
@@ -20,7 +24,7 @@ _ROOT = Path(__file__).parents[2]
 _COUNTS_AND_MEMBERS = """
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 1, 2, 2])
 for detail in (Detail.COUNT, Detail.MEMBERS):
     blocks = engine_cuda.run(graph, BicliqueQuery(), Execution(device_memory_bytes=1 << 30), detail)
@@ -40,6 +44,45 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 def test_kernels_are_launched_with_the_types_that_they_are_compiled_ahead_for() -> None:
     subprocess.run([sys.executable, "-m", "tests.mbe_stage.launched_as_stated"], cwd=_ROOT, check=True)
+
+
+_PART = """
+import json, sys
+from mbe_stage import Execution, TableSink, enumerate_into
+from mbe_stage.tasks import Task
+from tests.mbe_stage import graphs
+graph = graphs.from_matrix(graphs.random_matrix(4, 90, 70, 0.3))
+sink = TableSink()
+tasks = [Task.from_json(line) for line in sys.stdin]
+enumerate_into(sink, graph, None, Execution(device_memory_bytes=4 << 30), "cuda", tasks=tasks)
+print(json.dumps(sorted(sink.table().as_set())))
+"""
+
+
+def test_two_processes_side_by_side_do_what_one_would() -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(4, 90, 70, 0.3))
+    tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 20)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _PART], cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process, part in zip(processes, (tasks[::2], tasks[1::2]), strict=True):
+        assert process.stdin is not None
+        process.stdin.write("".join(f"{task.to_json()}\n" for task in part))
+        process.stdin.close()
+        process.stdin = None
+    parts = []
+    for process in processes:
+        found = json.loads(output_of(process)[0])
+        assert process.returncode == 0
+        parts.append({(tuple(left), tuple(right)) for left, right in found})
+        assert len(parts[-1]) == len(found)
+    assert not parts[0] & parts[1]
+    sink = TableSink()
+    enumerate_into(sink, graph, engine="cpu")
+    assert parts[0] | parts[1] == sink.table().as_set()
 
 
 _INTERRUPTED = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from mbe_stage.bicliques import engine_cuda
-from mbe_stage.bicliques.cuda import available
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.plan import (
     GraphFacts,
@@ -26,8 +24,10 @@ from mbe_stage.bicliques.cuda.plan import (
 )
 from mbe_stage.bicliques.cuda.room import blocks_that_fit, check_growth, with_larger_arenas, with_room_in_pool
 from mbe_stage.bicliques.cuda.techniques import Techniques
+from mbe_stage.device import available
 from mbe_stage.errors import MemoryBudgetExceeded
 from tests.mbe_stage.emulated_memory import AT_THE_EDGE
+from tests.mbe_stage.processes import run_module
 
 _ROOT = Path(__file__).parents[2]
 _FACTS = GraphFacts(
@@ -42,21 +42,7 @@ _FACTS = GraphFacts(
 _GIB = 1 << 30
 
 
-def run_module(name: str) -> str:
-    """The output of a test module run as a script, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"tests.mbe_stage.{name}"],
-        cwd=_ROOT,
-        env=os.environ | {"PYTHONPATH": str(_ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_the_kernels_in_lockstep_lanes() -> None:
     *cases, progress = (json.loads(line) for line in run_module("emulated_cuda").splitlines())
     assert len(cases) > 15
@@ -83,7 +69,7 @@ def test_the_kernels_in_lockstep_lanes() -> None:
     assert len(set(shares)) > 3
 
 
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_a_run_lives_within_what_it_may_take() -> None:
     cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]
     happened = {event for case in cases for event in case["happened"]}
@@ -95,19 +81,19 @@ def test_a_run_lives_within_what_it_may_take() -> None:
             assert case["same"], case
 
 
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_the_node_a_warp_goes_to_is_the_models() -> None:
     kinds = json.loads(run_module("emulated_share"))
     assert set(kinds) == {"largest", "oldest", "none"}
     assert min(kinds.values()) > 50
 
 
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_what_stays_on_the_device_equals_what_the_host_computes() -> None:
     assert len(run_module("emulated_device").splitlines()) == 10
 
 
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_the_device_prepares_the_graph_as_the_host_does() -> None:
     cases = [json.loads(line) for line in run_module("emulated_preparation").splitlines()]
     assert len(cases) > 20
@@ -117,7 +103,7 @@ def test_the_device_prepares_the_graph_as_the_host_does() -> None:
         assert case["same"], case
 
 
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_bicliques_are_expanded_as_they_should_be() -> None:
     lines = [json.loads(line) for line in run_module("emulated_expansion").splitlines()]
     cases = [line for line in lines if "case" in line]
@@ -134,7 +120,7 @@ def test_bicliques_are_expanded_as_they_should_be() -> None:
     assert max(line["peak"] / line["planned"] for line in metered) > 0.95
 
 
-@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the dev extra, is missing")
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
 def test_the_same_bicliques_without_any_technique() -> None:
     cases = [json.loads(line) for line in run_module("emulated_techniques").splitlines()]
     assert {case["without"] for case in cases} == {field.name for field in fields(Techniques)}
@@ -150,7 +136,7 @@ def test_a_technique_that_does_not_exist_is_named() -> None:
 
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
-    reason="numba-cuda is missing: the extra cuda-compile has it",
+    reason="numba-cuda is missing: the dependency group cuda-compile has it",
 )
 def test_kernels_compile_for_both_architectures_as_recorded() -> None:
     found = json.loads(run_module("compiled_cuda"))

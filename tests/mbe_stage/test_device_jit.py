@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mbe_stage import code_cache
 from mbe_stage.compile_ahead import CompileStep
 
 pytest.importorskip("numba_cuda", reason="needs numba-cuda: pip install 'mbe-stage[cuda]'")
@@ -97,3 +98,11 @@ def test_a_kernel_states_its_types_and_bounds() -> None:
         assert made.targetoptions["launch_bounds"] == (256, 2)
     finally:
         del jit._calls[made]
+
+
+def test_a_kernel_from_elsewhere_is_kept_by_its_own_sources_too() -> None:
+    ours, theirs = (
+        Path(jit._KernelCache(CALL, code_cache.sources_of(each)).cache_path) for each in (jit.kernel, double)
+    )
+    assert theirs.parent == ours.parent
+    assert theirs != ours

@@ -39,9 +39,9 @@ class DeviceEngine:
     def device(self, _execution: Execution) -> str:
         return "none"
 
-    def device_blocks(self, graph: BipartiteCSR, query, execution: Execution) -> Iterator[BicliqueBlock]:
+    def device_blocks(self, graph: BipartiteCSR, query, execution: Execution, tasks=None) -> Iterator[BicliqueBlock]:
         try:
-            yield from reference.run(graph, query, execution, Detail.MEMBERS)
+            yield from reference.run(graph, query, execution, Detail.MEMBERS, tasks)
         finally:
             DeviceEngine.closed = True
 

@@ -20,15 +20,12 @@ from mbe_stage import (
     enumerate_into,
 )
 from mbe_stage.bicliques import engine_cpu, reference
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
 
-ENGINES = ["reference", "cpu"]
+ENGINES = ["reference", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return request.param
+every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, engine: str = "cpu", **execution) -> set:
@@ -51,6 +48,7 @@ def swapped(pairs: set) -> set:
     return {(right, left) for left, right in pairs}
 
 
+@every_engine
 @pytest.mark.parametrize(
     ("graph", "n_bicliques"),
     [
@@ -70,23 +68,25 @@ def swapped(pairs: set) -> set:
         (BipartiteCSR.from_edges([], [], 4, 3), 0),
     ],
 )
-def test_closed_forms(graph: BipartiteCSR, n_bicliques: int, engine: str) -> None:
+def test_closed_forms(engine: str, graph: BipartiteCSR, n_bicliques: int) -> None:
     pairs = found(graph, engine=engine)
     assert len(pairs) == n_bicliques
     assert pairs == wanted(graph)
     assert found(graph.swapped(), engine=engine) == swapped(pairs)
 
 
-@given(graphs.matrices())
+@every_engine
+@given(matrix=graphs.matrices())
 @settings(max_examples=300, deadline=None)
-def test_random_graphs(matrix: np.ndarray) -> None:
+def test_random_graphs(engine: str, matrix: np.ndarray) -> None:
     graph = graphs.from_matrix(matrix)
-    assert found(graph) == wanted(graph)
+    assert found(graph, engine=engine) == wanted(graph)
 
 
-@given(graphs.matrices(max_left=7, max_right=7), st.data())
+@every_engine
+@given(matrix=graphs.matrices(max_left=7, max_right=7), data=st.data())
 @settings(max_examples=200, deadline=None)
-def test_queries(matrix: np.ndarray, data: st.DataObject) -> None:
+def test_queries(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
     graph = graphs.from_matrix(matrix)
     small = st.integers(1, 4)
     query = BicliqueQuery(
@@ -98,31 +98,33 @@ def test_queries(matrix: np.ndarray, data: st.DataObject) -> None:
         containing_left=tuple(data.draw(st.lists(st.integers(0, graph.n_left - 1), max_size=2))),
         containing_right=tuple(data.draw(st.lists(st.integers(0, graph.n_right - 1), max_size=2))),
     )
-    assert found(graph, query) == wanted(graph, query)
-    assert found(graph.swapped(), query.swapped()) == swapped(wanted(graph, query))
+    assert found(graph, query, engine) == wanted(graph, query)
+    assert found(graph.swapped(), query.swapped(), engine) == swapped(wanted(graph, query))
 
 
+@every_engine
 @pytest.mark.parametrize("n_left", [1, 5, 6, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200])
 @pytest.mark.parametrize("density", [0.2, 0.6, 0.9])
-def test_left_sets_around_word_boundaries(n_left: int, density: float) -> None:
+def test_left_sets_around_word_boundaries(engine: str, n_left: int, density: float) -> None:
     for seed in range(4):
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, 8, density))
-        assert found(graph) == wanted(graph)
-        assert found(graph.swapped()) == swapped(wanted(graph))
+        assert found(graph, engine=engine) == wanted(graph)
+        assert found(graph.swapped(), engine=engine) == swapped(wanted(graph))
 
 
+@every_engine
 @pytest.mark.parametrize("shape", [(40, 40), (90, 30), (150, 150)])
-def test_wide_roots(shape: tuple[int, int]) -> None:
+def test_wide_roots(engine: str, shape: tuple[int, int]) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(7, *shape, 12 / shape[1]))
-    assert found(graph) == wanted(graph)
+    assert found(graph, engine=engine) == wanted(graph)
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 4096])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arenas of one entry, blocks smaller than a biclique, slices of one child: the set stays the same."""
-    monkeypatch.setattr("mbe_stage.bicliques.cpu.hand._FIRST_WORK_LIMIT", 1)
-    monkeypatch.setattr("mbe_stage.bicliques.cpu.hand._SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("mbe_stage.bicliques.cpu.worker._FIRST_WORK_LIMIT", 1)
+    monkeypatch.setattr("mbe_stage.bicliques.cpu.worker._SLICE_SECONDS", 0.0)
     for seed, shape, density in [(1, (14, 14), 0.5), (2, (100, 9), 0.5), (3, (130, 40), 0.1)]:
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
         execution = Execution(threads=threads, block_bytes=block_bytes)
@@ -136,6 +138,7 @@ def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeyp
         assert counted == len(sink.table()) == len(wanted(graph))
 
 
+@every_engine
 def test_isolated_vertices_and_twins_change_nothing_else(engine: str) -> None:
     matrix = graphs.random_matrix(3, 9, 9, 0.5)
     pairs = wanted(graphs.from_matrix(matrix))
@@ -148,11 +151,12 @@ def test_isolated_vertices_and_twins_change_nothing_else(engine: str) -> None:
     }
 
 
-@given(graphs.matrices(), st.randoms(use_true_random=False))
+@every_engine
+@given(matrix=graphs.matrices(), random=st.randoms(use_true_random=False))
 @settings(max_examples=50, deadline=None)
-def test_permuted_vertices(matrix: np.ndarray, random) -> None:
+def test_permuted_vertices(engine: str, matrix: np.ndarray, random) -> None:
     left, right = (random.sample(range(n), n) for n in matrix.shape)
-    pairs = found(graphs.from_matrix(matrix[np.ix_(left, right)]))
+    pairs = found(graphs.from_matrix(matrix[np.ix_(left, right)]), engine=engine)
     back = {(tuple(sorted(left[u] for u in pair[0])), tuple(sorted(right[v] for v in pair[1]))) for pair in pairs}
     assert back == wanted(graphs.from_matrix(matrix))
 
@@ -179,6 +183,7 @@ def test_large_closed_forms() -> None:
         assert sink.n_bicliques == n_bicliques
 
 
+@every_engine
 def test_members_are_sorted_and_histogram_agrees(engine: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(11, 15, 15, 0.4))
     histogram = HistogramSink()
@@ -197,11 +202,12 @@ def test_members_are_sorted_and_histogram_agrees(engine: str) -> None:
     ("n", "few"),
     [(40, 3), (64, 2), (75, 2), (110, 1)],
 )
-def test_bounds_cut_deep_trees(n: int, few: int) -> None:
+@pytest.mark.parametrize("engine", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_bounds_cut_deep_trees(engine: str, n: int, few: int) -> None:
     """A crown has 2**n - 2 bicliques; only the paths to the wanted ones, up to n nodes deep, may be walked."""
     for query in (BicliqueQuery(min_right=n - few), BicliqueQuery(min_left=n - few)):
         sink = HistogramSink()
-        enumerate_into(sink, graphs.crown(n), query, engine="cpu")
+        enumerate_into(sink, graphs.crown(n), query, engine=engine)
         sizes = {tuple(sorted(size)): count for size, count in sink.counts.items()}
         assert sizes == {(k, n - k): math.comb(n, k) for k in range(1, few + 1)}
 

@@ -17,7 +17,6 @@ from mbe_stage import (
     BicliqueQuery,
     BipartiteCSR,
     CountSink,
-    EngineUnavailable,
     Execution,
     InvalidArgument,
     MemoryBudgetExceeded,
@@ -105,10 +104,8 @@ def test_refusals_name_argument_value_and_expectation(arguments: dict, message: 
 
 def test_an_engine_that_is_not_there_says_so() -> None:
     assert engine_names("bicliques") == ("cuda", "cpu", "reference")
-    with pytest.raises(EngineUnavailable, match="not part of this version: use engine 'auto' or 'cpu'"):
-        choose_engine("cliques", "cuda")
-    with pytest.raises(EngineUnavailable, match="no engine for 'cliques'"):
-        choose_engine("cliques")
+    with pytest.raises(InvalidArgument, match="problem is 'paths': expected one of bicliques"):
+        choose_engine("paths")
 
 
 def test_auto_logs_its_choice(caplog: pytest.LogCaptureFixture) -> None:

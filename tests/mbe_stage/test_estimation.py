@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, InvalidArgument
+from mbe_stage.bicliques.estimation import Effort, Interval, estimate_bicliques
+from mbe_stage.bicliques.estimation.budget import Budget
+from mbe_stage.bicliques.estimation.descent import descend
+from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
+from mbe_stage.bicliques.estimation.model import GrowthModel
+from mbe_stage.bicliques.estimation.thinning import chances, thinned
+from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.reference import maximal_bicliques
-from mbe_stage.estimation import Effort, Interval, estimate_bicliques
-from mbe_stage.estimation.budget import Budget
-from mbe_stage.estimation.descent import descend
-from mbe_stage.estimation.interval import interval_of, whole_number
-from mbe_stage.estimation.model import GrowthModel
-from mbe_stage.estimation.thinning import chances, thinned
-from mbe_stage.estimation.walk import Walk
 from tests.mbe_stage.graphs import crown, from_matrix, random_matrix, staircase
 
 ENOUGH = Effort(None, 10**9)

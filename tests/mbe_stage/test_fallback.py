@@ -16,7 +16,7 @@ from mbe_stage import (
     enumerate_into,
 )
 from mbe_stage.bicliques import engine_cpu, reference
-from mbe_stage.results import Sink
+from mbe_stage.bicliques.results import Sink
 from tests.mbe_stage import graphs
 from tests.mbe_stage.small_gpu import SmallGpu, install
 

@@ -6,8 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbe_stage.keys import Fingerprint, biclique_keys, edge_fingerprint, hash_integers, hash_text, vertex_hashes
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.bicliques.keys import (
+    Fingerprint,
+    biclique_keys,
+    edge_fingerprint,
+    hash_integers,
+    hash_text,
+    vertex_hashes,
+)
+from mbe_stage.bicliques.results import BicliqueBlock
 
 KNOWN_KEY = -8422822007451549852
 

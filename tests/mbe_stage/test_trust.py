@@ -9,8 +9,8 @@ import pytest
 
 from mbe_stage import BicliqueQuery, BicliqueTable, BipartiteCSR, CountSink, Execution, TableSink, enumerate_into
 from mbe_stage.bicliques import engine_cpu, reference
-from mbe_stage.reduction import reduce_graph
-from mbe_stage.results import Detail
+from mbe_stage.bicliques.reduction import reduce_graph
+from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
 
 ENGINES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BipartiteCSR
-from mbe_stage.ordering import wedge_counts
-from mbe_stage.two_hop import two_hop_degrees, two_hop_steps
+from mbe_stage.bicliques.ordering import wedge_counts
+from mbe_stage.graphs.two_hop import two_hop_degrees, two_hop_steps
 from tests.mbe_stage import graphs
 
 

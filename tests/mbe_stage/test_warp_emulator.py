@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-warp_emulator = pytest.importorskip("tests.mbe_stage.warp_emulator", reason="greenlet, of the dev extra, is missing")
+warp_emulator = pytest.importorskip("tests.mbe_stage.warp_emulator", reason="greenlet, of the group dev, is missing")
 fake = warp_emulator.FakeCuda()
 
 

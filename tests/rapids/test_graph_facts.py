@@ -14,8 +14,8 @@ pytest.importorskip("pylibcugraph", reason="needs RAPIDS: pip install 'mbe-stage
 import cupy as cp
 
 from mbe_stage.device.graph import graph_from_edges
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.two_hop import two_hop_degrees, two_hop_steps
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.two_hop import two_hop_degrees, two_hop_steps
 from pipeline.rapids import graph_facts as module
 from pipeline.rapids.graph_facts import graph_facts, network_of, two_hop_by_cugraph
 

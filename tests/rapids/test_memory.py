@@ -71,9 +71,9 @@ def test_a_full_gpu_asks_for_a_lower_limit():
 
 
 def test_the_place_is_named():
-    module = {"__name__": "mbe_stage.device.keys", "text": LIMIT_REACHED}
+    module = {"__name__": "mbe_stage.bicliques.cuda.keys", "text": LIMIT_REACHED}
     exec("def work():\n    raise MemoryError(text)", module)
-    with pytest.raises(DeviceMemoryExhausted, match=r"is reached in mbe_stage\.device\.keys\.work,"):
+    with pytest.raises(DeviceMemoryExhausted, match=r"is reached in mbe_stage\.bicliques\.cuda\.keys\.work,"):
         call(module["work"])
 
 

@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage.enumerate import enumerate_into
-from mbe_stage.results import BicliqueBlock, TableSink
+from mbe_stage.bicliques.enumerate import enumerate_into
+from mbe_stage.bicliques.results import BicliqueBlock, TableSink
 from pipeline.errors import DeviceMemoryExhausted, PublishError
 from pipeline.ids import key_hashes
 from pipeline.parquet_sink import ParquetSink
@@ -54,7 +54,7 @@ def _block(table, first: int, stop: int) -> BicliqueBlock:
 def on_device(block: BicliqueBlock):
     import cupy as cp
 
-    from mbe_stage.device.blocks import DeviceBlock
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
     return DeviceBlock(
         cp.asarray(block.left_offsets, cp.int64),
@@ -163,7 +163,7 @@ def test_the_codec_is_the_one_asked_for(tmp_path, compression):
 def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
     import cupy as cp
 
-    from mbe_stage.device.blocks import DeviceBlock
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from pipeline.rapids import plan
     from pipeline.rapids.memory import device_pool
     from pipeline.rapids.parquet import encoder_bytes, write_frame
@@ -285,7 +285,7 @@ def test_vertex_tables_are_the_hosts(tmp_path, keys):
     import cudf
     import cupy as cp
 
-    from mbe_stage.participation import Participation
+    from mbe_stage.bicliques.participation import Participation
     from pipeline.parquet_parts import write_table
     from pipeline.rapids.parquet import write_frame
     from pipeline.rapids.tables import vertex_frame

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques.cpu.sorting import SORT_SLACK, sort_ids
+from mbe_stage.bicliques.reduction import Groups
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
-from mbe_stage.reduction import Groups
-from mbe_stage.results import BicliqueBlock, Detail
 
 __all__ = ["Found", "Translation", "compile_steps", "expand_blocks"]
 
@@ -37,7 +37,7 @@ class Translation:
     def of(cls, groups: Groups) -> Translation:
         """The translation of a side with these groups."""
         weights = groups.weights
-        only = np.where(weights == 1, groups.members[groups.offsets[:-1]], np.int32(-1)).astype(np.int32)
+        only = np.where(weights == 1, groups.first_members, np.int32(-1)).astype(np.int32)
         return cls(groups, weights, only)
 
     @property

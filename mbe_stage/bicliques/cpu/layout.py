@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64, types
 
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
 from mbe_stage.jit import INTS, LONGS, WORDS
 
-__all__ = ["Behind", "Child", "Excluded", "Output", "Worker", "sparse_parts"]
+__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT"]
+__all__ += ["Behind", "Child", "Excluded", "Output", "WorkerState", "sparse_parts"]
 
 
-class Worker(NamedTuple):
+class WorkerState(NamedTuple):
     """One thread's state; everything a slice needs to go on where the last one stopped.
 
     Attributes
@@ -69,7 +71,7 @@ class Output(NamedTuple):
 
 
 # Their types in compiled code.
-WORKER = types.NamedTuple((int64[:, ::1], INTS, WORDS, INTS, WORDS, INTS, INTS, WORDS, LONGS), Worker)
+WORKER_STATE = types.NamedTuple((int64[:, ::1], INTS, WORDS, INTS, WORDS, INTS, INTS, WORDS, LONGS), WorkerState)
 OUTPUT = types.NamedTuple((*6 * (INTS,), LONGS), Output)
 
 
@@ -167,9 +169,6 @@ NEEDED = 5  # how many entries the arena that is short must have
 WORK = 6  # elementary steps in this slice
 VISITED = 7  # children visited, those finished without a frame included
 CONTROL_FIELDS = 8
-
-# Limits.
-ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
 
 WORD_BITS = 64
 WORD_STARTS = WORD_BITS + 1

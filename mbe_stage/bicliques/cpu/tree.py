@@ -20,8 +20,8 @@ __all__ = ["compile_steps", "run_slice"]
 
 # By whether members are wanted, or sizes have to be checked.
 _VARIANTS = {
-    "counting": (INTS, at.WORKER, none, int64),
-    "collecting": (INTS, at.WORKER, at.OUTPUT, int64),
+    "counting": (INTS, at.WORKER_STATE, none, int64),
+    "collecting": (INTS, at.WORKER_STATE, at.OUTPUT, int64),
 }
 
 
@@ -38,7 +38,7 @@ def run_slice(graph, worker, output, work_limit):
     ----------
     graph : int32
         The whole graph in the layout of a sparse node.
-    worker : Worker
+    worker : WorkerState
     output : Output or None
         None only counts, and checks no size conditions.
     work_limit : int

@@ -1,4 +1,4 @@
-"""What a walk starts from: the whole graph in the layout of a sparse node, and the size conditions as numbers."""
+"""What a walk starts from: the whole graph in the layout of a sparse node."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import numpy as np
 
 from mbe_stage.bicliques.cpu.layout import sparse_parts
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import NO_LIMIT, BicliqueQuery
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["as_sparse_node", "size_limits"]
+__all__ = ["as_sparse_node"]
 
 
 def as_sparse_node(graph: BipartiteCSR) -> np.ndarray:
@@ -32,12 +31,3 @@ def as_sparse_node(graph: BipartiteCSR) -> np.ndarray:
     node[column_members:column_ids] = graph.left_members
     node[column_ids:] = np.arange(graph.n_left)
     return node
-
-
-def size_limits(query: BicliqueQuery) -> np.ndarray:
-    """``Output.limits`` of a query whose left side are the columns, ``(6,) int64``."""
-    most_left = NO_LIMIT if query.max_left is None else query.max_left
-    most_right = NO_LIMIT if query.max_right is None else query.max_right
-    limits = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
-    active = limits != (1, 1, NO_LIMIT, NO_LIMIT, 1)
-    return np.array([active, *limits], dtype=np.int64)

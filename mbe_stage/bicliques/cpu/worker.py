@@ -1,144 +1,224 @@
-"""Making, growing and splitting the state of workers: the host's side of the tree walk."""
+"""One thread's work: pieces into slices, slices into blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH
-from mbe_stage.bicliques.cpu.layout import Worker
+from mbe_stage.bicliques.cpu.expand import Found, Translation, expand_blocks
+from mbe_stage.bicliques.cpu.layout import Output, WorkerState
+from mbe_stage.bicliques.cpu.tree import run_slice
+from mbe_stage.bicliques.cpu.worker_pool import Piece, WorkerPool
+from mbe_stage.bicliques.cpu.worker_state import (
+    FirstSizes,
+    grown,
+    growth_bytes,
+    nbytes,
+    new_state,
+    set_piece,
+    share_left,
+    split_piece,
+)
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.errors import MemoryBudgetExceeded
 
-__all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_worker", "set_task", "share_left", "split_task"]
+__all__ = ["Plan", "Worker"]
 
-_ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
-
-FirstSizes = tuple[int, int, int]
-"""Entries that the arenas of ints and words and the stack of frames start with."""
-
-
-def new_worker(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> Worker:
-    """State without a task; its arenas are small, the walk says when they must grow."""
-    first_ints, first_words, first_frames = first_sizes
-    worker = Worker(
-        frames=np.zeros((first_frames, at.FRAME_FIELDS), np.int64),
-        ints=np.zeros(first_ints, np.int32),
-        words=np.zeros(first_words, np.uint64),
-        path=np.zeros(n_rows + 1, np.int32),
-        bits=np.zeros(n_rows + 1, np.uint64),
-        touched=np.zeros(n_rows + 1, np.int32),
-        counts=np.zeros(n_rows + 1, np.int32),
-        masks=np.zeros(FAMILY_WIDTH, np.uint64),
-        control=np.zeros(at.CONTROL_FIELDS, np.int64),
-    )
-    worker.control[at.DEPTH] = -1
-    return worker
+_SLICE_SECONDS = 0.02
+_FIRST_WORK_LIMIT = 1 << 20
+_REPORT_SECONDS = 0.1
 
 
-def nbytes(worker: Worker) -> int:
-    """Bytes of a worker's arrays."""
-    return sum(array.nbytes for array in worker)
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What every worker is given.
 
-
-def set_task(worker: Worker, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
-    """Give a worker the subtrees of a range of rows of the whole graph, `n_rows` x `n_columns`."""
-    frame = worker.frames[0]
-    frame[:] = 0
-    frame[at.KIND] = at.WHOLE_GRAPH
-    frame[at.FIRST] = frame[at.CURSOR] = first_row
-    frame[at.END] = end_row
-    frame[at.N_ROWS], frame[at.N_COLUMNS] = n_rows, n_columns
-    worker.control[at.DEPTH] = 0
-
-
-def growth_bytes(worker: Worker, status: int) -> int:
-    """Bytes that `grown` will add."""
-    arena = getattr(worker, _ARENAS[status])
-    return (_grown_size(worker, arena) - arena.shape[0]) * arena[:1].nbytes
-
-
-def grown(worker: Worker, status: int) -> Worker:
-    """The worker with the arena that was short made large enough."""
-    arena = getattr(worker, _ARENAS[status])
-    larger = np.zeros((_grown_size(worker, arena), *arena.shape[1:]), arena.dtype)
-    larger[: arena.shape[0]] = arena
-    return worker._replace(**{_ARENAS[status]: larger})
-
-
-def _grown_size(worker: Worker, arena: np.ndarray) -> int:
-    # Half as much again at least: a deep walk would otherwise grow entry by entry.
-    return max(int(worker.control[at.NEEDED]), arena.shape[0] + arena.shape[0] // 2)
-
-
-def share_left(worker: Worker) -> float:
-    """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
-    ahead, weight = 0.0, 1.0
-    for frame in worker.frames[: int(worker.control[at.DEPTH]) + 1]:
-        n_children = max(1, int(frame[at.END] - frame[at.FIRST]))
-        ahead += weight * float(frame[at.END] - frame[at.CURSOR]) / n_children
-        weight /= n_children
-    return min(1.0, ahead)
-
-
-def split_task(giver: Worker, has_members: bool, reserve: Callable[[int], int]) -> Worker | None:
-    """Take half of the children that are still ahead from the shallowest node that has some.
-
-    The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
-    its own.
-
-    Parameters
+    Attributes
     ----------
-    giver : Worker
-        Keeps the earlier half; what it is in the middle of stays with it.
-    has_members : bool
-        Whether the walk collects members; if not, word nodes own nothing in the arena of ints.
-    reserve : callable
-        Takes bytes from the budget, and returns 0 where there were enough.
-
-    Returns
-    -------
-    Worker or None
-        A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
+    graph : int32
+        The whole graph in the layout of a sparse node.
+    n_rows, n_columns : int
+    columns, rows : Translation
+        The user's ids behind columns and rows.
+    rows_are_left : bool
+        Whether the rows are the user's left side.
+    limits : (6,) int64
+        As in `layout.Output`, columns being the left side.
+    detail : Detail
+    block_bytes : int
+    first_sizes : FirstSizes
+        Entries that a worker's arenas start with.
     """
-    deepest = int(giver.control[at.DEPTH])
-    for depth in range(deepest + 1):
-        frame = giver.frames[depth]
-        ahead = int(frame[at.END] - frame[at.CURSOR])
-        # The deepest node keeps at least one child: its worker must not be left without work.
-        given = ahead // 2 if depth == deepest else ahead - ahead // 2
-        if given > 0:
-            taker = _copy_frame(giver, frame, has_members)
-            if reserve(nbytes(taker)):
-                return None
-            taker.frames[0, at.FIRST] = taker.frames[0, at.CURSOR] = frame[at.END] - given
-            frame[at.END] -= given
-            return taker
-    return None
+
+    graph: np.ndarray
+    n_rows: int
+    n_columns: int
+    columns: Translation
+    rows: Translation
+    rows_are_left: bool
+    limits: np.ndarray
+    detail: Detail
+    block_bytes: int
+    first_sizes: FirstSizes
+
+    @property
+    def collects(self) -> bool:
+        """Whether the walk has to collect members: for the sink, or to check sizes."""
+        return self.detail > Detail.COUNT or bool(self.limits[at.ACTIVE])
+
+    def new_output(self, n_bytes: int) -> Output:
+        """Room for found bicliques."""
+        n_members, n_bicliques = max(64, n_bytes // 12), max(1, n_bytes // 24)
+        return Output(
+            left=np.empty(n_members, np.int32),
+            right=np.empty(n_members, np.int32),
+            left_sizes=np.empty(n_bicliques, np.int32),
+            right_sizes=np.empty(n_bicliques, np.int32),
+            left_weights=self.columns.weights,
+            right_weights=self.rows.weights,
+            limits=self.limits,
+        )
 
 
-def _copy_frame(giver: Worker, frame: np.ndarray, has_members: bool) -> Worker:
-    kind = frame[at.KIND]
-    words = giver.words[frame[at.WORDS] : frame[at.WORDS_TOP]]
-    ints = giver.ints[:0]
-    columns = giver.ints[:0]
-    if kind == at.SPARSE or (kind == at.WORD and has_members):
-        ints = giver.ints[frame[at.INTS] : frame[at.INTS_TOP]]
-    if kind == at.WORD and has_members:
-        ids_at = frame[at.COLUMNS] + at.WORD_STARTS
-        columns = giver.ints[frame[at.COLUMNS] : ids_at + giver.ints[ids_at - 1]]
-    taker = new_worker(
-        giver.path.size - 1,
-        (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), giver.frames.shape[0]),
-    )
-    taker.words[: words.size] = words
-    taker.ints[: columns.size] = columns
-    taker.ints[columns.size : columns.size + ints.size] = ints
-    taker.path[:] = giver.path
-    copy = taker.frames[0]
-    copy[:] = frame
-    copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
-    copy[at.COLUMNS] = 0
-    copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + ints.size
-    taker.control[at.DEPTH] = 0
-    return taker
+class Worker:
+    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+
+    def __init__(self, pool: WorkerPool, plan: Plan) -> None:
+        self._pool = pool
+        self._plan = plan
+        self._output_bytes = plan.block_bytes
+        self._output: Output | None = None
+        self._n_found = 0
+        self.n_visited = 0
+        self._n_out = self._left_used = self._right_used = 0
+        self._last_report = time.perf_counter()
+        self._work_limit = _FIRST_WORK_LIMIT
+
+    def work(self) -> None:
+        """Everything until the pool has no more pieces."""
+        if self._plan.collects:
+            self._reserve(self._output_bytes)
+            self._output = self._plan.new_output(self._output_bytes)
+        own: WorkerState | None = None
+        while (piece := self._pool.next_piece()) is not None:
+            if piece.state is not None:
+                state = self._walk(piece.state, piece.cost)
+                self._reserve(-nbytes(state))
+                continue
+            if own is None:
+                own = new_state(self._plan.n_rows, self._plan.first_sizes)
+                self._reserve(nbytes(own))
+            set_piece(own, piece.first_row, piece.end_row, self._plan.n_rows, self._plan.n_columns)
+            own = self._walk(own, piece.cost)
+        self._flush()
+
+    def _walk(self, state: WorkerState, cost: float) -> WorkerState:
+        """Work a piece off, slice by slice; returns the state, whose arenas may have grown."""
+        ahead = share_left(state)
+        while not self._pool.stopped:
+            began = time.perf_counter()
+            status = self._slice(state)
+            if status == at.OUTPUT_FULL:
+                self._make_room()
+            elif status == at.DONE:
+                self._pool.finish(cost)
+                self._report()
+                break
+            elif status == at.SLICE_OVER:
+                self._adapt(time.perf_counter() - began)
+                still_ahead = min(ahead, share_left(state))
+                finished = cost * (1.0 - still_ahead / ahead) if ahead > 0 else 0.0
+                self._pool.finish(finished)
+                cost -= finished
+                if self._pool.wants_work and self._share(state, cost / 2):
+                    cost /= 2
+                    still_ahead = share_left(state)
+                ahead = still_ahead
+                self._report()
+            else:
+                self._reserve(growth_bytes(state, status))
+                state = grown(state, status)
+        return state
+
+    def _slice(self, state: WorkerState) -> int:
+        """Run one slice with this worker's output."""
+        control = state.control
+        control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = (
+            self._n_out,
+            self._left_used,
+            self._right_used,
+        )
+        control[at.COUNT] = control[at.VISITED] = 0
+        status = run_slice(self._plan.graph, state, self._output, self._work_limit)
+        self._n_found += int(control[at.COUNT])
+        self.n_visited += int(control[at.VISITED])
+        self._n_out = int(control[at.N_OUT])
+        self._left_used, self._right_used = int(control[at.LEFT_USED]), int(control[at.RIGHT_USED])
+        return status
+
+    def _share(self, state: WorkerState, cost: float) -> bool:
+        """Split the piece and offer one half; False where it cannot be split, or not within the budget."""
+        taker = split_piece(state, self._plan.collects, self._pool.reserve)
+        if taker is None:
+            return False
+        self._pool.offer(Piece(cost=cost, state=taker))
+        return True
+
+    def _adapt(self, seconds: float) -> None:
+        """Keep slices short enough for sharing, progress and Ctrl-C, and long enough to be worth a call."""
+        if seconds < _SLICE_SECONDS / 2:
+            self._work_limit *= 2
+        elif seconds > _SLICE_SECONDS * 2:
+            self._work_limit = max(_FIRST_WORK_LIMIT, self._work_limit // 2)
+
+    def _make_room(self) -> None:
+        """Deliver what the output holds; where it holds nothing, a single biclique needs a larger one."""
+        if self._n_out:
+            self._flush()
+            return
+        self._reserve(self._output_bytes)
+        self._output_bytes *= 2
+        self._output = self._plan.new_output(self._output_bytes)
+
+    def _report(self) -> None:
+        """Let the consumer know now and then how far the work is."""
+        now = time.perf_counter()
+        if now - self._last_report >= _REPORT_SECONDS:
+            self._last_report = now
+            self._flush()
+
+    def _flush(self) -> None:
+        """Deliver everything found so far."""
+        plan, output = self._plan, self._output
+        if plan.detail == Detail.COUNT:
+            self._pool.deliver([BicliqueBlock(self._n_found, work_done=self._pool.work_done)])
+        elif output is not None:
+            blocks = self._blocks(output)
+            if self._pool.consumer_waits:
+                # Who asks for the blocks does the work of expanding them; the arrays they are made from go with them.
+                self._pool.deliver(blocks)
+                self._output = plan.new_output(self._output_bytes)
+            else:
+                for block in blocks:
+                    self._pool.deliver([block])
+        self._n_found = self._n_out = self._left_used = self._right_used = 0
+
+    def _blocks(self, output: Output) -> Iterator[BicliqueBlock]:
+        plan = self._plan
+        left = Found(output.left[: self._left_used], output.left_sizes[: self._n_out], plan.columns)
+        right = Found(output.right[: self._right_used], output.right_sizes[: self._n_out], plan.rows)
+        if plan.rows_are_left:
+            left, right = right, left
+        return expand_blocks(left, right, plan.detail, plan.block_bytes, self._pool.work_done)
+
+    def _reserve(self, n_bytes: int) -> None:
+        needed = self._pool.reserve(n_bytes)
+        if needed:
+            raise MemoryBudgetExceeded(
+                f"the CPU engine needs {needed:,} bytes of working memory, more than its budget: raise the memory "
+                f"budget to at least {2 * needed:,} bytes, or use fewer threads or smaller blocks"
+            )

@@ -10,7 +10,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.rows import is_among
-from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
+from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
 __all__ = ["drop_from_base", "restrict_base", "set_base"]
 

@@ -8,7 +8,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
-from mbe_stage.bicliques.cuda.warp import lowest_bits, next_tile, sum_small
+from mbe_stage.device.warp import lowest_bits, next_tile, sum_small
 
 __all__ = ["allows", "left_weight", "limits_hold", "right_bounds"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.warp import ballot, count_bits, rank
+from mbe_stage.device.warp import ballot, count_bits, rank
 
 __all__ = ["accepts", "commit", "has_room"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.grid import (
+from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
     THREADS,
@@ -18,8 +18,9 @@ from mbe_stage.bicliques.cuda.grid import (
     tile_count,
     wait_for_all,
 )
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, max_all, sum_all
 from mbe_stage.device.jit import I32, I64, U32, U64, kernel
+from mbe_stage.device.warp import ALL, ballot, max_all, sum_all
+from mbe_stage.splitmix import INCREMENT, finalised
 
 __all__ = ["ALIVE", "DEGREE_MASK", "EDGES", "FACTS_PER_SIDE", "SQUARES", "WIDEST", "collapse_twins_warp_per_tile"]
 
@@ -33,12 +34,7 @@ _LEFT_SEED = _U(0x2545F4914F6CDD1D)
 _RIGHT_SEED = _U(0x6A09E667F3BCC909)
 
 
-@cuda.jit(device=True, forceinline=True)
-def _mixed(value):
-    value = _U(value) + _U(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> _U(30))) * _U(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> _U(27))) * _U(0x94D049BB133111EB)
-    return value ^ (value >> _U(31))
+_mix = cuda.jit(device=True, forceinline=True)(finalised)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -70,7 +66,7 @@ def _enter_lists(offsets, members, first_vertex, seed, hashes, firsts, slots):
         total = seed
         if end - start <= SHORT:
             for k in range(start, end):
-                total += _mixed(members[k])
+                total += _mix(_U(members[k]) + INCREMENT)
         long_lists = ballot(end - start > SHORT)
         while long_lists != 0:
             source = cuda.ffs(long_lists) - 1
@@ -78,7 +74,7 @@ def _enter_lists(offsets, members, first_vertex, seed, hashes, firsts, slots):
             first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
             part = _U(0)
             for k in range(first + lane, last, 32):
-                part += _mixed(members[k])
+                part += _mix(_U(members[k]) + INCREMENT)
             whole = sum_all(np.int64(part))
             if lane == source:
                 total += _U(whole)

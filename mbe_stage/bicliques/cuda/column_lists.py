@@ -10,8 +10,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.grid import SHORT, WARPS_PER_BLOCK, n_warps, this_warp, tile_count
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum
+from mbe_stage.device.grid import SHORT, WARPS_PER_BLOCK, n_warps, this_warp, tile_count
+from mbe_stage.device.warp import ALL, ballot, inclusive_sum
 
 __all__ = ["BITMAPS_SHAPE", "fill_columns"]
 

@@ -27,7 +27,7 @@ from mbe_stage.bicliques.cuda.paths import (
     path_at,
 )
 from mbe_stage.bicliques.cuda.techniques import MERGING
-from mbe_stage.bicliques.cuda.warp import (
+from mbe_stage.device.warp import (
     ALL,
     ballot,
     clear,

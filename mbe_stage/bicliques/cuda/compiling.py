@@ -17,9 +17,9 @@ from mbe_stage.bicliques.cuda.groups import groups_thread_per_vertex, weights_th
 from mbe_stage.bicliques.cuda.growth import copy_pieces_block_per_piece
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.jit import compile_steps_of, step_together
-from mbe_stage.options import BicliqueQuery
 
 __all__ = ["all_steps", "steps_of"]
 

@@ -1,6 +1,7 @@
 """What a query leaves of the graph, on the device: common neighbours of `containing_*`, then the (p, q)-core.
 
-As `mbe_stage.reduction` says it for the host. Vertices keep their ids; those that are left out have empty lists.
+As `mbe_stage.bicliques.reduction` says it for the host. Vertices keep their ids; those that are left out have empty
+lists.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.grid import (
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     THREADS,
     n_warps,
@@ -20,11 +22,10 @@ from mbe_stage.bicliques.cuda.grid import (
     tile_count,
     wait_for_all,
 )
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, load_fresh, rank, sum_all
-from mbe_stage.device.grid import on_grid
 from mbe_stage.device.jit import I32, I64, INT, kernel
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery
+from mbe_stage.device.on_grid import on_grid
+from mbe_stage.device.warp import ALL, ballot, load_fresh, rank, sum_all
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["keep_alive_warp_per_tile", "peel_warp_per_vertex", "shrinks", "shrunk"]
 

@@ -13,7 +13,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda.typing.typeof import typeof_impl
 
-from mbe_stage.bicliques.cuda import grid, kernels
+from mbe_stage.bicliques.cuda import kernels
+from mbe_stage.device import grid
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 

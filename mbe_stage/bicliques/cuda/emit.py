@@ -14,7 +14,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.chunk import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.family import spread
-from mbe_stage.bicliques.cuda.warp import (
+from mbe_stage.device.warp import (
     ALL,
     ballot,
     count_bits,

@@ -10,7 +10,7 @@ from mbe_stage.bicliques.cuda.bounds import limits_hold
 from mbe_stage.bicliques.cuda.chunk import accepts, commit, has_room
 from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
 from mbe_stage.bicliques.cuda.nodes import entry
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_one, next_tile, rank, sum_small
+from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_one, next_tile, rank, sum_small
 
 __all__ = ["emit_list"]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import cupy as cp
 import numpy as np
 
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.device import device_work, kernel_bundles, kernel_views
 from mbe_stage.bicliques.cuda.expand_kernels import (
     LEFT,
@@ -27,11 +28,10 @@ from mbe_stage.bicliques.cuda.expand_kernels import (
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.grid import THREADS, WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import DeviceGroups
 from mbe_stage.bicliques.cuda.layout import Output
-from mbe_stage.device.blocks import DeviceBlock
-from mbe_stage.device.grid import on_grid
+from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK
+from mbe_stage.device.on_grid import on_grid
 
 __all__ = ["ListSizes", "Piece", "expanded", "piece_block", "pieces", "room_for_sizes", "work_out_sizes"]
 

@@ -13,11 +13,11 @@ import numpy as np
 from numba import cuda, types
 
 from mbe_stage.bicliques.cuda.bundles import OUTPUT
-from mbe_stage.bicliques.cuda.grid import WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import GROUPS
-from mbe_stage.bicliques.cuda.sorting import sort_by_block, sort_by_warp
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
+from mbe_stage.device.grid import WARPS_PER_BLOCK
 from mbe_stage.device.jit import I32, I32_2D, I64, INT, bundle, kernel
+from mbe_stage.device.sorting import sort_by_block, sort_by_warp
+from mbe_stage.device.warp import ALL, ballot, inclusive_sum, inclusive_sum_wide, owner_of, rank, sum_all
 
 __all__ = [
     "LEFT",

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.layout import FAMILY_WIDTH
-from mbe_stage.bicliques.cuda.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
+from mbe_stage.device.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
 
 __all__ = [
     "add_to_family",

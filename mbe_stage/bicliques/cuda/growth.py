@@ -7,9 +7,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.grid import THREADS
-from mbe_stage.device.grid import on_grid
+from mbe_stage.device.grid import THREADS
 from mbe_stage.device.jit import I32, I64_2D, kernel
+from mbe_stage.device.on_grid import on_grid
 
 __all__ = ["copy_pieces", "copy_pieces_block_per_piece"]
 

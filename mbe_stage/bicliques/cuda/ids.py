@@ -7,7 +7,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN
-from mbe_stage.bicliques.cuda.warp import ALL, inclusive_sum, next_one, next_tile, sum_small
+from mbe_stage.device.warp import ALL, inclusive_sum, next_one, next_tile, sum_small
 
 __all__ = ["count_ids", "exclusive_sums", "ids_of", "weight_of_ids", "write_ids"]
 

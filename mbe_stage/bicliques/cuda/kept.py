@@ -9,7 +9,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.nodes import entry, write_edge
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN, column_at, end_to_end, list_of, path_at
 from mbe_stage.bicliques.cuda.touched import touched_at
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_tile, rank
 
 __all__ = ["COUNT", "FILL", "MARK", "count_kept", "record_of", "walk_kept"]
 

@@ -25,9 +25,9 @@ from mbe_stage.bicliques.cuda.share import (
 )
 from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
-from mbe_stage.bicliques.cuda.warp import global_nanoseconds, held, load_fresh
 from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
 from mbe_stage.device.jit import I32, I64, kernel
+from mbe_stage.device.warp import global_nanoseconds, held, load_fresh
 
 __all__ = ["THREADS", "blocks_per_multiprocessor", "kernel_for"]
 

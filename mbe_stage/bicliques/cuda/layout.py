@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["Child", "Columns", "Node", "Output", "Own", "Pool", "Rows", "Singles", "Warps"]
+from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
+from mbe_stage.device import WARP_SIZE
+
+__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT", "WARP_SIZE"]
+__all__ += ["Child", "Columns", "Node", "Output", "Own", "Pool", "Rows", "Singles", "Warps"]
 
 
 class Pool(NamedTuple):
@@ -23,8 +27,8 @@ class Pool(NamedTuple):
     nodes : (max_nodes, NODE_FIELDS) int64
     cursors : (max_nodes,) int32
         Next child, taken with an atomic addition by whoever works on it.
-    order : (n_rows,) int32
-        In which order the children of node 0 are taken.
+    order : (n_roots,) int32
+        Which children of node 0 are taken, and in which order; node 0 ends (`NODE_END`) behind the last.
     row_weights, column_weights : int32
         How many of the user's vertices a row or column of the whole graph stands for.
     limits : (6,) int64
@@ -195,7 +199,6 @@ class Output(NamedTuple):
     right_sizes: Any
 
 
-WARP_SIZE = 32
 WORD_BITS = 32
 WARPS_PER_BLOCK = 4
 """Of the walk: one on each of a multiprocessor's four partitions."""
@@ -281,9 +284,6 @@ NODES_FULL = 16
 # What a visit answers.
 DONE = 0
 PAUSED = 1
-
-# Limits.
-ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
 
 # How much a kernel says: how many, which sizes, which members, which members within limits.
 COUNTS, SIZES, MEMBERS, WITHIN = range(4)

@@ -17,7 +17,7 @@ from numba import cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.paths import list_of, touch
-from mbe_stage.bicliques.cuda.warp import ALL, clear, next_one, next_tile, or_all, sum_small
+from mbe_stage.device.warp import ALL, clear, next_one, next_tile, or_all, sum_small
 
 __all__ = ["mark_rows"]
 

@@ -11,7 +11,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.nodes import entry
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank
 
 __all__ = [
     "NO_COLUMN",

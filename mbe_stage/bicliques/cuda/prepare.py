@@ -1,6 +1,6 @@
 """The graph on the device, ready to be walked: shrunk for the query, twins collapsed, side chosen, rows in order.
 
-What `mbe_stage.reduction` and `mbe_stage.ordering` do, in three steps: one launch collapses twins and counts, one sort
+What `bicliques.reduction` and `bicliques.ordering` do, in three steps: one launch collapses twins and counts, one sort
 puts the vertices in ascending degree, and once the memory is planned, one launch writes the graph where it is walked.
 """
 
@@ -23,36 +23,52 @@ from mbe_stage.bicliques.cuda.collapse import (
 )
 from mbe_stage.bicliques.cuda.core import shrinks, shrunk
 from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.grid import THREADS, WARPS_PER_BLOCK
 from mbe_stage.bicliques.cuda.groups import DeviceGroups, groups_thread_per_vertex, weights_thread_per_vertex
 from mbe_stage.bicliques.cuda.plan import GraphFacts, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.whole_graph import N_BINS, PARTS_PER_WARP, write_whole_graph_warp_per_tile
-from mbe_stage.device.grid import on_grid
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK
+from mbe_stage.device.on_grid import on_grid
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["DeviceGraph", "Roots", "prepare"]
+__all__ = ["DeviceGraph", "RootOrder", "prepare"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Roots:
+@dataclass(frozen=True, eq=False)
+class RootOrder:
     """The children of the whole graph.
 
     Attributes
     ----------
-    order : (n_rows,) int32
-        Rows by two-step paths from them, the most first (to within an eighth).
+    order : (n,) int32
+        The rows that are to be started, by two-step paths from them, the most first (to within an eighth).
     paths : (n_rows,) int64
-        How many those are.
+        How many those are, of every row.
     """
 
     order: cp.ndarray
     paths: cp.ndarray
 
+    @cached_property
+    def _total(self) -> float:
+        """Expected work below all of them."""
+        return float(self.paths[self.order].sum())
+
+    @property
+    def n(self) -> int:
+        """How many there are to start."""
+        return int(self.order.size)
+
+    def only(self, rows: np.ndarray) -> RootOrder:
+        """Some of them, in the same order."""
+        is_wanted = cp.zeros(self.paths.size, cp.bool_)
+        is_wanted[cp.asarray(rows)] = True
+        return RootOrder(self.order[is_wanted[self.order]], self.paths)
+
     def work_done(self, n_taken: int, unfinished: cp.ndarray) -> float:
         """Share of the expected work that lies in the first `n_taken` roots, less the rows that are `unfinished`."""
         expected = self.paths[self.order[:n_taken]].sum() - self.paths[cp.unique(unfinished)].sum()
-        return float(expected) / max(1.0, float(self.paths.sum()))
+        return float(expected) / max(1.0, self._total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,12 +111,12 @@ class DeviceGraph:
     _numbers: cp.ndarray
     _n_blocks: int
 
-    def write(self, ints: cp.ndarray, nodes: cp.ndarray) -> Roots:
+    def write(self, ints: cp.ndarray, nodes: cp.ndarray) -> RootOrder:
         """Write the whole graph as node 0 of a pool (`layout.Pool`), whose node fields must be zeros."""
         facts, rows, columns = self.facts, self._rows, self._columns
         zeros = cp.zeros(N_BINS + 1, cp.int32)
         parts = cp.empty(PARTS_PER_WARP * self._n_blocks * WARPS_PER_BLOCK, cp.int32)
-        roots = Roots(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
+        roots = RootOrder(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
         self._numbers.fill(-1)
         on_grid(write_whole_graph_warp_per_tile, self._n_blocks, THREADS)(
             *kernel_views(
@@ -127,6 +143,13 @@ class DeviceGraph:
             facts.n_edges,
         )
         return roots
+
+    def first_vertices(self) -> np.ndarray:
+        """Of each row, the smallest of the user's vertices that it stands for; int32, on the host."""
+        rows = self._rows
+        last = rows.first_vertex + rows.n_vertices
+        # Of its side those that are left out come first.
+        return cp.asnumpy(self._order[last - rows.n_alive : last]).astype(np.int32) - np.int32(rows.first_vertex)
 
     def weights(self) -> tuple[cp.ndarray, cp.ndarray]:
         """How many of the user's vertices each row and each column stands for, int32; once the graph is written."""
@@ -214,7 +237,8 @@ def prepare(
         *kernel_views(*lists, hashes, firsts, slots, twins, weights, keys, facts, arrived)
     )
     # A vertex that is left out has degree 0 and stands before the others of its side in any case.
-    order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1))
+    # Stable, so that rows are numbered as the host numbers them: tasks that it has cut are done here.
+    order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1), kind="stable")
     by_side = cp.asnumpy(facts).reshape(2, FACTS_PER_SIDE)
     left = _Side(*lists[:2], 0, by_side[0])
     right = _Side(*lists[2:], graph.n_left, by_side[1])

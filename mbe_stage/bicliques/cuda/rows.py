@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
-from mbe_stage.bicliques.cuda.warp import (
+from mbe_stage.device.warp import (
     ALL,
     ballot,
     clear,

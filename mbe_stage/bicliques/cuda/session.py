@@ -26,7 +26,7 @@ from mbe_stage.bicliques.cuda.plan import MemoryPlan
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.room import check_growth, with_larger_arenas, with_room_in_pool
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.device.grid import on_grid
+from mbe_stage.device.on_grid import on_grid
 
 __all__ = ["Session"]
 
@@ -45,6 +45,8 @@ class Session:
         What growing may not exceed.
     techniques : int
         What the kernel makes use of: `Techniques.kernel_mask`.
+    rows : integers, optional
+        The roots whose subtrees are wanted, one at least; by default all.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Session:
         plan: MemoryPlan,
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
+        rows: np.ndarray | None = None,
     ) -> None:
         self.plan = plan
         self.mode = mode
@@ -62,22 +65,24 @@ class Session:
         self.status = 0
         self.n_slices = 0
         self._budget_bytes = budget_bytes
-        self._n_roots = graph.facts.n_rows
         self._control = Control(plan.n_warps, graph.facts.pool_ints, limits)
         self._warps = new_warps(plan, self._control, new_scratch(plan))
         # Scratch of hundreds of megabytes is zeroed while the graph is being written.
         with zeroed_beside(self._warps.bits, self._warps.counts):
-            self._pool = self._new_pool(graph)
+            self._pool = self._new_pool(graph, rows)
         self._output = new_output(plan)
         self._arguments: tuple | None = None
         self._n_taken = 0
         self._parked: list[ParkedTasks] = []
 
-    def _new_pool(self, graph: DeviceGraph) -> at.Pool:
+    def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> at.Pool:
         plan = self.plan
         ints = cp.empty(plan.pool, cp.int32)
         nodes = cp.zeros((plan.nodes, at.NODE_FIELDS), cp.int64)
         self._roots = graph.write(ints, nodes)
+        if rows is not None:
+            self._roots = self._roots.only(rows)
+            nodes[0, at.NODE_END] = self._roots.n
         no_weights = cp.empty(1, cp.int32)
         row_weights, column_weights = graph.weights() if self.mode > at.COUNTS else (no_weights, no_weights)
         return at.Pool(
@@ -238,7 +243,7 @@ class Session:
             nodes[cursors < nodes[:, at.NODE_END], at.NODE_ROOT],
             *(cp.asarray(tasks.roots) for tasks in self._parked),
         ]
-        return self._roots.work_done(min(int(self._pool.cursors[0]), self._n_roots), cp.concatenate(unfinished))
+        return self._roots.work_done(min(int(self._pool.cursors[0]), self._roots.n), cp.concatenate(unfinished))
 
     def statistics(self) -> dict[str, float]:
         """What the warps did, for benchmarks.

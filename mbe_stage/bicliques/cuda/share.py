@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.warp import (
+from mbe_stage.device.warp import (
     ALL,
     ballot,
     first_bit,

@@ -11,7 +11,7 @@ from mbe_stage.bicliques.cuda.kept import COUNT, FILL, count_kept, record_of, wa
 from mbe_stage.bicliques.cuda.nodes import entry, parts_of
 from mbe_stage.bicliques.cuda.sparse_fill import fill_from_paths, fill_from_record
 from mbe_stage.bicliques.cuda.touched import touched_at
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
+from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 
 __all__ = ["build_sparse_node"]
 

@@ -13,7 +13,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.kept import record_of
 from mbe_stage.bicliques.cuda.nodes import entry, write_edge
 from mbe_stage.bicliques.cuda.paths import NO_COLUMN, behind_paths, column_at, end_to_end, list_of, number_of, paths_at
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, next_tile, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank
 
 __all__ = ["fill_from_paths", "fill_from_record"]
 

@@ -18,7 +18,7 @@ from mbe_stage.bicliques.cuda.sparse_build import build_sparse_node
 from mbe_stage.bicliques.cuda.sparse_word import count_small, open_word_frame
 from mbe_stage.bicliques.cuda.techniques import FAMILIES, WORDS
 from mbe_stage.bicliques.cuda.touched import look_at_rows, no_rows
-from mbe_stage.bicliques.cuda.warp import next_tile
+from mbe_stage.device.warp import next_tile
 
 __all__ = ["visit_sparse_child"]
 

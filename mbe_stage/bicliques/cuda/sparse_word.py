@@ -26,8 +26,8 @@ from mbe_stage.bicliques.cuda.ids import count_ids, write_ids
 from mbe_stage.bicliques.cuda.nodes import entry
 from mbe_stage.bicliques.cuda.rows import restrict, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
 from mbe_stage.bicliques.cuda.word_node import set_frame
+from mbe_stage.device.warp import ALL, ballot, count_bits, lowest_bits, next_one, next_tile, rank, sum_small
 
 __all__ = ["count_small", "open_word_frame"]
 

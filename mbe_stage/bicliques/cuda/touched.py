@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.warp import ballot, count_bits, max_all, next_tile, rank
+from mbe_stage.device.warp import ballot, count_bits, max_all, next_tile, rank
 
 __all__ = ["look_at_rows", "no_rows", "touched_at"]
 

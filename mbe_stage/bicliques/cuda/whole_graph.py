@@ -12,7 +12,7 @@ from numba import cuda, types
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
-from mbe_stage.bicliques.cuda.grid import (
+from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
     THREADS,
@@ -22,14 +22,14 @@ from mbe_stage.bicliques.cuda.grid import (
     tile_count,
     wait_for_all,
 )
-from mbe_stage.bicliques.cuda.warp import ALL, ballot, inclusive_sum, rank, sum_all
 from mbe_stage.device.jit import I32, I64, I64_2D, INT, U32, kernel
+from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
 __all__ = ["N_BINS", "PARTS_PER_WARP", "write_whole_graph_warp_per_tile"]
 
 PARTS_PER_WARP = 3
 N_BINS = 512
-"""Roots are started in order of their paths' number to within an eighth: eight bins for each power of two."""
+"""RootOrder are started in order of their paths' number to within an eighth: eight bins for each power of two."""
 _ONE = np.uint32(1)
 
 

@@ -19,7 +19,7 @@ from mbe_stage.bicliques.cuda.family import collect_families, fewest_members, ma
 from mbe_stage.bicliques.cuda.rows import drop_dominated, inside_none, restrict, sort_distinct, union_of
 from mbe_stage.bicliques.cuda.share import ask_for_words, ask_to_stop, give_work, is_drawn, read_shared, stop_if_late
 from mbe_stage.bicliques.cuda.techniques import DOMINATED, FAMILIES, SPLITTING
-from mbe_stage.bicliques.cuda.warp import ballot, count_bits, next_tile, rank, sum_small
+from mbe_stage.device.warp import ballot, count_bits, next_tile, rank, sum_small
 
 __all__ = ["set_frame", "walk_word_nodes"]
 

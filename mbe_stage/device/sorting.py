@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.grid import THREADS
-from mbe_stage.bicliques.cuda.layout import WARP_SIZE
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.grid import THREADS
 
 __all__ = ["sort_by_block", "sort_by_warp"]
 

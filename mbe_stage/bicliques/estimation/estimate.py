@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbe_stage import ordering, reduction
+from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.cpu import tree
+from mbe_stage.bicliques.estimation import growth
+from mbe_stage.bicliques.estimation.budget import Budget
+from mbe_stage.bicliques.estimation.descent import Descent, descend, roots_of
+from mbe_stage.bicliques.estimation.interval import Interval, interval_of, whole_number
+from mbe_stage.bicliques.estimation.model import GrowthModel
+from mbe_stage.bicliques.estimation.walk import Walk
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.estimation import growth
-from mbe_stage.estimation.budget import Budget
-from mbe_stage.estimation.descent import Descent, descend, roots_of
-from mbe_stage.estimation.interval import Interval, interval_of, whole_number
-from mbe_stage.estimation.model import GrowthModel
-from mbe_stage.estimation.walk import Walk
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["Effort", "Estimate", "compile_steps", "estimate_bicliques"]
 

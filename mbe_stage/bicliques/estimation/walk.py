@@ -1,7 +1,7 @@
 """The engine's tree, one child at a time: walk a piece of it for a while, keep what is left as pieces.
 
 A node keeps all that its children need, so a copy of its part of the arenas is enough to visit any of them later, in
-any order (`cpu.worker.split_task` shares work between threads in the same way).
+any order (`cpu.worker_state.split_piece` shares work between threads in the same way).
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.expand import Translation
 from mbe_stage.bicliques.cpu.layout import Output, sparse_parts
 from mbe_stage.bicliques.cpu.tree import run_slice
-from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node, size_limits
-from mbe_stage.bicliques.cpu.worker import grown, new_worker
-from mbe_stage.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
-from mbe_stage.graph import BipartiteCSR
-from mbe_stage.options import BicliqueQuery
-from mbe_stage.ordering import enumerates_left, rows_by_degree
-from mbe_stage.reduction import reduce_graph
+from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node
+from mbe_stage.bicliques.cpu.worker_state import grown, new_state
+from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
+from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.reduction import reduce_graph
+from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["Left", "Node", "Visit", "Walk"]
 
@@ -81,7 +82,7 @@ class Walk:
             reduced, query = reduced.swapped(), query.swapped()
         reduced = rows_by_degree(reduced)
         self._graph = as_sparse_node(reduced.graph)
-        self._worker = new_worker(reduced.graph.n_right)
+        self._worker = new_state(reduced.graph.n_right)
         self._output = Output(
             left=np.empty(_MEMBERS, np.int32),
             right=np.empty(_MEMBERS, np.int32),
@@ -89,7 +90,7 @@ class Walk:
             right_sizes=np.empty(_BICLIQUES, np.int32),
             left_weights=Translation.of(reduced.left_groups).weights,
             right_weights=Translation.of(reduced.right_groups).weights,
-            limits=size_limits(query),
+            limits=size_constraints(query),
         )
         self.root = self._whole(reduced.graph)
 

@@ -1,6 +1,6 @@
 """How many maximal bicliques there are, from samples of the search tree, with an interval that holds."""
 
-from mbe_stage.estimation.estimate import Effort, Estimate, compile_steps, estimate_bicliques
-from mbe_stage.estimation.interval import Interval
+from mbe_stage.bicliques.estimation.estimate import Effort, Estimate, compile_steps, estimate_bicliques
+from mbe_stage.bicliques.estimation.interval import Interval
 
 __all__ = ["Effort", "Estimate", "Interval", "compile_steps", "estimate_bicliques"]

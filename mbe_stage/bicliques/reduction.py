@@ -13,14 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import int64
+from numba import int64, njit
 
-from mbe_stage import csr
+from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.csr import filtered
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs import csr
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.csr import filtered
 from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
-from mbe_stage.options import BicliqueQuery
+from mbe_stage.splitmix import INCREMENT, finalised
 
 __all__ = ["Groups", "ReducedGraph", "compile_steps", "reduce_graph"]
 
@@ -43,6 +44,11 @@ class Groups:
     def weights(self) -> np.ndarray:
         """Vertices of each group, ``(n_groups,) int32``."""
         return np.diff(self.offsets).astype(np.int32)
+
+    @property
+    def first_members(self) -> np.ndarray:
+        """The smallest vertex of each group, ``(n_groups,) int32``: it tells the groups apart."""
+        return self.members[self.offsets[:-1]]
 
     def reordered(self, order: np.ndarray) -> Groups:
         """Groups in a new order: position ``i`` holds the former group ``order[i]``."""
@@ -191,16 +197,16 @@ def _number_groups(order, is_new):
     return run
 
 
+_mix = njit(inline="always")(finalised)
+
+
 @compiled(LONGS, INTS)
 def _row_hashes(offsets, members):
     hashes = np.zeros(offsets.size - 1, np.uint64)
     for row in range(hashes.size):
         total = np.uint64(0)
         for k in range(offsets[row], offsets[row + 1]):
-            value = np.uint64(members[k]) + np.uint64(0x9E3779B97F4A7C15)
-            value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            total += value ^ (value >> np.uint64(31))
+            total += _mix(np.uint64(members[k]) + INCREMENT)
         hashes[row] = total
     return hashes
 

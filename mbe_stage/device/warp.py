@@ -7,6 +7,8 @@ from llvmlite import ir
 from numba import cuda, types
 from numba.cuda.extending import intrinsic
 
+from mbe_stage.device import WARP_SIZE
+
 __all__ = [
     "ALL",
     "ballot",
@@ -34,7 +36,6 @@ __all__ = [
 ]
 
 ALL = 0xFFFFFFFF
-WARP_SIZE = 32
 
 
 @intrinsic

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, uint64
 
+from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import BYTES, INTS, LONGS, WORDS, compiled, readonly, readonly_view, steps_of
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.splitmix import finalised
 
 __all__ = [
     "SIDE_SALTS",
@@ -122,11 +123,7 @@ class Fingerprint:
         return f"{self.n_items}-{self.first:016x}{self.second:016x}"
 
 
-@njit(inline="always")
-def _mix(value):
-    value = (value ^ (value >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> uint64(27))) * uint64(0x94D049BB133111EB)
-    return value ^ (value >> uint64(31))
+_mix = njit(inline="always")(finalised)
 
 
 @compiled(readonly(LONGS), readonly(BYTES))

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mbe_stage.estimation.budget import Budget
-from mbe_stage.estimation.growth import N_FEATURES
-from mbe_stage.estimation.model import GrowthModel
-from mbe_stage.estimation.thinning import chances, thinned
-from mbe_stage.estimation.walk import Left, Node, Walk
+from mbe_stage.bicliques.estimation.budget import Budget
+from mbe_stage.bicliques.estimation.growth import N_FEATURES
+from mbe_stage.bicliques.estimation.model import GrowthModel
+from mbe_stage.bicliques.estimation.thinning import chances, thinned
+from mbe_stage.bicliques.estimation.walk import Left, Node, Walk
 
 __all__ = ["Descent", "Roots", "descend", "roots_of"]
 

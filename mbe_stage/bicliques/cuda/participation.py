@@ -1,6 +1,6 @@
 """What is summed up over bicliques while they stay on the device: sizes, and each vertex's share.
 
-The figures are those of `mbe_stage.participation`.
+The figures are those of `mbe_stage.bicliques.participation`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.participation import DENSE_SIZES, Participation, SizeCounts
+from mbe_stage.device.grid import WARPS_PER_BLOCK
 from mbe_stage.device.jit import I8, I32, I64, kernel
-from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_warps
-from mbe_stage.participation import DENSE_SIZES, Participation, SizeCounts
+from mbe_stage.device.launch import launch_warps
 
 __all__ = ["DeviceParticipation", "DeviceSizeCounts", "long_form"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from mbe_stage.device.blocks import DeviceBlock
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
 __all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "DeviceSink", "HistogramSink", "Sink", "TableSink"]
 
@@ -45,6 +45,17 @@ class BicliqueBlock:
     left_members: np.ndarray | None = None
     right_members: np.ndarray | None = None
     work_done: float = 0.0
+
+    @classmethod
+    def empty(cls, detail: Detail, work_done: float) -> BicliqueBlock:
+        """No biclique: such a block only reports progress."""
+        none = np.empty(0, np.int32)
+        sizes = none if detail >= Detail.SIZES else None
+        members = none if detail >= Detail.MEMBERS else None
+        return cls(0, sizes, sizes, members, members, work_done)
+
+    def __len__(self) -> int:
+        return self.n_bicliques
 
     @property
     def left_offsets(self) -> np.ndarray:

@@ -21,7 +21,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import numpy as np
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.graph import BipartiteCSR
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
 from mbe_stage.options import Execution
 

@@ -1,4 +1,4 @@
-"""The threads that walk the tree share tasks, split them when one of them is idle, and hand full blocks over."""
+"""The threads that walk the tree share the work, split pieces of it when one is idle, and hand full blocks over."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mbe_stage.bicliques.cpu.layout import Worker
-from mbe_stage.results import BicliqueBlock
+from mbe_stage.bicliques.cpu.layout import WorkerState
+from mbe_stage.bicliques.results import BicliqueBlock
 
-__all__ = ["Crew", "Task"]
+__all__ = ["Piece", "WorkerPool"]
 
 _POLL_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Task:
-    """A range of rows of the whole graph, or a worker that carries a split-off piece of the tree.
+class Piece:
+    """A range of rows of the whole graph, or a state that carries a split-off piece of the tree.
 
     Attributes
     ----------
     cost : float
         Its share of the whole work, in the unit of the plan's costs.
     first_row, end_row : int
-        The range, where `worker` is None.
-    worker : Worker or None
+        The range, where `state` is None.
+    state : WorkerState or None
     """
 
     cost: float
     first_row: int = 0
     end_row: int = 0
-    worker: Worker | None = None
+    state: WorkerState | None = None
 
 
-class Crew:
-    """What the hands (one a thread) share: tasks, the memory budget, the way to the consumer.
+class WorkerPool:
+    """What the workers (one a thread) share: pieces of the work, the memory budget, the way to the consumer.
 
     Parameters
     ----------
-    tasks : list of Task
+    pieces : list of Piece
         In the order they are to be started.
-    n_hands : int
+    n_workers : int
     budget_bytes : int
     """
 
-    def __init__(self, tasks: list[Task], n_hands: int, budget_bytes: int) -> None:
+    def __init__(self, pieces: list[Piece], n_workers: int, budget_bytes: int) -> None:
         self._changed = threading.Condition()
-        self._tasks = deque(tasks)
-        self._n_hands = n_hands
+        self._pieces = deque(pieces)
+        self._n_workers = n_workers
         self._n_idle = 0
         self._bytes = 0
         self._budget_bytes = budget_bytes
-        self._total_cost = max(1e-9, sum(task.cost for task in tasks))
+        self._total_cost = max(1e-9, sum(piece.cost for piece in pieces))
         self._finished_cost = 0.0
-        self._blocks: queue.Queue[Iterable[BicliqueBlock] | BaseException | None] = queue.Queue(maxsize=n_hands + 1)
+        self._blocks: queue.Queue[Iterable[BicliqueBlock] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
         self.stopped = False
 
     def run(self, works: Sequence[Callable[[], None]]) -> Iterator[BicliqueBlock]:
-        """Start the hands, a thread for the work of each, and yield what they deliver; closing stops and joins them."""
+        """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them."""
         threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"bicliques-{k}", daemon=True)
             for k, work in enumerate(works)
@@ -107,25 +107,25 @@ class Crew:
 
     @property
     def wants_work(self) -> bool:
-        """Whether a hand is idle and no task is waiting for it."""
-        return self._n_idle > len(self._tasks)
+        """Whether a worker is idle and no piece is waiting for it."""
+        return self._n_idle > len(self._pieces)
 
-    def next_task(self) -> Task | None:
-        """The next task; waits while other hands may still share theirs. None when all work is done or stopped."""
+    def next_piece(self) -> Piece | None:
+        """The next piece; waits while other workers may still share theirs. None when all work is done or stopped."""
         with self._changed:
             self._n_idle += 1
-            while not self._tasks and not self.stopped and self._n_idle < self._n_hands:
+            while not self._pieces and not self.stopped and self._n_idle < self._n_workers:
                 self._changed.wait(timeout=_POLL_SECONDS)
-            if self.stopped or not self._tasks:
+            if self.stopped or not self._pieces:
                 self._changed.notify_all()
                 return None
             self._n_idle -= 1
-            return self._tasks.popleft()
+            return self._pieces.popleft()
 
-    def offer(self, task: Task) -> None:
-        """Put a split-off task up for whoever is idle."""
+    def offer(self, piece: Piece) -> None:
+        """Put a split-off piece up for whoever is idle."""
         with self._changed:
-            self._tasks.append(task)
+            self._pieces.append(piece)
             self._changed.notify()
 
     def finish(self, cost: float) -> None:

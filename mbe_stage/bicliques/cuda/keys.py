@@ -1,4 +1,4 @@
-"""Keys and fingerprints of what is in device memory: bit for bit those of `mbe_stage.keys`, which has the recipe."""
+"""Keys and fingerprints of what is in device memory: bit for bit those of `bicliques.keys`, which has the recipe."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.bicliques.cuda.warp import sum_all
-from mbe_stage.device.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.keys import SIDE_SALTS, Fingerprint
+from mbe_stage.device.grid import WARPS_PER_BLOCK
 from mbe_stage.device.jit import I32, I64, U8, U64, kernel
-from mbe_stage.device.launch import WARPS_PER_BLOCK, launch_threads, launch_warps
-from mbe_stage.keys import SIDE_SALTS, Fingerprint
+from mbe_stage.device.launch import launch_threads, launch_warps
+from mbe_stage.device.warp import sum_all
+from mbe_stage.splitmix import finalised
 
 __all__ = ["add_to", "biclique_keys", "edge_fingerprint", "hash_integers", "hash_text", "vertex_hashes"]
 
@@ -48,7 +50,7 @@ def hash_integers(values: cp.ndarray) -> cp.ndarray:
 
 def vertex_hashes(text_hashes: cp.ndarray, side: str) -> cp.ndarray:
     """Turn the text hashes of one side's keys into vertex hashes; ``side`` is ``left`` or ``right``."""
-    return _mix(text_hashes + _U(SIDE_SALTS[side]))
+    return finalised(text_hashes + _U(SIDE_SALTS[side]))
 
 
 def biclique_keys(block: DeviceBlock, left_hashes: cp.ndarray, right_hashes: cp.ndarray) -> cp.ndarray:
@@ -66,8 +68,8 @@ def biclique_keys(block: DeviceBlock, left_hashes: cp.ndarray, right_hashes: cp.
 def add_to(fingerprint: Fingerprint, keys: cp.ndarray) -> None:
     """Take some int64 keys into a fingerprint of the host."""
     for start in range(0, keys.size, _CHUNK):
-        mixed = _mix(keys[start : start + _CHUNK].view(cp.uint64))
-        sums = cp.stack([mixed.sum(dtype=cp.uint64), _mix(mixed + _U(1)).sum(dtype=cp.uint64)])
+        mixed = finalised(keys[start : start + _CHUNK].view(cp.uint64))
+        sums = cp.stack([mixed.sum(dtype=cp.uint64), finalised(mixed + _U(1)).sum(dtype=cp.uint64)])
         fingerprint.add_sums(mixed.size, *cp.asnumpy(sums).tolist())
 
 
@@ -83,14 +85,7 @@ def edge_fingerprint(
 
 
 def _pair_keys(left_sums: cp.ndarray, right_sums: cp.ndarray) -> cp.ndarray:
-    return _mix(left_sums + _mix(right_sums)).view(cp.int64)
-
-
-def _mix(values: cp.ndarray) -> cp.ndarray:
-    """The finaliser of splitmix64."""
-    values = (values ^ (values >> _U(30))) * _U(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> _U(27))) * _U(0x94D049BB133111EB)
-    return values ^ (values >> _U(31))
+    return finalised(left_sums + finalised(right_sums)).view(cp.int64)
 
 
 def _sums(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.ndarray:

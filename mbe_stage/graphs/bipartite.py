@@ -90,6 +90,11 @@ class BipartiteCSR:
         return int(self.left_members.size)
 
     @property
+    def is_on_host(self) -> bool:
+        """Whether the arrays are NumPy's; else they are CuPy's."""
+        return isinstance(self.left_offsets, np.ndarray)
+
+    @property
     def left_degrees(self) -> np.ndarray:
         """Degrees of the left vertices, ``(n_left,) int64``."""
         return np.diff(self.left_offsets)

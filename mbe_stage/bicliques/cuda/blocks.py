@@ -34,6 +34,9 @@ class DeviceBlock:
         offsets, members = cp.zeros(1, cp.int64), cp.empty(0, cp.int32)
         return cls(offsets, members, offsets, members, work_done)
 
+    def __len__(self) -> int:
+        return self.n_bicliques
+
     @property
     def n_bicliques(self) -> int:
         """How many. Zero is allowed: such a block only reports progress."""

@@ -1,0 +1,23 @@
+"""Size constraints as numbers, for compiled code: one order of fields for all engines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.options import NO_LIMIT
+
+__all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT", "size_constraints"]
+
+# Fields.
+ACTIVE, MIN_LEFT, MIN_RIGHT, MAX_LEFT, MAX_RIGHT, MIN_EDGES = range(6)
+
+
+def size_constraints(query: BicliqueQuery) -> np.ndarray:
+    """The constraints of a query whose left side are the columns, ``(6,) int64``; `ACTIVE` is 0 where all bicliques
+    satisfy them."""
+    most_left = NO_LIMIT if query.max_left is None else query.max_left
+    most_right = NO_LIMIT if query.max_right is None else query.max_right
+    constraints = (query.min_left, query.min_right, most_left, most_right, query.min_edges)
+    active = constraints != (1, 1, NO_LIMIT, NO_LIMIT, 1)
+    return np.array([active, *constraints], dtype=np.int64)

@@ -1,0 +1,144 @@
+"""Making, growing and splitting the state of workers: the host's side of the tree walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH
+from mbe_stage.bicliques.cpu.layout import WorkerState
+
+__all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_state", "set_piece", "share_left", "split_piece"]
+
+_ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
+
+FirstSizes = tuple[int, int, int]
+"""Entries that the arenas of ints and words and the stack of frames start with."""
+
+
+def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> WorkerState:
+    """State without a task; its arenas are small, the walk says when they must grow."""
+    first_ints, first_words, first_frames = first_sizes
+    worker = WorkerState(
+        frames=np.zeros((first_frames, at.FRAME_FIELDS), np.int64),
+        ints=np.zeros(first_ints, np.int32),
+        words=np.zeros(first_words, np.uint64),
+        path=np.zeros(n_rows + 1, np.int32),
+        bits=np.zeros(n_rows + 1, np.uint64),
+        touched=np.zeros(n_rows + 1, np.int32),
+        counts=np.zeros(n_rows + 1, np.int32),
+        masks=np.zeros(FAMILY_WIDTH, np.uint64),
+        control=np.zeros(at.CONTROL_FIELDS, np.int64),
+    )
+    worker.control[at.DEPTH] = -1
+    return worker
+
+
+def nbytes(worker: WorkerState) -> int:
+    """Bytes of a worker's arrays."""
+    return sum(array.nbytes for array in worker)
+
+
+def set_piece(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
+    """Give a worker the subtrees of a range of rows of the whole graph, `n_rows` x `n_columns`."""
+    frame = worker.frames[0]
+    frame[:] = 0
+    frame[at.KIND] = at.WHOLE_GRAPH
+    frame[at.FIRST] = frame[at.CURSOR] = first_row
+    frame[at.END] = end_row
+    frame[at.N_ROWS], frame[at.N_COLUMNS] = n_rows, n_columns
+    worker.control[at.DEPTH] = 0
+
+
+def growth_bytes(worker: WorkerState, status: int) -> int:
+    """Bytes that `grown` will add."""
+    arena = getattr(worker, _ARENAS[status])
+    return (_grown_size(worker, arena) - arena.shape[0]) * arena[:1].nbytes
+
+
+def grown(worker: WorkerState, status: int) -> WorkerState:
+    """The worker with the arena that was short made large enough."""
+    arena = getattr(worker, _ARENAS[status])
+    larger = np.zeros((_grown_size(worker, arena), *arena.shape[1:]), arena.dtype)
+    larger[: arena.shape[0]] = arena
+    return worker._replace(**{_ARENAS[status]: larger})
+
+
+def _grown_size(worker: WorkerState, arena: np.ndarray) -> int:
+    # Half as much again at least: a deep walk would otherwise grow entry by entry.
+    return max(int(worker.control[at.NEEDED]), arena.shape[0] + arena.shape[0] // 2)
+
+
+def share_left(worker: WorkerState) -> float:
+    """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
+    ahead, weight = 0.0, 1.0
+    for frame in worker.frames[: int(worker.control[at.DEPTH]) + 1]:
+        n_children = max(1, int(frame[at.END] - frame[at.FIRST]))
+        ahead += weight * float(frame[at.END] - frame[at.CURSOR]) / n_children
+        weight /= n_children
+    return min(1.0, ahead)
+
+
+def split_piece(giver: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
+    """Take half of the children that are still ahead from the shallowest node that has some.
+
+    The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
+    its own.
+
+    Parameters
+    ----------
+    giver : WorkerState
+        Keeps the earlier half; what it is in the middle of stays with it.
+    has_members : bool
+        Whether the walk collects members; if not, word nodes own nothing in the arena of ints.
+    reserve : callable
+        Takes bytes from the budget, and returns 0 where there were enough.
+
+    Returns
+    -------
+    WorkerState or None
+        A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
+    """
+    deepest = int(giver.control[at.DEPTH])
+    for depth in range(deepest + 1):
+        frame = giver.frames[depth]
+        ahead = int(frame[at.END] - frame[at.CURSOR])
+        # The deepest node keeps at least one child: its worker must not be left without work.
+        given = ahead // 2 if depth == deepest else ahead - ahead // 2
+        if given > 0:
+            taker = _copy_frame(giver, frame, has_members)
+            if reserve(nbytes(taker)):
+                return None
+            taker.frames[0, at.FIRST] = taker.frames[0, at.CURSOR] = frame[at.END] - given
+            frame[at.END] -= given
+            return taker
+    return None
+
+
+def _copy_frame(giver: WorkerState, frame: np.ndarray, has_members: bool) -> WorkerState:
+    kind = frame[at.KIND]
+    words = giver.words[frame[at.WORDS] : frame[at.WORDS_TOP]]
+    ints = giver.ints[:0]
+    columns = giver.ints[:0]
+    if kind == at.SPARSE or (kind == at.WORD and has_members):
+        ints = giver.ints[frame[at.INTS] : frame[at.INTS_TOP]]
+    if kind == at.WORD and has_members:
+        ids_at = frame[at.COLUMNS] + at.WORD_STARTS
+        columns = giver.ints[frame[at.COLUMNS] : ids_at + giver.ints[ids_at - 1]]
+    taker = new_state(
+        giver.path.size - 1,
+        (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), giver.frames.shape[0]),
+    )
+    taker.words[: words.size] = words
+    taker.ints[: columns.size] = columns
+    taker.ints[columns.size : columns.size + ints.size] = ints
+    taker.path[:] = giver.path
+    copy = taker.frames[0]
+    copy[:] = frame
+    copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
+    copy[at.COLUMNS] = 0
+    copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + ints.size
+    taker.control[at.DEPTH] = 0
+    return taker

@@ -1,0 +1,32 @@
+"""Maximal biclique enumeration, as a problem among others."""
+
+from __future__ import annotations
+
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.problem import Problem
+
+__all__ = ["PROBLEM"]
+
+
+def _check(graph: BipartiteCSR, query: BicliqueQuery) -> None:
+    for side, wanted, n in (
+        ("left", query.containing_left, graph.n_left),
+        ("right", query.containing_right, graph.n_right),
+    ):
+        for vertex in wanted:
+            if not 0 <= vertex < n:
+                raise InvalidArgument(f"containing_{side} holds {vertex}: the {side} ids run from 0 to {n - 1}")
+
+
+PROBLEM = Problem(
+    name="bicliques",
+    engines={
+        "cuda": "mbe_stage.bicliques.engine_cuda",
+        "cpu": "mbe_stage.bicliques.engine_cpu",
+        "reference": "mbe_stage.bicliques.reference",
+    },
+    check=_check,
+    limit="max_bicliques",
+)

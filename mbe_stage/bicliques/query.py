@@ -1,0 +1,72 @@
+"""Which maximal bicliques are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.options import NO_LIMIT
+
+__all__ = ["BicliqueQuery"]
+
+
+@dataclass(frozen=True, slots=True)
+class BicliqueQuery:
+    """Which maximal bicliques are wanted: those of the whole graph that satisfy every condition.
+
+    Attributes
+    ----------
+    min_left, min_right : int
+        Fewest vertices on a side, at least 1.
+    max_left, max_right : int or None
+        Most vertices on a side; None is no limit.
+    min_edges : int
+        Fewest edges, ``n_left * n_right``.
+    containing_left, containing_right : tuple of int
+        Dense ids that must all be members.
+
+    Raises
+    ------
+    InvalidArgument
+        A bound below 1, or a maximum below its minimum.
+    """
+
+    min_left: int = 1
+    min_right: int = 1
+    max_left: int | None = None
+    max_right: int | None = None
+    min_edges: int = 1
+    containing_left: tuple[int, ...] = ()
+    containing_right: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("min_left", "min_right", "min_edges", "max_left", "max_right"):
+            bound = getattr(self, name)
+            if bound is not None and not 1 <= bound < NO_LIMIT:
+                raise InvalidArgument(f"{name} is {bound}: expected 1 or more, and less than 2**62")
+        for side in ("left", "right"):
+            most, fewest = getattr(self, f"max_{side}"), getattr(self, f"min_{side}")
+            if most is not None and most < fewest:
+                raise InvalidArgument(f"max_{side} is {most}, below min_{side} = {fewest}: no biclique can match")
+
+    def swapped(self) -> BicliqueQuery:
+        """The same query for the graph with its sides exchanged."""
+        return BicliqueQuery(
+            min_left=self.min_right,
+            min_right=self.min_left,
+            max_left=self.max_right,
+            max_right=self.max_left,
+            min_edges=self.min_edges,
+            containing_left=self.containing_right,
+            containing_right=self.containing_left,
+        )
+
+    def accepts(self, n_left: int, n_right: int) -> bool:
+        """Whether a biclique of this size satisfies the size conditions."""
+        return (
+            n_left >= self.min_left
+            and n_right >= self.min_right
+            and (self.max_left is None or n_left <= self.max_left)
+            and (self.max_right is None or n_right <= self.max_right)
+            and n_left * n_right >= self.min_edges
+        )

@@ -1,0 +1,1 @@
+"""Who does the tasks of a problem: this process, and others later."""

@@ -1,0 +1,40 @@
+"""This process does all tasks, with one engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mbe_stage.options import Execution
+from mbe_stage.tasks import Task
+
+__all__ = ["run"]
+
+
+def run(
+    engine: Any,
+    graph: Any,
+    query: Any,
+    execution: Execution,
+    detail: Any,
+    tasks: Iterable[Task] | None = None,
+    *,
+    on_device: bool = False,
+) -> Iterator[Any]:
+    """The blocks of some tasks, or of all.
+
+    Parameters
+    ----------
+    engine : Engine
+        See `mbe_stage.engines`.
+    graph, query, detail
+        As the problem has them.
+    execution : Execution
+    tasks : iterable of Task, optional
+        What the engine's `tasks_of` gave for the same graph and query.
+    on_device : bool
+        Whether the blocks stay in device memory.
+    """
+    if on_device:
+        return engine.device_blocks(graph, query, execution, tasks)
+    return engine.run(graph, query, execution, detail, tasks)

@@ -1,0 +1,22 @@
+"""The finaliser of splitmix64 (Steele, Lea and Flood 2014): spreads the bits of a 64-bit number over all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["INCREMENT", "finalised"]
+
+INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+"""Added before, where 0 must not stay 0."""
+
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def finalised(value: Any) -> Any:
+    """Of a uint64, or of an array of them; compiled by whoever calls it in a loop."""
+    value = (value ^ (value >> _30)) * _FIRST
+    value = (value ^ (value >> _27)) * _SECOND
+    return value ^ (value >> _31)

@@ -1,0 +1,181 @@
+"""Pieces of a problem's work: ranges of the roots of its search, which other processes may be given.
+
+The subtree of a root depends on the graph, the query and the order of the roots alone. So whoever reads the same graph
+and asks the same can do any of the pieces, and what several found is together what one would have found.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from mbe_stage.errors import InvalidArgument
+
+__all__ = ["VERSION", "Roots", "Task", "cut", "positions", "ranges_of", "split"]
+
+VERSION = 1
+"""Of the meaning of a task: what was made by another version is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The roots of a search, by their number and a checksum: two that are equal have equal subtrees.
+
+    Attributes
+    ----------
+    problem : str
+    n : int
+    checksum : int
+        Of the vertices in the order of the roots, and of all that their subtrees depend on: edges, side, query. It has
+        32 bits and guards against mistakes, not against forgery.
+    """
+
+    problem: str
+    n: int
+    checksum: int
+
+    @classmethod
+    def of(cls, problem: str, vertices: np.ndarray, *others: object) -> Roots:
+        """The roots that these vertices are, in this order.
+
+        Parameters
+        ----------
+        problem : str
+        vertices : (n_roots,) integers
+            Each distinct, in ids of the user's graph.
+        *others
+            Whatever else a subtree depends on, with a `repr` that says it: side, query, a checksum of the edges.
+        """
+        content = np.ascontiguousarray(vertices, dtype=np.int32).tobytes()
+        return cls(problem, int(vertices.size), zlib.crc32(content, zlib.crc32(repr(others).encode())))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A range of roots.
+
+    Attributes
+    ----------
+    roots : Roots
+        All that there are.
+    first, end : int
+        Positions among them; `end` is not in the range.
+    cost : float
+        Expected work, comparable with that of other tasks of the same roots.
+    """
+
+    roots: Roots
+    first: int
+    end: int
+    cost: float
+
+    def to_json(self) -> str:
+        """The task as text, for another process.
+
+        Examples
+        --------
+        >>> task = Task(Roots("bicliques", 9, 123), 3, 7, 20.5)
+        >>> task.to_json()
+        '{"version": 1, "roots": {"problem": "bicliques", "n": 9, "checksum": 123}, "first": 3, "end": 7, "cost": 20.5}'
+        >>> Task.from_json(task.to_json()) == task
+        True
+        """
+        return json.dumps({"version": VERSION, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Task:
+        """The task that `to_json` wrote.
+
+        Raises
+        ------
+        InvalidArgument
+            It is none, or one of another version.
+        """
+        try:
+            values = json.loads(text)
+            version = values.pop("version")
+            task = cls(Roots(**values.pop("roots")), **values) if version == VERSION else None
+            if task is not None:
+                task._check_types()
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidArgument(f"{text[:100]!r} is no task ({error}): expected what Task.to_json wrote") from None
+        if task is None:
+            raise InvalidArgument(
+                f"a task is of version {version!r}: expected {VERSION}; "
+                "let the same version of mbe-stage make and do it"
+            )
+        return task
+
+    def _check_types(self) -> None:
+        whole = (self.first, self.end, self.roots.n, self.roots.checksum)
+        if not all(type(number) is int for number in whole) or not isinstance(self.roots.problem, str):
+            raise TypeError("a position is not a whole number")
+        if type(self.cost) not in (int, float):
+            raise TypeError("the cost is not a number")
+
+
+def cut(roots: Roots, costs: np.ndarray, n: int) -> list[Task]:
+    """All roots in at most `n` ranges of similar cost.
+
+    Parameters
+    ----------
+    roots : Roots
+    costs : (roots.n,) float64
+        Expected work below each.
+    n : int
+
+    Raises
+    ------
+    InvalidArgument
+        Fewer than one.
+    """
+    if n < 1:
+        raise InvalidArgument(f"n is {n}: expected 1 task or more")
+    return [Task(roots, first, end, float(costs[first:end].sum())) for first, end in split(costs, n)]
+
+
+def split(costs: np.ndarray, n: int) -> list[tuple[int, int]]:
+    """All positions in at most `n` ranges of similar cost, ascending."""
+    n = min(n, costs.size)
+    if n == 0:
+        return []
+    sums = np.cumsum(costs)
+    cuts = np.searchsorted(sums, sums[-1] * np.arange(1, n) / n, side="right")
+    bounds = np.unique(np.concatenate([[0], cuts, [costs.size]])).tolist()
+    return list(pairwise(bounds))
+
+
+def ranges_of(tasks: Iterable[Task], roots: Roots) -> list[tuple[int, int]]:
+    """The ranges of some tasks, ascending, those that adjoin as one; checked to be of these roots.
+
+    Raises
+    ------
+    InvalidArgument
+        A task is of other roots (another graph, query or problem), reaches beyond them, or shares some with another.
+    """
+    ranges: list[tuple[int, int]] = []
+    for task in sorted(tasks, key=lambda task: (task.first, task.end)):
+        if task.roots != roots:
+            raise InvalidArgument(
+                f"a task is of {task.roots}, and the work at hand is of {roots}: "
+                "expected tasks of the same problem, graph and query, cut by an engine with the same order of roots"
+            )
+        if not 0 <= task.first < task.end <= roots.n:
+            raise InvalidArgument(f"a task has the roots {task.first} to {task.end}: expected a range below {roots.n}")
+        if ranges and task.first < ranges[-1][1]:
+            raise InvalidArgument(f"two tasks have root {task.first}: expected disjoint ones")
+        if ranges and task.first == ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], task.end)
+        else:
+            ranges.append((task.first, task.end))
+    return ranges
+
+
+def positions(ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    """The positions of all roots in these ranges, int64."""
+    return np.concatenate([np.empty(0, np.int64), *(np.arange(first, end) for first, end in ranges)])

@@ -1,0 +1,51 @@
+"""The CUDA engine on the emulator, a part of the roots at a time. Run as a script: prints a JSON line per case."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+
+from mbe_stage import BicliqueQuery, Execution, TableSink
+from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
+from mbe_stage.bicliques.results import Detail
+from tests.mbe_stage import graphs
+from tests.mbe_stage.emulated_cuda import put_in_place
+
+PLENTY = {"n_blocks": 1, "slice_seconds": 1000.0}
+# Several slices, a pool that is compacted, arenas that grow.
+SCARCE = [PLENTY, PLENTY | {"slice_seconds": 0.05}, PLENTY | {"nodes": 2}, PLENTY | {"words": 64, "pool_extra": 64}]
+
+
+def main() -> None:
+    put_in_place()
+    twins = np.repeat(np.repeat(graphs.random_matrix(3, 8, 8, 0.5), 2, 0), 3, 1)
+    cases = [
+        ("crown", graphs.crown(7), BicliqueQuery()),
+        ("twins", graphs.from_matrix(twins), BicliqueQuery()),
+        ("sizes", graphs.from_matrix(graphs.random_matrix(5, 20, 20, 0.4)), BicliqueQuery(min_left=2, min_right=3)),
+        ("containing", graphs.from_matrix(graphs.random_matrix(6, 14, 18, 0.5)), BicliqueQuery(containing_left=(3,))),
+        ("nothing left", graphs.path(5), BicliqueQuery(min_left=9)),
+    ]
+    for seed, (n_left, n_right, density) in enumerate([(12, 12, 0.5), (30, 12, 0.3), (9, 40, 0.4), (60, 50, 0.06)]):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
+        cases.append((f"random {seed}", graph, BicliqueQuery()))
+    cases.append(("wide", graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6)), BicliqueQuery()))
+    for (name, graph, query), sizes in zip(cases, itertools.cycle(SCARCE)):
+        tasks = engine_cpu.tasks_of(graph, query, 6)
+        sink, counted = TableSink(), 0
+        parts = [part for part in (tasks[::3], tasks[1::3], tasks[2::3]) if part]
+        for part in parts or [[]]:
+            for block in engine_cuda.run(graph, query, Execution(), Detail.MEMBERS, part, sizes=sizes):
+                sink.accept(block)
+            blocks = engine_cuda.run(graph, query, Execution(), Detail.COUNT, part, sizes=sizes)
+            counted += sum(block.n_bicliques for block in blocks)
+        found = sink.table().as_set()
+        wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
+        same = found == wanted and len(found) == len(sink.table())
+        print(json.dumps({"case": name, "same": same, "counted": counted, "wanted": len(wanted), "parts": len(parts)}))
+
+
+if __name__ == "__main__":
+    main()

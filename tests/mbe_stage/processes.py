@@ -1,0 +1,26 @@
+"""Test modules that are run as scripts: those that replace whole libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["run_module"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+def run_module(name: str) -> str:
+    """The output of a test module run as a script, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", name if "." in name else f"tests.mbe_stage.{name}"],
+        cwd=_ROOT,
+        env=os.environ | {"PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout

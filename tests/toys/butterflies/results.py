@@ -1,0 +1,54 @@
+"""What the engines hand over, and a sink that keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.tasks import Roots, Task, cut
+from tests.toys.butterflies.problem import EdgeQuery
+
+__all__ = ["EdgeBlock", "EdgeSink", "roots_of", "tasks_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgeBlock:
+    """Some edges, and the butterflies of each: (n,) int32, int32, int64."""
+
+    left: np.ndarray
+    right: np.ndarray
+    butterflies: np.ndarray
+    work_done: float
+
+    def __len__(self) -> int:
+        return self.left.size
+
+    def first(self, n: int) -> EdgeBlock:
+        """The first `n` edges."""
+        return EdgeBlock(self.left[:n], self.right[:n], self.butterflies[:n], self.work_done)
+
+
+class EdgeSink:
+    """Keeps every edge."""
+
+    detail = None
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, int], int] = {}
+
+    def accept(self, block: EdgeBlock) -> None:
+        for left, right, n in zip(block.left.tolist(), block.right.tolist(), block.butterflies.tolist(), strict=True):
+            assert (left, right) not in self.found, "an edge came twice"
+            self.found[left, right] = n
+
+
+def roots_of(graph: BipartiteCSR, query: EdgeQuery) -> Roots:
+    """A root is a left vertex, and its subtree are its edges."""
+    return Roots.of("butterflies", np.arange(graph.n_left), query, graph.n_right, graph.n_edges)
+
+
+def tasks_of(graph: BipartiteCSR, query: EdgeQuery, n: int) -> list[Task]:
+    """All edges in at most `n` tasks of similar cost."""
+    return cut(roots_of(graph, query), graph.left_degrees + 1.0, n)
