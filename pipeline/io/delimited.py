@@ -18,6 +18,7 @@ from pyarrow import csv
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
+from pipeline.io.arrow_csv import read_csv
 from pipeline.io.compression import open_bytes
 from pipeline.io.dialect import Dialect, find_dialect, joined, rows_of
 from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
@@ -37,7 +38,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         # Names of our own making: those in the file may repeat.
         names = [str(i) for i in range(dialect.n_columns)]
         wanted = [names[position] for position in chosen.values()]
-        table = csv.read_csv(
+        table = read_csv(
             counted,
             read_options=csv.ReadOptions(
                 column_names=names, skip_rows_after_names=dialect.n_skipped, block_size=_BLOCK_BYTES

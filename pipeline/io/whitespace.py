@@ -18,6 +18,7 @@ from pyarrow import csv
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
+from pipeline.io.arrow_csv import read_csv
 from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
 from pipeline.naming import setting
 
@@ -78,7 +79,7 @@ def read_strings(blocks: Iterable[bytes], names: list[str], wanted: list[str]) -
     """Parse blocks whose fields are separated by exactly one blank; the wanted columns as strings."""
     options = csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES)
     convert = csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted)
-    table = csv.read_csv(IteratorStream(blocks), read_options=options, parse_options=PARSE, convert_options=convert)
+    table = read_csv(IteratorStream(blocks), read_options=options, parse_options=PARSE, convert_options=convert)
     return table.columns
 
 
@@ -113,6 +114,8 @@ class IteratorStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self.closed:
+            raise ValueError("nobody reads any more")
         while not self._rest:
             piece = next(self._pieces, None)
             if piece is None:
