@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, uint8
+from numba import int64
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.jit import BYTES, FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+from pipeline.diff.prefixes import SPREAD
 
 __all__ = ["compile_steps", "fill_table", "probe"]
-
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-
-BYTES = uint8[::1]
 
 
 @compiled(WORDS, FLAGS, int64)
@@ -25,7 +22,7 @@ def fill_table(sums, is_whole, bits):
     flags = np.zeros(1 << max(0, bits + 1 - 3), np.uint8)
     for row in range(sums.size):
         if is_whole[row]:
-            spread = sums[row] * _SPREAD
+            spread = sums[row] * SPREAD
             flag = np.int64(spread >> np.uint64(63 - bits))
             flags[flag >> 3] |= np.uint8(1 << (flag & 7))
             slot = np.int64(spread >> np.uint64(64 - bits))
@@ -97,7 +94,7 @@ def probe(
                 left = n_left[i] - (members[k] < n_shared_left)
             else:
                 wanted, left = sums[at], shared_left
-            spread = wanted * _SPREAD
+            spread = wanted * SPREAD
             flag = np.int64(spread >> np.uint64(63 - bits))
             if not (flags[flag >> 3] >> (flag & 7)) & 1:
                 continue

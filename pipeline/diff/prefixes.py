@@ -13,6 +13,7 @@ from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = [
+    "SPREAD",
     "bits_set",
     "compile_steps",
     "count_members",
@@ -22,7 +23,7 @@ __all__ = [
     "rarest_first",
 ]
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 # Rows of so many members are sorted by insertion.
 _INSERTED = 32
@@ -83,7 +84,7 @@ def member_signatures(offsets, members):
     for row in range(words.size):
         word = np.uint64(0)
         for k in range(offsets[row], offsets[row + 1]):
-            word |= np.uint64(1) << ((np.uint64(members[k]) * _SPREAD) >> np.uint64(58))
+            word |= np.uint64(1) << ((np.uint64(members[k]) * SPREAD) >> np.uint64(58))
         words[row] = word
     return words
 
