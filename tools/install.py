@@ -21,6 +21,7 @@ _LOADED = "pipeline.show", "pipeline.report", "pipeline.verify", "mbe_stage.bicl
 
 def main(environment: str, *requirements: str) -> int:
     """Make the environment where there is none, and install the requirements into it; returns the exit code."""
+    listed = _with_groups(requirements)
     python = Path(environment, "bin", "python")
     # pip comes last: what was interrupted before is made again.
     if not Path(environment, "bin", "pip").exists():
@@ -30,7 +31,7 @@ def main(environment: str, *requirements: str) -> int:
     # What is imported is compiled to bytecode then; most of it never is.
     pip = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]
     wanted = " ".join(each for each in requirements if not each.startswith("--"))
-    code = _run([*pip, *_with_groups(requirements)], f"installing {wanted} into {environment}")
+    code = _run([*pip, *listed], f"installing {wanted} into {environment}")
     # The first import writes bytecode, which takes several times as long as later ones: here, where it is said.
     return code or _run([str(python), "-c", f"import {', '.join(_LOADED)}"], "loading it for the first time")
 
