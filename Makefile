@@ -44,11 +44,14 @@ check: $(TEST_READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two processes: what takes longest, the kernels on the emulator, is one thread's work.
+# Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
+# Two of them: what takes longest, the kernels on the emulator, is one thread's work.
 test: check
+	$(BIN)/mbe compile
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: check
+	$(BIN)/mbe compile
 	$(BIN)/python -m pytest -m 'not gpu'
 
 # Idle processes take tests from busy ones: the long ones stand first in each file.

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.graphs import find_graph
 from benchmarks.table import markdown_table
-from mbe_stage.bicliques.cpu.switches import TECHNIQUES
+from mbe_stage.bicliques.cpu.techniques import TECHNIQUES
 from mbe_stage.errors import StageError
 from pipeline.errors import exit_code
 

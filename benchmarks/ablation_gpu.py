@@ -1,8 +1,8 @@
 """What each technique of the CUDA engine is worth: left out in turn, time and visited nodes.
 
 ``python -m benchmarks.ablation_gpu [GRAPH ...]`` prints the table. Times are the kernel's, the best of the repeats
-after one that compiles it; a visited node is a family, an opened word frame or a wide child. A variant is given up
-after ``--limit`` seconds.
+after one that compiles it; a visited node is a closed-set bitmap, an opened bitset frame or a list child. A variant is
+given up after ``--limit`` seconds.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def _count(graph: BipartiteCSR, techniques: Techniques, limit: float) -> dict[st
         for block in blocks:
             n_bicliques += block.n_bicliques
             n_slices += 1
-            # A slice works for half a second.
+            # A time quantum is half a second.
             truncated = n_slices > 2 * limit and block.work_done < 1.0
             if truncated:
                 break
     return {
         "seconds": limit if truncated else facts["kernel_ms"] / 1e3,
         "bicliques": n_bicliques,
-        "nodes": 0 if truncated else sum(int(facts[key]) for key in ("families", "opened", "wide")),
+        "nodes": 0 if truncated else sum(int(facts[key]) for key in ("closed_sets", "opened", "list_children")),
         "truncated": truncated,
     }
 

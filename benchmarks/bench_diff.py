@@ -26,11 +26,12 @@ from benchmarks.machine import describe
 from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from pipeline import Config, InputFacts
-from pipeline.ids import key_hashes
-from pipeline.manifest import Counts, Manifest, config_fingerprint, write_manifest
-from pipeline.parquet_parts import PartNames, PartWriter, write_table
+from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
+from pipeline.manifest import Manifest, config_fingerprint, write_manifest
+from pipeline.outputs.bicliques.arrow.tables import biclique_batch
+from pipeline.outputs.bicliques.counts import Counts
 from pipeline.schemas import BICLIQUES, vertices
-from pipeline.tables import biclique_batch
 
 N_LEFT, N_RIGHT = 300_000, 100_000
 SIZES = (2, 8)

@@ -3,30 +3,41 @@
 For each graph: how many of the seeds' intervals hold the truth, how many are open, how wide the others are, how far
 their middles are off, and the longest wall time. Graphs are those of `benchmarks.graphs` with a known count, and by
 rule crowns (``crown34``), crowns with a twentieth of their edges cut (``cutcrown30``), unions of two (``crowns30``),
-half graphs (``staircase300``) and random ones of 60 x 60 (``random70``: so many percent of the edges). What is cut or
+half graphs (``half_graph300``) and random ones of 60 x 60 (``random70``: so many percent of the edges). What is cut or
 random is counted first, by the engine that ``auto`` takes.
+
+``--inspect`` looks at each graph as ``mbe inspect`` does, without a trial and with one of two seconds, and prints the
+wall times and what the trial adds; everything is compiled before.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.graphs import GRAPHS, data_directory, find_graph
 from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
 from mbe_stage.bicliques.estimation import Effort, Interval, estimate_bicliques
-from pipeline.config import InputConfig
+from mbe_stage.compile_ahead import compile_ahead
+from pipeline.config import Config, InputConfig
+from pipeline.edges import EdgeData
 from pipeline.ingest import ingest
+from pipeline.inspect import compile_steps, inspect_edges
 
-_MADE = ("crown12", "crown34", "crown60", "crown200", "crowns20", "crowns30", "staircase300")
+__all__ = ["graph_and_truth", "main"]
+
+_MADE = ("crown12", "crown34", "crown60", "crown200", "crowns20", "crowns30", "half_graph300")
 _MADE += ("cutcrown20", "cutcrown30", "cutcrown34", "random50", "random60", "random70", "random80", "random90")
 _OTHERS = {"retail": 2_183_307, "dir_soc_Epinions1": 1_479_359_566}
 """Graphs of which a count is known, but that are not timed."""
+_TRIAL = 2.0
 
 
-def _graph(name: str) -> tuple[BipartiteCSR, int]:
+def graph_and_truth(name: str) -> tuple[BipartiteCSR, int]:
+    """A graph by its name, and how many bicliques it has."""
     kind, n = name.rstrip("0123456789"), int(name[len(name.rstrip("0123456789")) :] or 0)
     if kind in _RULES:
         matrix, truth = _RULES[kind](n)
@@ -54,7 +65,7 @@ _RULES = {
     "crown": lambda n: (_crown(n), 2**n - 2),
     "crowns": lambda n: (np.kron(np.eye(2, dtype=bool), _crown(n)), 2 * (2**n - 2)),
     "cutcrown": lambda n: (_cut(_crown(n)), None),
-    "staircase": lambda n: (np.tri(n, dtype=bool), n),
+    "half_graph": lambda n: (np.tri(n, dtype=bool), n),
     "random": lambda percent: (np.random.default_rng(percent).random((60, 60)) < percent / 100, None),
 }
 """The matrix, and how many bicliques it has where that is known."""
@@ -78,19 +89,47 @@ def _line(name: str, truth: int, found: list[Interval], wall: float) -> str:
     )
 
 
-def _main() -> None:
+def _edges(name: str) -> EdgeData:
+    """Of a graph by its name, as they are read."""
+    kind, n = name.rstrip("0123456789"), int(name[len(name.rstrip("0123456789")) :] or 0)
+    if kind in _RULES:
+        left, right = np.nonzero(_RULES[kind](n)[0])
+        return ingest(InputConfig(), (left, right))
+    path = data_directory() / f"{name}.npz" if name in _OTHERS else find_graph(name)[0]
+    return ingest(InputConfig(path=str(path)))
+
+
+def _inspected(names: Sequence[str]) -> None:
+    """Print what a trial of two seconds adds to looking at each graph."""
+    compile_ahead(compile_steps(Config()))
+    print(f"{'graph':22}{'without, s':>12}{'with, s':>12}{'trial adds, s':>15}")
+    for name in names:
+        edges, walls = _edges(name), []
+        for trial in (0.0, _TRIAL):
+            start = time.perf_counter()
+            inspect_edges(edges, Config(), trial)
+            walls.append(time.perf_counter() - start)
+        print(f"{name:22}{walls[0]:12.2f}{walls[1]:12.2f}{walls[1] - walls[0]:15.2f}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the line of each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1.4, help="what inspect leaves of its two seconds")
-    options = parser.parse_args()
+    parser.add_argument("--inspect", action="store_true", help="what a trial adds to the wall time of a first look")
+    options = parser.parse_args(arguments)
     names = options.graphs or [*_MADE, *(graph.name for graph in GRAPHS if graph.expected is not None), *_OTHERS]
+    if options.inspect:
+        _inspected(names)
+        return
     print(
         f"{'graph':22}{'truth':>22}{'holds':>11}{'open':>5}{'width':>8}{'most':>8}{'middle / truth':>16}{'wall, s':>8}"
     )
-    estimate_bicliques(_graph("crown12")[0])
+    estimate_bicliques(graph_and_truth("crown12")[0])
     for name in names:
-        graph, truth = _graph(name)
+        graph, truth = graph_and_truth(name)
         found, wall = [], 0.0
         for seed in range(options.seeds):
             start = time.perf_counter()
@@ -100,4 +139,4 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    main()

@@ -1,4 +1,4 @@
-"""How long a fresh process takes to its first slice on the GPU: cold, with nothing compiled, and warm, from the cache.
+"""How long a fresh process takes to its first quantum on a GPU: cold, with nothing compiled, and warm, from the cache.
 
 Part of ``python -m benchmarks.bench_gpu --start``. The cache is a directory of its own, so that cold is cold.
 """

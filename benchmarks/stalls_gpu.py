@@ -22,7 +22,7 @@ from mbe_stage.bicliques import engine_cuda
 
 __all__ = ["main"]
 
-# Nsight Compute saves the device's memory before it repeats a kernel for other counters. This much does for one slice.
+# Nsight Compute saves the device's memory before it repeats a kernel for other counters. This much does for a quantum.
 _BUDGET_BYTES = 16 * 10**9
 _STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 # The states of a warp that has not issued, by what they have in common.
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(name: str) -> dict[str, float]:
-    """The counters of a graph's kernel; of the slice with most instructions where there are several."""
+    """The counters of a graph's kernel; of the time quantum with most instructions where there are several."""
     metrics = [metric for metric, _ in _OTHERS.values()]
     metrics += [_STALLED.format(state) for states in _STATES.values() for state in states]
     command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--kernel-name", "regex:task_counts"]
@@ -84,9 +84,9 @@ def _measured(name: str) -> dict[str, float]:
     if len(lines) < 3:
         sys.exit(f"error: ncu measured no kernel: {(done.stdout + done.stderr)[-2000:]}")
     header, _units, *rows = csv.reader(lines)
-    slices = [dict(zip(header, row, strict=True)) for row in rows]
+    quanta = [dict(zip(header, row, strict=True)) for row in rows]
     counters = [
-        {metric: float(found[metric].replace(",", "")) for metric in metrics if found.get(metric)} for found in slices
+        {metric: float(found[metric].replace(",", "")) for metric in metrics if found.get(metric)} for found in quanta
     ]
     return max(counters, key=lambda found: found[_OTHERS["Minst"][0]])
 

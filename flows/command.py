@@ -58,7 +58,7 @@ def enumerate_command(
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
 ) -> None:
-    """Enumerate the maximal bicliques of a graph as a Prefect flow, once or on a schedule."""
+    """Enumerate the maximal bicliques of a graph, or what else is asked for, as a flow, once or on a schedule."""
     parameters: dict[str, Any] = {
         "config_path": None if config is None else str(config.absolute()),
         "input_path": None if input_path is None else str(Path(input_path).absolute()),

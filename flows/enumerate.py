@@ -5,7 +5,7 @@ after another in the flow's own thread. Whatever ends the flow, an error, a canc
 context, which removes everything unpublished; only `publish` makes anything visible, in one step. A killed process
 leaves its staging behind, and the next run removes it.
 
-Tasks hand on paths and plain values; edges travel as files in the staging's scratch directory.
+Tasks hand on paths and small values; edges travel as files in the staging's scratch directory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -23,21 +23,24 @@ from typing import Any
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed, Failed, State
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
 
 from flows.artifacts import create_artifacts, create_unchanged_artifact
 from flows.gpu import device_slot
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
-from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.errors import StageError
+from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config, load_config
 from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
+from pipeline.job import edges_read, stage
 from pipeline.manifest import read_manifest
+from pipeline.publication import derived_of, publication_of
 from pipeline.publish import RunStore, Staging
-from pipeline.steps import find_unchanged, finish
-from pipeline.takeover import noting_the_beginning, on_a_tier_that_fits
+from pipeline.steps import find_unchanged
+from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
 
@@ -70,7 +73,7 @@ def configure(
     return load_config(config_path, [*overrides, *given])
 
 
-def read_edges(config: dict[str, Any], scratch: str, tier: Tier) -> dict[str, Any]:
+def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:
     """Read and clean the input into files in `scratch`.
 
     Returns
@@ -78,38 +81,46 @@ def read_edges(config: dict[str, Any], scratch: str, tier: Tier) -> dict[str, An
     dict
         ``facts``, the fields of `InputFacts`, and ``seconds`` of the steps.
     """
-    checked = Config.from_mapping(config)
-    compile_seconds = tier.compile(tier.compile_steps("read", checked))
-    with tier.open(checked.execution) as steps:
+    with edges_read(tier, config) as (steps, edges, seconds):
         start = time.perf_counter()
-        edges = steps.ingest(checked.input)
         steps.save_edges(edges, Path(scratch))
-        seconds = {"read": time.perf_counter() - start, "compile": compile_seconds}
-    return {"facts": asdict(edges.facts), "seconds": seconds}
+        seconds["read"] += time.perf_counter() - start
+        return {"facts": asdict(edges.facts), "seconds": seconds}
 
 
 def enumerate_staged(
-    config: dict[str, Any],
+    config: Config,
     scratch: str,
     run_path: str,
     read_seconds: Mapping[str, float],
     tier: Tier,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: OnProgress | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
     """Enumerate the saved edges into a staged run, complete with report and manifest.
 
     `warnings` are those that the choice of the tier has brought.
+
+    Parameters
+    ----------
+    config : Config
+    scratch : str
+        Where the clean edges were saved.
+    run_path : str
+        The staging directory of the run.
+    read_seconds : mapping of str to float
+        What the steps before this one took.
+    tier : Tier
+    on_progress : callable, optional
+    warnings : sequence of str
     """
-    checked, run = Config.from_mapping(config), Path(run_path)
-    with noting_the_beginning(on_progress) as note, tier.open(checked.execution) as steps:
+    with noting_the_beginning(on_progress) as note, tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.load_edges(Path(scratch))
         seconds = {**read_seconds, "load": time.perf_counter() - start}
-        seconds["compile"] += tier.compile(tier.compile_steps("publish", checked))
-        facts = steps.enumerate_to(edges, checked, run, note)
-        facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
-        finish(run, edges.facts, checked, facts, seconds, RunStore(checked.output.directory))
+        seconds["compile"] += tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
+        store = RunStore(config.output.directory)
+        stage(steps, edges, config, Path(run_path), store, seconds, warnings, note)
 
 
 @task(
@@ -120,9 +131,9 @@ def enumerate_staged(
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def ingest_task(config: dict[str, Any], scratch: str, tier_name: str) -> dict[str, Any]:
+def ingest_task(config: Config, scratch: str, tier_name: str) -> dict[str, Any]:
     """Read the input; trouble of a disk or a network is tried again, input that cannot be used is not."""
-    tier = tier_named(tier_name)
+    tier = tier_named(tier_name, config.problem, derived_of(config))
     with device_slot(tier, get_run_logger()) if tier.reads_on_gpu else nullcontext():
         return read_edges(config, scratch, tier)
 
@@ -136,7 +147,7 @@ def ingest_task(config: dict[str, Any], scratch: str, tier_name: str) -> dict[st
     persist_result=False,
 )
 def enumerate_task(
-    config: dict[str, Any],
+    config: Config,
     scratch: str,
     run_path: str,
     read_seconds: Mapping[str, float],
@@ -148,17 +159,18 @@ def enumerate_task(
     Tried again only where another program filled the GPU: from the start, with all device memory given back.
     """
     _remove_contents(Path(run_path))
-    tier = tier_named(tier_name)
-    with device_slot(tier, get_run_logger()) as let_go, ProgressReporter(get_run_logger()) as report:
+    tier = tier_named(tier_name, config.problem, derived_of(config))
+    counted = publication_of(config.problem).counted
+    with device_slot(tier, get_run_logger()) as let_go, ProgressReporter(get_run_logger(), counted) as report:
 
-        def on_progress(progress: Progress) -> None:
+        def on_progress(progress: Any) -> None:
             if progress.engine not in ("", tier.engine):
                 # The CPU took over: whoever waits for the GPU need not wait for the rest.
                 let_go()
             report(progress)
 
         try:
-            enumerate_staged(config, scratch, run_path, read_seconds, tier, on_progress, warnings)
+            enumerate_staged(config, scratch, run_path, read_seconds, tier, Listener(on_progress), warnings)
         except DeviceMemoryExhausted as error:
             # Prefect keeps the error until the next attempt, the error its frames, and they the arrays on the device.
             traceback.clear_frames(error.__traceback__)
@@ -192,7 +204,7 @@ def enumerate_bicliques_flow(
     overrides: Sequence[str] = (),
     force: bool = False,
 ) -> State[dict[str, Any]]:
-    """Enumerate the maximal bicliques of a graph and publish them.
+    """Enumerate the maximal bicliques of a graph, or what else its configuration asks for, and publish them.
 
     Parameters
     ----------
@@ -201,7 +213,7 @@ def enumerate_bicliques_flow(
     input_path, output_directory : str, optional
         In place of `input.path` and `output.directory`.
     overrides : sequence of str
-        ``section.key=value``, each with a YAML value.
+        ``section.key=value``, or ``problem=name``, each with a YAML value.
     force : bool
         Enumerate even if input and configuration are those of the latest run.
 
@@ -209,8 +221,8 @@ def enumerate_bicliques_flow(
     -------
     State
         Completed, named ``Unchanged`` where nothing was to do; its result is a dict with ``run``, ``unchanged``,
-        ``bicliques``, ``truncated`` and ``content_fingerprint``. Failed with the pipeline's one-line message where the
-        pipeline refuses.
+        ``bicliques`` (or what else is counted), ``truncated`` and ``content_fingerprint``. Failed with the pipeline's
+        one-line message where the pipeline refuses.
     """
     try:
         config = configure(config_path, input_path, output_directory, overrides)
@@ -222,30 +234,32 @@ def enumerate_bicliques_flow(
 
 
 def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:
-    return on_a_tier_that_fits(
-        config.execution, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force)
-    )
+    # Before anything is read: whether all that is asked for can be published together.
+    derived_of(config)
+    return on_a_tier_that_fits(config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force))
 
 
 def _run_on(
     tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool
 ) -> State[dict[str, Any]]:
-    values, scratch = config.model_dump(mode="json"), str(staging.scratch)
+    scratch = str(staging.scratch)
     # Where another tier took its files here before, they are in the way.
     _remove_contents(staging.scratch)
     for warning in warnings:
         get_run_logger().warning("%s", visible(warning))
     get_run_logger().info("tier %s: %s", tier.name, tier.reason)
-    read = ingest_task(values, scratch, tier.name)
+    read = ingest_task(config, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)
     if unchanged is not None:
         return _skip(unchanged)
-    enumerate_task(values, scratch, str(staging.path), read["seconds"], tier.name, warnings)
+    enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
     result = _result(run_dir, unchanged=False)
     end = f"; incomplete: {result['truncated']}" if result["truncated"] else ""
-    return Completed(message=f"{result['bicliques']:,} maximal bicliques published{end}", data=result)
+    publication = publication_of(config.problem)
+    message = f"{result[publication.counted]:,} {publication.unit[1]} published{end}"
+    return Completed(message=message, data=result)
 
 
 def _remove_contents(directory: Path) -> None:
@@ -267,7 +281,7 @@ def _result(run_dir: str | Path, unchanged: bool) -> dict[str, Any]:
     return {
         "run": str(run_dir),
         "unchanged": unchanged,
-        "bicliques": manifest.counts.bicliques,
+        publication_of(manifest.problem).counted: manifest.n_found,
         "truncated": manifest.truncated,
         "content_fingerprint": manifest.content_fingerprint,
     }

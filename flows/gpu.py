@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
@@ -21,7 +22,7 @@ from pipeline.tiers import Tier
 
 __all__ = ["device_limit_name", "device_slot"]
 
-_Log = logging.Logger | logging.LoggerAdapter
+_Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 import httpx
@@ -14,25 +14,45 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectException
 
 from mbe_stage.bicliques.enumerate import Progress
+from pipeline.wording import found_text, left_text
 
-__all__ = ["PROGRESS_KEY", "ProgressReporter", "describe"]
+__all__ = ["PROGRESS_KEY", "ProgressReporter", "describe", "shown_share"]
 
 PROGRESS_KEY = "enumeration-progress"
 
 
-def describe(progress: Progress) -> str:
-    """One line for people: found, rate, share of the work.
+def describe(progress: Progress, counted: str = "bicliques") -> str:
+    """One line for people: found, of how many, rate, share, and what is left.
 
     Examples
     --------
     >>> describe(Progress(n_bicliques=3_000_000, work_done=0.25, seconds=2.0))
     '3,000,000 bicliques in 2 s (1,500,000 a second), 25 % of the work by a guess'
+    >>> from mbe_stage.outlook import Outlook
+    >>> outlook = Outlook(11_000_000, 12_034_567, 13_000_000)
+    >>> describe(Progress(3_000_000, 0.9, 60.0, expected=outlook, share=0.25, seconds_left=180.0))
+    '3,000,000 of about 12,000,000 bicliques in 60 s (50,000 a second), 25 %, 3 min left'
     """
-    rate = progress.n_bicliques / progress.seconds if progress.seconds > 0 else 0.0
-    return (
-        f"{progress.n_bicliques:,} bicliques in {progress.seconds:.0f} s ({rate:,.0f} a second),"
-        f" {100 * progress.work_done:.0f} % of the work by a guess"
-    )
+    rate = progress.n_found / progress.seconds if progress.seconds > 0 else 0.0
+    pace = f"in {progress.seconds:.0f} s ({rate:,.0f} a second)"
+    if progress.work_done == 1.0:
+        return f"{progress.n_found:,} {counted} {pace}, all"
+    if progress.has_stopped:
+        return f"{progress.n_found:,} {counted} {pace}, stopped, finishing"
+    text = f"{found_text(progress.n_found, counted, progress.expected, progress.share)} {pace}"
+    if progress.expected is None:
+        return f"{text}, {100 * progress.work_done:.0f} % of the work by a guess"
+    if progress.share is None:
+        return f"{text}, share unknown"
+    text += f", {100 * progress.share:.0f} %"
+    return text if progress.seconds_left is None else f"{text}, {left_text(progress.seconds_left)}"
+
+
+def shown_share(progress: Progress) -> float | None:
+    """What a bar can show: the share that is known, or the engine's guess; None where samples leave it open."""
+    if progress.share is not None:
+        return progress.share
+    return progress.work_done if progress.expected is None else None
 
 
 class ProgressReporter:
@@ -44,6 +64,8 @@ class ProgressReporter:
     ----------
     log : logger
         The run's logger.
+    counted : str
+        What the results are called.
     every_seconds : float
     clock : callable
         Seconds, ascending.
@@ -51,11 +73,13 @@ class ProgressReporter:
 
     def __init__(
         self,
-        log: logging.Logger | logging.LoggerAdapter,
+        log: logging.Logger | logging.LoggerAdapter[Any],
+        counted: str = "bicliques",
         every_seconds: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
+        self._counted = counted
         self._every_seconds = every_seconds
         self._clock = clock
         self._last = clock()
@@ -65,6 +89,7 @@ class ProgressReporter:
         )
         self._reachable = True
         self._latest: Progress | None = None
+        self._shown = 0.0
 
     def __enter__(self) -> ProgressReporter:
         return self
@@ -83,12 +108,15 @@ class ProgressReporter:
 
     def _report(self, progress: Progress) -> None:
         self._last = self._clock()
-        text = describe(progress)
+        text = describe(progress, self._counted)
         self._log.info(text)
+        # The bar of a share that is no longer known stays where it was; the text says so.
+        share = shown_share(progress)
+        self._shown = self._shown if share is None else share
         if not self._reachable:
             return
         try:
-            update_progress_artifact(self._artifact, 100 * progress.work_done, description=text)
+            update_progress_artifact(self._artifact, 100 * self._shown, description=text)
         except (httpx.HTTPError, PrefectException) as error:
             # Hours of enumeration must not be lost because a progress bar could not be moved; the log goes on.
             self._reachable = False

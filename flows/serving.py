@@ -7,7 +7,7 @@ import signal
 from concurrent.futures import Future
 from typing import Any
 
-from prefect.flows import EntrypointType, Flow
+from prefect.flows import EntrypointType, Flow  # type: ignore[attr-defined]  # it is no other name's
 from prefect.runner import Runner
 from prefect.schedules import Schedule
 

@@ -10,8 +10,7 @@ from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.client.schemas.objects import Artifact, TaskRun
-from prefect.states import State
+from prefect.client.schemas.objects import Artifact, State, TaskRun
 
 __all__ = ["artifact_text", "tasks_text", "transcript"]
 

@@ -28,7 +28,7 @@ from mbe_stage.options import Execution
 from mbe_stage.problem import Problem, problem_named
 from mbe_stage.tasks import Task
 
-__all__ = ["AUTO", "Engine", "choose_engine", "choose_next_engine", "engine_names", "get_engine"]
+__all__ = ["AUTO", "Engine", "choose_engine", "choose_next_engine", "engine_names", "get_engine", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
 
@@ -40,17 +40,22 @@ _AUTO_PREFERENCE = ("cuda", "cpu")
 class Engine(Protocol):
     """What every engine module offers; block and detail types belong to the problem."""
 
-    def unavailable_reason(self) -> str | None: ...
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot run here, or None."""
 
-    def device(self, execution: Execution) -> str: ...
+    def device(self, execution: Execution) -> str:
+        """What it runs on."""
 
-    def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]: ...
+    def compile_steps(self, query: Any = None, detail: Any = None) -> Sequence[CompileStep]:
+        """What has to be compiled before it runs."""
 
-    def tasks_of(self, graph: Any, query: Any, n: int) -> list[Task]: ...
+    def tasks_of(self, graph: Any, query: Any, n: int) -> list[Task]:
+        """All of the work in at most `n` pieces."""
 
     def run(
         self, graph: Any, query: Any, execution: Execution, detail: Any, tasks: Iterable[Task] | None = None
-    ) -> Iterator[Any]: ...
+    ) -> Iterator[Any]:
+        """The work, or some tasks of it, block by block."""
 
 
 def engine_names(problem: str | Problem) -> tuple[str, ...]:
@@ -73,6 +78,17 @@ def get_engine(problem: str | Problem, name: str) -> Engine:
     if reason:
         raise EngineUnavailable(f"engine {name!r} cannot run here: {reason}")
     return engine
+
+
+def unavailable_reason(problem: str | Problem, name: str) -> str | None:
+    """None, or why that engine of the problem cannot run on this machine.
+
+    Raises
+    ------
+    InvalidArgument
+        No such problem or engine.
+    """
+    return _load(problem, name).unavailable_reason()
 
 
 def choose_engine(problem: str | Problem, name: str = AUTO) -> tuple[str, Engine]:

@@ -122,7 +122,7 @@ def _compile(module: str, qualname: str, name: str) -> None:
     function.compile(_known[function][0][name])
 
 
-class _FunctionCache(caching._Cache):
+class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without types
     """The machine code of one function, as Numba asks for it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -1,14 +1,17 @@
 """What a problem says of itself, and where problems are found.
 
 A problem is a search with results that come in blocks: which engines it has, what a query is checked for, which limit
-bounds its results. `PROBLEMS` are ours; a package brings its own by an entry point of the group `mbe_stage.problems`,
-whose name is the problem's and whose object is a `Problem`. Nothing is imported before it is asked for.
+bounds its results. A derived output is a table made of a problem's results while they stream past. `PROBLEMS` are ours;
+a package brings its own by an entry point of the group `mbe_stage.problems`, whose name is that of the problem or the
+derived output and whose object is a `Problem` or a `DerivedOutput`. Nothing is imported before it is asked for; whoever
+lists problems imports the modules of all entry points, which are light for that: engines, arrays and tables come later.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -16,7 +19,19 @@ from typing import Any
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["ENTRY_POINTS", "PROBLEMS", "Problem", "problem_named", "problem_names"]
+__all__ = [
+    "ENTRY_POINTS",
+    "PROBLEMS",
+    "DerivedOutput",
+    "Problem",
+    "derived_outputs",
+    "forget",
+    "package_of",
+    "problem_named",
+    "problem_names",
+]
+
+log = logging.getLogger(__name__)
 
 ENTRY_POINTS = "mbe_stage.problems"
 PROBLEMS = {"bicliques": "mbe_stage.bicliques.problem:PROBLEM"}
@@ -36,39 +51,103 @@ class Problem:
         Takes graph and query, and raises `InvalidArgument` where the query does not fit the graph.
     limit : str or None
         The field of `mbe_stage.Execution` that bounds the number of results, if there is one.
+    publication : str or None
+        Where a pipeline finds what it has to know to configure, publish, show and check the results, as
+        ``"module:ATTRIBUTE"``. It is text: this package knows no tables. None for a problem that is a library only.
+    about : str
+        One line for a list of problems.
+    sampler : str or None
+        The module that samples how many results there will be (`mbe_stage.sampling.Sampler`); None where nobody can
+        know.
     """
 
     name: str
     engines: Mapping[str, str]
     check: Callable[[Any, Any], None]
     limit: str | None
+    publication: str | None = None
+    about: str = ""
+    sampler: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedOutput:
+    """A table made of the results of a problem while they stream past.
+
+    Attributes
+    ----------
+    name : str
+    problem : str
+        Whose results.
+    publication : str
+        As `Problem.publication`.
+    """
+
+    name: str
+    problem: str
+    publication: str
 
 
 def problem_names() -> tuple[str, ...]:
-    """The problems that there are here, ours first."""
-    return (*PROBLEMS, *sorted(_others().keys() - PROBLEMS.keys()))
+    """The problems that there are here, ours first. An entry point that cannot be loaded is left out with a warning."""
+    return (*PROBLEMS, *(name for name, found in sorted(_others().items()) if isinstance(found, Problem)))
 
 
-@functools.cache
+def derived_outputs(problem: str) -> tuple[DerivedOutput, ...]:
+    """The derived outputs of a problem that there are here, by name."""
+    return tuple(
+        found for _, found in sorted(_others().items()) if isinstance(found, DerivedOutput) and found.problem == problem
+    )
+
+
 def problem_named(name: str) -> Problem:
     """The problem of that name.
 
     Raises
     ------
     InvalidArgument
-        There is none, or its entry point gives something else.
+        There is none.
     """
     if name in PROBLEMS:
         module, _, attribute = PROBLEMS[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
     found = _others().get(name)
-    if found is None:
+    if not isinstance(found, Problem):
         raise InvalidArgument(f"problem is {name!r}: expected one of {', '.join(problem_names())}")
-    problem = found.load()
-    if not isinstance(problem, Problem) or problem.name != name:
-        raise InvalidArgument(f"the entry point {name!r} of {ENTRY_POINTS} gives {problem!r}: expected its Problem")
-    return problem
+    return found
 
 
-def _others() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+def package_of(name: str) -> str:
+    """The package that brings a problem or derived output: what to name where it cannot be used."""
+    found = next((entry for entry in entry_points(group=ENTRY_POINTS) if entry.name == name), None)
+    return "mbe-stage" if found is None or found.dist is None else found.dist.name
+
+
+def forget() -> None:
+    """Look for entry points anew when next asked; for packages that come or go while a process runs."""
+    _others.cache_clear()
+
+
+@functools.cache
+def _others() -> Mapping[str, Problem | DerivedOutput]:
+    """What the entry points give, read once a process; one broken package must not end what needs none of it."""
+    found: dict[str, Problem | DerivedOutput] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        reason = _load_into(found, entry)
+        if reason is not None:
+            log.warning("the entry point %r of %s (%s) is left out: %s", entry.name, ENTRY_POINTS, entry.value, reason)
+    return found
+
+
+def _load_into(found: dict[str, Problem | DerivedOutput], entry: EntryPoint) -> str | None:
+    """Add what an entry point gives; returns why not."""
+    if entry.name in PROBLEMS or entry.name in found:
+        return "the name is taken"
+    try:
+        given = entry.load()
+    except Exception as error:  # noqa: BLE001 - whatever another package's import raises; it is told
+        return f"{type(error).__name__}: {error}"
+    if not isinstance(given, Problem | DerivedOutput) or given.name != entry.name:
+        return f"it gives {given!r}: expected the Problem or DerivedOutput of that name"
+    found[entry.name] = given
+    return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -14,13 +15,21 @@ from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import AUTO, Engine, choose_engine, choose_next_engine
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
+from mbe_stage.outlook import Forecast, Outlook, seconds_left
 from mbe_stage.problem import Problem
 from mbe_stage.runners import local
+from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 
-__all__ = ["Block", "Progress", "Sink", "StreamFacts", "stream"]
+__all__ = ["INCOMPLETE", "Block", "Listener", "Progress", "Sink", "StreamFacts", "stream", "wants_outlook"]
 
 log = logging.getLogger(__name__)
+
+INCOMPLETE = "%s: the result is incomplete (%s: %d)"
+"""What the log says of a search that a limit stopped."""
+
+# What is told of work that has not ended: other blocks may wait behind one that says that all is done.
+_MOST_DONE = 0.999
 
 
 class Block(Protocol):
@@ -60,17 +69,53 @@ class Progress:
     n_found : int
         Results so far.
     work_done : float
-        Share of the work, 0 to 1 (an estimate).
+        Share of the work as the engine guesses it; 1 when the search has ended, complete, and not before.
     seconds : float
         Since the search began.
     engine : str
         Which one is at work.
+    expected : Outlook or None
+        How many results there will be; None where nobody samples.
+    share : float or None
+        Share of them that is found, below 1 before the end; None where `expected` is open or wide.
+    seconds_left : float or None
+        By that share and the time so far, and within the time limit; None where the share is.
+    has_stopped : bool
+        A limit has ended the search: the last that is told of it, with its last share and no time left.
     """
 
     n_found: int
     work_done: float
     seconds: float
     engine: str
+    expected: Outlook | None = None
+    share: float | None = None
+    seconds_left: float | None = None
+    has_stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told of progress, with a word on what for.
+
+    Attributes
+    ----------
+    tell : callable
+    wants_outlook : bool
+        Whether it is worth samples (about 2 % of the cores' time) to tell how many results there will be.
+    """
+
+    tell: Callable[[Any], object]
+    wants_outlook: bool = True
+
+    def __call__(self, progress: Any) -> None:
+        """Tell."""
+        self.tell(progress)
+
+
+def wants_outlook(listener: Callable[[Any], object] | None) -> bool:
+    """Whether somebody listens whose attribute `wants_outlook` is true."""
+    return getattr(listener, "wants_outlook", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +175,9 @@ def stream(
         Where the engine that ``auto`` chose has too little memory for the graph, and says so before its first block,
         the next one does the work, and a warning says why; not for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, and when another engine takes over, from the calling thread.
+        Called after every block, when another engine takes over, and at the end, from the calling thread. Where its
+        attribute `wants_outlook` is true (`Listener`), the problem's sampler runs beside the engine ``cpu``: not beside
+        others, not for a graph on the device, and not for some tasks only.
     chosen_by_auto : bool
         `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
     tasks : iterable of Task, optional
@@ -171,11 +218,13 @@ def stream(
     name, chosen, blocks, warnings = _begun(
         problem, name, chosen, blocks_of, execution, tell_of_taking_over if may_take_over else None
     )
-    # Compiling is no part of it.
-    start += compile_seconds
+    start += compile_seconds  # It is no part of the search.
     limit = None if problem.limit is None else getattr(execution, problem.limit)
     time_limit = execution.time_limit_seconds
-    with closing(blocks):
+    teller = _Teller(on_progress, Forecast(limit), time_limit)
+    over = threading.Event()
+    sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
+    with _ended_in_order(blocks, sampling, over) as newest_outlook:
         for block in blocks:
             if limit is not None and n_found + len(block) > limit:
                 block = block.first(limit - n_found)
@@ -185,14 +234,14 @@ def stream(
             now = time.perf_counter()
             sink_seconds += now - before
             n_found += len(block)
-            if on_progress is not None:
-                on_progress(Progress(n_found, block.work_done, now - start, name))
-            if truncated is None and time_limit is not None and now - start > time_limit and block.work_done < 1.0:
+            teller.tell(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
+            if truncated is None and time_limit is not None and now - start > time_limit and not _is_last(block):
                 truncated = f"stopped at time_limit_seconds = {time_limit:g}"
             if truncated is not None:
                 break
+    teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
     if truncated is not None:
-        log.warning("%s: the result is incomplete (%s: %d)", truncated, problem.name, n_found)
+        log.warning(INCOMPLETE, truncated, problem.name, n_found)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,
@@ -203,6 +252,79 @@ def stream(
         compile_seconds=compile_seconds,
         warnings=warnings,
     )
+
+
+def _is_last(block: Block) -> bool:
+    """Others may wait behind a block that says that all is done, but for the empty one at the very end."""
+    return len(block) == 0 and block.work_done >= 1.0
+
+
+@contextmanager
+def _ended_in_order(
+    blocks: Any, sampling: AbstractContextManager[Callable[[], Outlook | None]], is_over: threading.Event
+) -> Iterator[Callable[[], Outlook | None]]:
+    """At the end the sampler is told, the engine stops, and only then the sampler is waited for."""
+    # The engine stops too where the sampling does not begin.
+    with closing(blocks), sampling as newest_outlook, closing(blocks):
+        try:
+            yield newest_outlook
+        finally:
+            is_over.set()
+
+
+def _sampling(
+    problem: Problem,
+    engine: str,
+    graph: Any,
+    query: Any,
+    execution: Execution,
+    tasks: tuple[Task, ...] | None,
+    on_progress: Callable[[Progress], None] | None,
+    seconds_before: float,
+    is_over: threading.Event,
+) -> AbstractContextManager[Callable[[], Outlook | None]]:
+    """What samples beside the search, where somebody wants to know; gives what tells the newest outlook."""
+    can_be_sampled = problem.sampler is not None and engine == SAMPLED_ENGINE and tasks is None and graph.is_on_host
+    if not can_be_sampled or not wants_outlook(on_progress):
+        return nullcontext(lambda: None)
+
+    def sampled(goes_on: Callable[[], bool]) -> Iterator[Outlook]:
+        sampler = sampler_of(problem)
+        assert sampler is not None
+        return sampler.outlooks(graph, query, execution, goes_on)
+
+    return outlook_beside(sampled, min(execution.worker_count, Execution().worker_count), seconds_before, is_over)
+
+
+@dataclass(slots=True)
+class _Teller:
+    """Tells whoever listens where the search stands, with what is expected of it."""
+
+    on_progress: Callable[[Progress], None] | None
+    forecast: Forecast
+    time_limit: float | None
+    work_done: float = 0.0
+
+    def tell(self, standing: Progress, outlook: Outlook | None) -> None:
+        if self.on_progress is None:
+            return
+        self.work_done = standing.work_done
+        self.forecast.hear(outlook)
+        share = self.forecast.share(standing.n_found)
+        left = seconds_left(share, standing.seconds)
+        if left is not None and self.time_limit is not None:
+            left = max(0.0, min(left, self.time_limit - standing.seconds))
+        expected = self.forecast.expected(standing.n_found)
+        self.on_progress(replace(standing, expected=expected, share=share, seconds_left=left))
+
+    def tell_the_end(self, n_found: int, seconds: float, engine: str, has_stopped: bool) -> None:
+        if self.on_progress is None:
+            return
+        if has_stopped:
+            expected, share = self.forecast.expected(n_found), self.forecast.share(n_found)
+            self.on_progress(Progress(n_found, self.work_done, seconds, engine, expected, share, 0.0, True))
+        else:
+            self.on_progress(Progress(n_found, 1.0, seconds, engine, Outlook.exactly(n_found), 1.0, 0.0))
 
 
 def _begun(

@@ -172,7 +172,13 @@ def bench_write(
     spend_seconds: float = math.inf,
     environment: Mapping[str, str] | None = None,
 ) -> WriteTimes:
-    """Measure writing in a fresh process; parameters and errors as `bench_count`."""
+    """Measure writing in a fresh process; parameters and errors as `bench_count`.
+
+    Parameters
+    ----------
+    path, threads, repeats, engine, spend_seconds, environment
+        As in `bench_count`.
+    """
     found = _in_fresh_process("write", path, threads, repeats, engine, spend_seconds, environment or {})
     return WriteTimes(**{**found, "seconds": tuple(found["seconds"])})
 
@@ -323,6 +329,17 @@ def _in_fresh_process(
     spend_seconds: float,
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
+    """Measure in a new process; gives what it printed.
+
+    Parameters
+    ----------
+    what : str
+        What `_main` takes first.
+    path, threads, repeats, engine, spend_seconds
+        As `bench_count`.
+    environment : mapping of str to str
+        Added to this process's.
+    """
     arguments = [what, str(path), str(threads), str(repeats), engine, str(spend_seconds)]
     done = subprocess.run(
         [sys.executable, "-m", "pipeline.bench", *arguments],

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,19 +20,17 @@ import typer
 from typer.core import TyperGroup
 
 from pipeline import cli_options as opt
+from pipeline.cli_problems import ProblemCommand, command_named, commands_of_problems
+from pipeline.cli_publishing import UNCHANGED, publish, set_up_logging
 from pipeline.leaving import ENDINGS, leave_at_signals, nothing_more_to_say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pipeline.config import Config
 
 __all__ = ["INTERNAL_ERROR", "UNCHANGED", "app", "main"]
 
 INTERNAL_ERROR = 70
-UNCHANGED = 5
 _OUT_OF_MEMORY = 4
-_PUBLISHING = ("run", "enumerate")
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 verification failed, or runs differ (diff --exit-code); "
@@ -48,12 +47,45 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 class _Group(TyperGroup):
     """Turns errors into one line and an exit code, for the real command and for tests alike."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """The list of commands, which asks other packages, is printed while options are read."""
+        if args != ["--version"]:
+            _log_safely()
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         from pipeline.naming import settings_called
 
         # Which command it is comes out while it is invoked.
-        with settings_called(lambda key: opt.option_of(key, self.commands.get(ctx.invoked_subcommand or ""))):
+        with settings_called(lambda key: opt.option_of(key, self._invoked(ctx))):
             return self._invoke(ctx)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Those of other packages' problems stand behind ours."""
+        names = super().list_commands(ctx)
+        place = names.index("enumerate") + 1
+        return [*names[:place], *commands_of_problems(self.commands), *names[place:]]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Other packages are asked only for what is not ours."""
+        return super().get_command(ctx, cmd_name) or command_named(cmd_name, self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A name that is nowhere is refused with the nearest one, of other packages' problems too."""
+        if self.get_command(ctx, args[0]) is None:
+            near = get_close_matches(args[0], commands_of_problems(self.commands), n=1)
+            if near and not get_close_matches(args[0], self.commands):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def _invoked(self, ctx: Any) -> Any:
+        name = ctx.invoked_subcommand
+        command = None if name is None else self.get_command(ctx, name)
+        return command.whole if isinstance(command, ProblemCommand) else command
+
+    def _publishes(self, ctx: Any) -> bool:
+        name = ctx.invoked_subcommand
+        return name is not None and (name == "run" or isinstance(self.get_command(ctx, name), ProblemCommand))
 
     def _invoke(self, ctx: Any) -> Any:
         from pipeline.signals import ended_by, signals_are_heard
@@ -62,14 +94,14 @@ class _Group(TyperGroup):
             with signals_are_heard():
                 return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise typer.Exit(_end(interrupt, ctx.invoked_subcommand)) from None
+            raise typer.Exit(_end(interrupt, self._publishes(ctx))) from None
         except MemoryError:
             raise typer.Exit(_out_of_memory()) from None
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001 - the last line of defence: it reports, and leaves with a code
             behind = ended_by(error)
-            code = _report(error) if behind is None else _end(behind, ctx.invoked_subcommand)
+            code = _report(error) if behind is None else _end(behind, self._publishes(ctx))
             raise typer.Exit(code) from None
 
 
@@ -98,12 +130,27 @@ def main() -> None:
         raise
 
 
-def _end(interrupt: KeyboardInterrupt, command: str | None) -> int:
+def _log_safely() -> None:
+    """Have what is logged before a command sets logging up dated and without control characters, as behind it.
+
+    It may quote what other packages say of themselves; Python would write it to stderr as it stands.
+    """
+    from pipeline.terminal import TIME, VisibleFormatter
+
+    for name in ("pipeline", "mbe_stage"):
+        logger = logging.getLogger(name)
+        if not logger.hasHandlers():
+            handler = logging.StreamHandler()
+            handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
+            logger.addHandler(handler)
+
+
+def _end(interrupt: KeyboardInterrupt, publishes: bool) -> int:
     """Say that a signal ended the command; returns the exit code."""
     from pipeline.errors import interruption
     from pipeline.signals import signal_of
 
-    _say(interruption(interrupt) if command in _PUBLISHING else ENDINGS[signal_of(interrupt)])
+    _say(interruption(interrupt) if publishes else ENDINGS[signal_of(interrupt)])
     return 128 + signal_of(interrupt)
 
 
@@ -123,7 +170,8 @@ def _report(error: Exception) -> int:
         if hasattr(error, "message"):
             error.message = visible(error.message)
         raise error
-    from pipeline.errors import StageError, exit_code
+    from mbe_stage.errors import StageError
+    from pipeline.errors import exit_code
 
     if isinstance(error, StageError):
         _say(f"error: {error}")
@@ -180,9 +228,7 @@ def _root(
 @app.command()
 def run(
     config: Annotated[Path, typer.Argument(help="YAML file; configs/default.yaml shows every key.")],
-    override: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
-    ] = None,
+    override: opt.Override = None,
     if_changed: opt.Output.IfChanged = False,
     count_only: opt.Output.CountOnly = False,
     as_json: opt.Output.Json = False,
@@ -192,126 +238,29 @@ def run(
     """Run a configuration: read, enumerate, publish."""
     from pipeline.config import load_config
 
-    _enumerate(load_config(config, override or ()), if_changed, count_only, as_json, quiet, verbose)
+    given = {"if_changed": if_changed, "count_only": count_only, "as_json": as_json, "quiet": quiet, "verbose": verbose}
+    publish(load_config(config, override or ()), given)
 
 
-@app.command(name="enumerate")
-def enumerate_(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Edge file or directory of Parquet files.")],
-    out: opt.Output.Out = None,
-    min_left: opt.Query.MinLeft = None,
-    min_right: opt.Query.MinRight = None,
-    max_left: opt.Query.MaxLeft = None,
-    max_right: opt.Query.MaxRight = None,
-    min_edges: opt.Query.MinEdges = None,
-    containing_left: opt.Query.ContainingLeft = None,
-    containing_right: opt.Query.ContainingRight = None,
-    left: opt.Columns.Left = None,
-    right: opt.Columns.Right = None,
-    weight: opt.Columns.Weight = None,
-    timestamp: opt.Columns.Timestamp = None,
-    delimiter: opt.Columns.Delimiter = None,
-    header: opt.Columns.Header = None,
-    file_format: opt.Columns.Format = None,
-    key_type: opt.Columns.KeyType = None,
-    nulls: opt.Columns.Nulls = None,
-    min_weight: opt.Columns.MinWeight = None,
-    time_from: opt.Columns.TimeFrom = None,
-    time_until: opt.Columns.TimeUntil = None,
-    engine: opt.Means.Tier = None,
-    threads: opt.Means.Threads = None,
-    memory_budget: opt.Means.MemoryBudget = None,
-    device_memory: opt.Means.DeviceMemory = None,
-    max_bicliques: opt.Means.MaxBicliques = None,
-    time_limit: opt.Means.TimeLimit = None,
-    members: opt.Output.Members = False,
-    sort: opt.Output.Sort = False,
-    compression: opt.Output.Compression = None,
-    keep_runs: opt.Output.KeepRuns = None,
-    no_report: opt.Output.NoReport = False,
-    if_changed: opt.Output.IfChanged = False,
-    count_only: opt.Output.CountOnly = False,
-    as_json: opt.Output.Json = False,
-    quiet: opt.Output.Quiet = False,
-    verbose: opt.Output.Verbose = False,
-) -> None:
+_ENUMERATING = opt.publishing(opt.QUERY, max_bicliques=True, members=True)
+
+
+@app.command(name="enumerate", cls=ProblemCommand)
+@opt.taking(_ENUMERATING)
+def enumerate_(**options: Any) -> None:
     """Enumerate the maximal bicliques of one input, all in options."""
-    # The key says that there is one, the option that there is none.
-    config = opt.configuration(locals() | {"out": None if out is None else str(out), "no_report": not no_report})
-    _enumerate(config, if_changed, count_only, as_json, quiet, verbose)
+    publish(opt.configuration(_ENUMERATING, options), options)
 
 
 @app.command()
-def inspect(
-    source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="Edge file, directory of Parquet files, or CONFIG.yaml.")
-    ],
-    trial: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Try and sample so long; 0: not.")] = 2.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samples.")] = 0,
-    min_left: opt.Query.MinLeft = None,
-    min_right: opt.Query.MinRight = None,
-    max_left: opt.Query.MaxLeft = None,
-    max_right: opt.Query.MaxRight = None,
-    min_edges: opt.Query.MinEdges = None,
-    containing_left: opt.Query.ContainingLeft = None,
-    containing_right: opt.Query.ContainingRight = None,
-    left: opt.Columns.Left = None,
-    right: opt.Columns.Right = None,
-    weight: opt.Columns.Weight = None,
-    timestamp: opt.Columns.Timestamp = None,
-    delimiter: opt.Columns.Delimiter = None,
-    header: opt.Columns.Header = None,
-    file_format: opt.Columns.Format = None,
-    key_type: opt.Columns.KeyType = None,
-    nulls: opt.Columns.Nulls = None,
-    min_weight: opt.Columns.MinWeight = None,
-    time_from: opt.Columns.TimeFrom = None,
-    time_until: opt.Columns.TimeUntil = None,
-    engine: opt.Means.Engine = None,
-    threads: opt.Means.Threads = None,
-    memory_budget: opt.Means.MemoryBudget = None,
-    device_memory: opt.Means.DeviceMemory = None,
-    members: opt.Output.Members = False,
-    as_json: opt.Output.Json = False,
-    quiet: opt.Output.Quiet = False,
-    verbose: opt.Output.Verbose = False,
-) -> None:
+@opt.taking(opt.INSPECTING)
+def inspect(**options: Any) -> None:
     """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
-    # Of a configuration only what was given is changed.
-    options = locals() | {"members": members or None}
-    from mbe_stage.bicliques import keys
-    from mbe_stage.compile_ahead import compile_ahead
-    from pipeline import console, show
-    from pipeline.ingest import ingest
-    from pipeline.inspect import compile_steps, inspect_edges
-    from pipeline.query import to_query
-    from pipeline.tiers import RAPIDS, tier_named
+    from pipeline.inspect_command import look
 
-    if not isfinite(trial):
+    if not isfinite(options["trial"]):
         raise typer.BadParameter("is not a number of seconds; 0 is no trial", param_hint="--trial")
-    is_configuration = Path(source).suffix.lower() in (".yaml", ".yml")
-    base = Path(source) if is_configuration else None
-    config = opt.configuration(options | {"source": None if is_configuration else source}, base)
-    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading and trying") as progress:
-        asked = config.execution.engine
-        # Tables on a device make no difference to a trial; what enumerates does.
-        tries_with = tier_named(RAPIDS).engine if asked == RAPIDS else asked
-        compile_ahead(keys.compile_steps(), progress.compiled)
-        edges = ingest(config.input)
-        # What cannot be read is refused before anybody waits for this.
-        compile_ahead(compile_steps(tries_with, trial > 0), progress.compiled)
-        # A trial is meant to be cut short: no warning about that.
-        logging.getLogger("mbe_stage").setLevel(logging.ERROR)
-        found = inspect_edges(
-            edges,
-            trial,
-            tries_with,
-            config.execution.to_execution(),
-            to_query(config.query, edges),
-            config.output,
-            seed,
-        )
-    show.inspection(found, as_json)
+    look(_inspected(options), options)
 
 
 @app.command()
@@ -380,7 +329,7 @@ def export(
     if not csv:
         raise typer.BadParameter("name the format", param_hint="--csv")
     run_dir = resolve_run(run_path)
-    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the run") as progress:
+    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the run") as progress:
         with csv_output(out) as output:
             found = export_run(
                 run_dir,
@@ -438,17 +387,18 @@ def verify(
     from pipeline.ingest import ingest
     from pipeline.manifest import read_manifest
     from pipeline.publish import resolve_run
-    from pipeline.verify import compile_steps, verify_run
+    from pipeline.verify import compile_steps, installed_publications, verify_run
 
     run_dir = resolve_run(run_path)
     manifest = read_manifest(run_dir)
+    installed_publications(run_dir, manifest)
     changes = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
     config = manifest.config.input.model_copy(update=changes)
     # A run on edges in memory may have a path that was not read.
     recorded = None if manifest.input.source.startswith("memory:") else config.path
     known = source is not None or (recorded is not None and Path(recorded).exists())
-    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the input") as progress:
-        compile_ahead((*keys.compile_steps(), *compile_steps()), progress.compiled)
+    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
+        compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
         edges = ingest(config) if known else None
         if edges is None:
             logging.getLogger(__name__).warning(
@@ -473,7 +423,7 @@ def compile_(
     """Compile everything ahead, so that no later command has to: for images and read-only installations."""
     from pipeline import console, show
 
-    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
+    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
         from pipeline.compile_command import compile_everything
 
         found = compile_everything(engine or "auto", progress.compiled)
@@ -503,33 +453,10 @@ def bench(
     show.measurements(measurements, as_json)
 
 
-def _logging(quiet: bool, verbose: bool) -> Console:
-    from pipeline import console
-
-    if quiet and verbose:
-        raise typer.BadParameter("and --quiet were both given; expected one of them", param_hint="--verbose")
-    return console.set_up_logging(quiet, verbose)
-
-
-def _enumerate(config: Config, if_changed: bool, count_only: bool, as_json: bool, quiet: bool, verbose: bool) -> None:
-    """The whole job of `run` and `enumerate`."""
-    import pipeline
-    from pipeline import console, show
-
-    if if_changed and count_only:
-        raise typer.BadParameter(
-            "compares with a published run; --count-only publishes none", param_hint="--if-changed"
-        )
-    with console.ProgressDisplay(_logging(quiet, verbose), quiet, "reading the input") as progress:
-        if count_only:
-            counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
-        else:
-            published = pipeline.run(
-                config, on_progress=progress.enumerated, on_compile=progress.compiled, if_changed=if_changed
-            )
-    if count_only:
-        show.count(counted, as_json)
-    else:
-        show.run(published, as_json)
-        if published.unchanged:
-            raise typer.Exit(UNCHANGED)
+def _inspected(options: dict[str, Any]) -> Config:
+    """What `mbe inspect` is asked: a file and options, or a configuration, over which options win."""
+    source = Path(options["source"])
+    overrides = options["override"] or ()
+    if source.suffix.lower() not in (".yaml", ".yml"):
+        return opt.configuration(opt.INSPECTING, options, None, overrides)
+    return opt.configuration(opt.INSPECTING, options | {"source": None}, source, overrides)

@@ -1,17 +1,40 @@
-"""The options of `mbe`, in groups: what each is called, what it says of itself, and which configuration key it sets."""
+"""The options of `mbe`, in groups: what each is called, what it says of itself, and which configuration key it sets.
+
+Commands with many options take them from tables of `Parameter`: `taking` makes the command's signature of them, and
+`configuration` the configuration of what was given. Those of `query` stand here beside its model so that `mbe enumerate
+--help` answers at once; a test holds the two together. Those of other packages' sections: `pipeline.cli_problems`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
     from pipeline.config import Config
 
-__all__ = ["ByOption", "Columns", "Means", "Output", "Query", "configuration", "option_of"]
+__all__ = [
+    "INSPECTING",
+    "QUERY",
+    "ByOption",
+    "Columns",
+    "Means",
+    "Output",
+    "Override",
+    "Parameter",
+    "Query",
+    "configuration",
+    "option_of",
+    "options_of",
+    "publishing",
+    "taking",
+]
 
 _COLUMNS, _QUERY, _MEANS, _OUTPUT = "How to read the input", "Which bicliques", "With what means", "What comes out"
 
@@ -96,29 +119,194 @@ class Output:
     Verbose = Annotated[bool, _option(_OUTPUT, "Also what was decided, and why: engine, tier.", "--verbose", "-v")]
 
 
+Override = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
+]
+
 ByOption = Annotated[
     Literal["edges", "left", "right"], typer.Option(help="What makes a biclique large: edges, or one side's members.")
 ]
 
 
-# Where the name of an option is not that of its key.
-_CALLED_OTHERWISE = {
-    "output.directory": "out",
-    "execution.time_limit_seconds": "time_limit",
-    "output.report": "no_report",
-    "input.format": "file_format",
-    "input.path": "source",
-}
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a command.
+
+    Attributes
+    ----------
+    name : str
+        Of the function's parameter.
+    annotation
+        As Typer reads it: ``Annotated[type, typer.Option(...)]``.
+    key : str
+        The configuration key that it sets, or the section that it switches on; empty for none.
+    default
+    value : callable
+        From what was given to the key's value; None is not given.
+    """
+
+    name: str
+    annotation: Any
+    key: str = ""
+    default: Any = None
+    value: Callable[[Any], Any] = lambda given: given
 
 
-def _name_of(key: str) -> str:
-    """What the parameter of a command is called that sets a configuration key."""
-    return _CALLED_OTHERWISE.get(key, key.partition(".")[2])
+def _settings(section: str, annotations: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    return tuple(Parameter(key, annotation, f"{section}.{key}") for key, annotation in annotations.items())
+
+
+def _flag(name: str, annotation: Any, key: str = "", value: Any = True) -> Parameter:
+    return Parameter(name, annotation, key, default=False, value=lambda given: value if given else None)
+
+
+def _source(help_text: str) -> Parameter:
+    argument = typer.Argument(metavar="INPUT", help=help_text)
+    return Parameter("source", Annotated[str, argument], "input.path", inspect.Parameter.empty)
+
+
+QUERY = _settings(
+    "query",
+    {
+        "min_left": Query.MinLeft,
+        "min_right": Query.MinRight,
+        "max_left": Query.MaxLeft,
+        "max_right": Query.MaxRight,
+        "min_edges": Query.MinEdges,
+        "containing_left": Query.ContainingLeft,
+        "containing_right": Query.ContainingRight,
+    },
+)
+_INPUT = (
+    *_settings(
+        "input",
+        {
+            "left": Columns.Left,
+            "right": Columns.Right,
+            "weight": Columns.Weight,
+            "timestamp": Columns.Timestamp,
+            "delimiter": Columns.Delimiter,
+            "header": Columns.Header,
+        },
+    ),
+    Parameter("file_format", Columns.Format, "input.format"),
+    *_settings(
+        "input",
+        {
+            "key_type": Columns.KeyType,
+            "nulls": Columns.Nulls,
+            "min_weight": Columns.MinWeight,
+            "time_from": Columns.TimeFrom,
+            "time_until": Columns.TimeUntil,
+        },
+    ),
+)
+_ON_THIS_MACHINE = _settings(
+    "execution",
+    {"threads": Means.Threads, "memory_budget": Means.MemoryBudget, "device_memory": Means.DeviceMemory},
+)
+_MEMBERS = _flag("members", Output.Members, "output.members")
+_PRINTED = tuple(
+    _flag(name, kind)
+    for name, kind in {"as_json": Output.Json, "quiet": Output.Quiet, "verbose": Output.Verbose}.items()
+)
+
+
+def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bool) -> tuple[Parameter, ...]:
+    """The parameters of a command that publishes runs of a problem.
+
+    Parameters
+    ----------
+    section : sequence of Parameter
+        Those of the problem's section.
+    max_bicliques, members : bool
+        Whether the problem knows ``execution.max_bicliques`` and ``output.members``.
+    """
+    return (
+        _source("Edge file or directory of Parquet files."),
+        Parameter("out", Output.Out, "output.directory", value=str),
+        *section,
+        *_INPUT,
+        Parameter("engine", Means.Tier, "execution.engine"),
+        *_ON_THIS_MACHINE,
+        *([Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")] if max_bicliques else ()),
+        Parameter("time_limit", Means.TimeLimit, "execution.time_limit_seconds"),
+        *([_MEMBERS] if members else ()),
+        _flag("sort", Output.Sort, "output.sort"),
+        *_settings("output", {"compression": Output.Compression, "keep_runs": Output.KeepRuns}),
+        # The key says that there is one, the option that there is none.
+        _flag("no_report", Output.NoReport, "output.report", value=False),
+        _flag("if_changed", Output.IfChanged),
+        _flag("count_only", Output.CountOnly),
+        *_PRINTED,
+    )
+
+
+INSPECTING = (
+    _source("Edge file, directory of Parquet files, or CONFIG.yaml."),
+    Parameter(
+        "trial",
+        Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Try and sample so long; 0: not.")],
+        default=2.0,
+    ),
+    Parameter("seed", Annotated[int, typer.Option(min=0, help="Of the samples.")], default=0),
+    Parameter(
+        "problem",
+        Annotated[str | None, typer.Option(metavar="NAME", help="Another problem than bicliques.", show_default=False)],
+        "problem",
+    ),
+    Parameter("override", Override),
+    *QUERY,
+    *_INPUT,
+    Parameter("engine", Means.Engine, "execution.engine"),
+    *_ON_THIS_MACHINE,
+    _MEMBERS,
+    *_PRINTED,
+)
+
+
+def _signed(parameter: Parameter) -> inspect.Parameter:
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(parameter.name, by_name, default=parameter.default, annotation=parameter.annotation)
+
+
+def taking(parameters: Iterable[Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command that takes its options by name (``**options``) with the signature that Typer reads."""
+    table = tuple(parameters)
+
+    def with_signature(command: Callable[..., None]) -> Callable[..., None]:
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        taken = [
+            inspect.Parameter(each.name, by_name, default=each.default, annotation=each.annotation) for each in table
+        ]
+        command.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+        command.parameters = table  # type: ignore[attr-defined]
+        return command
+
+    return with_signature
+
+
+def options_of(parameter: Parameter) -> tuple[str, ...]:
+    """What the parameter is called on the command line: its options; none for an argument."""
+    (info,) = parameter.annotation.__metadata__
+    if isinstance(info, ArgumentInfo):
+        return ()
+    # In an annotation Typer keeps the first name where the default would be.
+    given = (*([info.default] if isinstance(info.default, str) else ()), *(info.param_decls or ()))
+    return tuple(name for each in given for name in each.split("/")) or (f"--{parameter.name.replace('_', '-')}",)
+
+
+# Where the name of an option is not that of its key, in commands that write their parameters out.
+_CALLED_OTHERWISE = {"input.format": "file_format", "input.path": "source"}
 
 
 def option_of(key: str, command: Any) -> str:
     """What a command calls the setting with this configuration key; the key itself where it has none for it."""
-    name = _name_of(key)
+    table: tuple[Parameter, ...] | None = getattr(getattr(command, "callback", None), "parameters", None)
+    if table is None:
+        name: str | None = _CALLED_OTHERWISE.get(key, key.partition(".")[2])
+    else:
+        name = next((each.name for each in table if each.key == key), None)
     parameter = next((each for each in command.params if each.name == name), None) if command is not None else None
     if parameter is None:
         return key
@@ -127,27 +315,53 @@ def option_of(key: str, command: Any) -> str:
     return " or ".join([*parameter.opts[:1], *parameter.secondary_opts])
 
 
-def configuration(options: Mapping[str, Any], base: Path | None = None) -> Config:
+def configuration(
+    parameters: Iterable[Parameter],
+    options: Mapping[str, Any],
+    base: Path | None = None,
+    overrides: Sequence[str] = (),
+    problem: str | None = None,
+) -> Config:
     """The `Config` of options that were given, over a configuration file if there is one.
 
     Parameters
     ----------
+    parameters : iterable of Parameter
     options : mapping
-        A command's parameters by their names; those that set no key are left out, None is not given.
+        What the command was called with, by name; None is not given.
     base : Path, optional
+    overrides : sequence of str
+        ``section.key=value``, over everything.
+    problem : str, optional
+        Whose command it is; by default what options and configuration say.
     """
-    from pipeline.config import Config, load_config
+    from pipeline.config import Config, apply_override, load_config
     from pipeline.errors import ConfigError
 
-    given: dict[str, dict[str, Any]] = {}
-    for section, field in Config.model_fields.items():
-        names = {key: _name_of(f"{section}.{key}") for key in field.annotation.model_fields}  # type: ignore[union-attr]
-        given[section] = {key: options[name] for key, name in names.items() if options.get(name) is not None}
-    if base is None:
-        return Config.from_mapping(given, "command line")
-    values = load_config(base).model_dump(exclude_unset=True)
-    merged = {section: {**values.get(section, {}), **given.get(section, {})} for section in {*values, *given}}
-    config = Config.from_mapping(merged, f"{base} and the command line")
-    if not config.input.path:
+    source = "command line" if base is None else f"{base} and the command line"
+    values = {} if base is None else load_config(base).model_dump(exclude_unset=True)
+    if problem is not None:
+        values["problem"] = problem
+    for name, given in _given(parameters, options):
+        section, dot, key = name.partition(".")
+        if dot:
+            values[section] = {**values.get(section, {}), key: given}
+        elif given != {} or section not in values:
+            values[section] = given
+    for override in overrides:
+        apply_override(values, override)
+    config = Config.from_mapping(values, source)
+    if base is not None and not config.input.path:
         raise ConfigError(f"{base}: no input.path; expected a file or directory of edges; set input.path in it")
     return config
+
+
+def _given(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Keys and values of what was given."""
+    for parameter in parameters:
+        given = options.get(parameter.name)
+        if not parameter.key or given is None or given == []:
+            continue
+        value = parameter.value(given)
+        if value is not None:
+            yield parameter.key, value

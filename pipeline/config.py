@@ -1,23 +1,24 @@
 """The configuration of a run: YAML into frozen models, unknown keys refused with the nearest known name.
 
-`configs/default.yaml` shows every key with its default and the reason; a test keeps the two equal.
+`configs/default.yaml` shows every key with its default and the reason; a test keeps the two equal. Sections of problems
+and derived outputs that another package brings stand beside ours, by name (`pipeline.plugin_sections`).
 """
 
 from __future__ import annotations
 
-import difflib
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
     model_validator,
 )
@@ -25,33 +26,27 @@ from pydantic import (
 from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
 from pipeline.errors import ConfigError
 from pipeline.naming import setting
+from pipeline.plugin_sections import OURS, check_problem, did_you_mean, is_here, owner_of, read_sections, section_names
+from pipeline.section import Section, is_section, refusal
 from pipeline.shipped import default_configuration
 from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
-__all__ = ["Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config", "parse_bytes"]
+__all__ = [
+    "Config",
+    "ExecutionConfig",
+    "InputConfig",
+    "OutputConfig",
+    "PublishedConfig",
+    "QueryConfig",
+    "apply_override",
+    "load_config",
+    "parse_bytes",
+]
 
 Key = int | str
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_boolean_but_where_one_is_meant(cls, value: Any, info: ValidationInfo) -> Any:
-        # To Python a boolean is a number: `left: no`, as YAML reads it, would be column 0.
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        meant = bool in (annotation, *get_args(annotation)) or _is_section(annotation)
-        values = value if isinstance(value, list | tuple) else [value]
-        if not meant and any(isinstance(each, bool) for each in values):
-            raise ValueError(
-                "expected a name or a number, no boolean; YAML takes yes, no, on, off, true and false for booleans: "
-                "quote the name"
-            )
-        return value
-
-
-class InputConfig(_Section):
+class InputConfig(Section):
     """Where the edges come from and how to read them."""
 
     path: str | None = None
@@ -89,7 +84,7 @@ class InputConfig(_Section):
         return self
 
 
-class QueryConfig(_Section):
+class QueryConfig(Section):
     """Which maximal bicliques are wanted; `containing_*` holds the user's own keys."""
 
     min_left: int = Field(1, ge=1, lt=NO_LIMIT)
@@ -117,7 +112,7 @@ class QueryConfig(_Section):
         return self
 
 
-class ExecutionConfig(_Section):
+class ExecutionConfig(Section):
     """With what means: never changes which bicliques come out, only how and whether all of them."""
 
     engine: Literal["auto", "cpu", "cuda", "rapids", "reference"] = "auto"
@@ -145,7 +140,7 @@ class ExecutionConfig(_Section):
         )
 
 
-class OutputConfig(_Section):
+class OutputConfig(Section):
     """What is published, and where."""
 
     directory: str = "out"
@@ -159,13 +154,63 @@ class OutputConfig(_Section):
     compare: int = Field(100_000, ge=0, lt=NO_LIMIT)
 
 
-class Config(_Section):
-    """A whole run."""
+class Config(Section):
+    """A whole run.
 
+    Attributes
+    ----------
+    problem : str
+        What is searched for. `query` is the section of bicliques; that of another problem has the problem's name.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    problem: str = OURS
     input: InputConfig = InputConfig()
     query: QueryConfig = QueryConfig()
     execution: ExecutionConfig = ExecutionConfig()
     output: OutputConfig = OutputConfig()
+
+    @property
+    def asked(self) -> Any:
+        """The section of the problem: `QueryConfig` for bicliques; with the defaults where it was left out."""
+        if self.problem == OURS:
+            return self.query
+        given, owner = self.section(self.problem), owner_of(self.problem)
+        # Of a run that another installation has published, plain values.
+        return given if given is not None else {} if owner is None else owner.model()
+
+    def section(self, name: str) -> Any:
+        """The section of a derived output, or of another problem than bicliques; None where it was left out."""
+        return (self.model_extra or {}).get(name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections_that_are_not_ours(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        others = {name: value for name, value in values.items() if name not in cls.model_fields}
+        problem = values.get("problem", OURS)
+        if not others or not isinstance(problem, str) or not is_here(problem):
+            return values
+        return {**values, **read_sections(problem, others)}
+
+    @field_validator("problem")
+    @classmethod
+    def _one_that_is_here(cls, name: str) -> str:
+        return check_problem(name)
+
+    @model_validator(mode="after")
+    def _nothing_that_the_problem_does_not_know(self) -> Config:
+        if self.problem == OURS:
+            return self
+        for key in _only_of_bicliques(self):
+            raise refusal(
+                (*key.split("."),),
+                f"is for the problem {OURS}, but {setting('problem')} is {self.problem!r}; leave it out",
+                self,
+            )
+        return self
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], source: str = "configuration") -> Config:
@@ -182,6 +227,23 @@ class Config(_Section):
             raise ConfigError(_explain(error, source)) from None
 
 
+def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:
+    """What another installation has published is read too: sections that nothing here has stay plain values."""
+    if not isinstance(values, Mapping):
+        return read(values)
+    problem, others = values.get("problem", OURS), [name for name in values if name not in Config.model_fields]
+    if isinstance(problem, str) and not is_here(problem):
+        foreign = {"problem": problem, **{name: values[name] for name in others}}
+    else:
+        foreign = {name: values[name] for name in others if owner_of(name) is None}
+    config: Config = read({name: value for name, value in values.items() if name not in foreign})
+    return config.model_copy(update=foreign)
+
+
+PublishedConfig = Annotated[Config, WrapValidator(_as_published)]
+"""A configuration in a manifest: its problem and derived outputs need not be installed here."""
+
+
 def load_config(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
     """Read a YAML configuration; each override is ``section.key=value`` with a YAML value.
 
@@ -196,7 +258,7 @@ def load_config(path: str | Path | None, overrides: Iterable[str] = ()) -> Confi
     """
     values = {} if path is None else _read(Path(path))
     for override in overrides:
-        _apply(values, override)
+        apply_override(values, override)
     return Config.from_mapping(values, "configuration" if path is None else str(path))
 
 
@@ -232,22 +294,22 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-def _apply(values: dict[str, Any], override: str) -> None:
+def apply_override(values: dict[str, Any], override: str) -> None:
+    """Set one key of plain values; the override is ``section.key=value``, or ``problem=value``."""
     name, equals, text = override.partition("=")
     section, dot, key = name.strip().partition(".")
-    if not equals or not dot or not key:
+    if not equals or bool(dot) != bool(key) or not (dot or section == "problem"):
         raise ConfigError(f"--set {_quoted(override)}: expected section.key=value, for example --set query.min_left=3")
     value = parse_yaml(text, f"--set {_quoted(override)}")
+    if not dot:
+        values[section] = value
+        return
     branch = values.setdefault(section, {})
     if branch is None:
         branch = values[section] = {}
     if not isinstance(branch, dict):
-        raise ConfigError(f"--set {override!r}: {section!r} is no section; expected one of {_names(Config)}")
+        raise ConfigError(f"--set {override!r}: {section!r} is no section; expected one of {', '.join(_sections())}")
     branch[key] = value
-
-
-def _is_section(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _quoted(value: Any) -> str:
@@ -257,24 +319,46 @@ def _quoted(value: Any) -> str:
     return quoting.repr(value)
 
 
-def _names(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)
+def _sections() -> list[str]:
+    ours = [name for name, field in Config.model_fields.items() if is_section(field.annotation)]
+    return [*ours, *section_names()]
+
+
+def _only_of_bicliques(config: Config) -> Iterator[str]:
+    """The keys that are set, and that no other problem knows."""
+    from mbe_stage.problem import problem_named
+
+    if config.query != QueryConfig():
+        yield "query"
+    if config.output.members:
+        yield "output.members"
+    if config.execution.max_bicliques is not None and problem_named(config.problem).limit != "max_bicliques":
+        yield "execution.max_bicliques"
+
+
+def _model_at(location: Sequence[str]) -> type[BaseModel]:
+    """The innermost model that a location leads through."""
+    model: type[BaseModel] = Config
+    for part in location:
+        field = model.model_fields.get(part)
+        if field is not None and is_section(field.annotation):
+            model = cast(type[BaseModel], field.annotation)
+        elif model is Config and field is None and (owner := owner_of(part)) is not None:
+            model = owner.model
+        else:
+            break
+    return model
 
 
 def _explain(error: ValidationError, source: str) -> str:
     first = error.errors()[0]
     location = [str(part) for part in first["loc"]]
-    model: type[BaseModel] = Config
-    for part in location[:-1]:
-        field = model.model_fields.get(part)
-        if field is None or not _is_section(field.annotation):
-            break
-        model = cast(type[BaseModel], field.annotation)
     # Behind the key come positions in a list, and the members of a union.
     where = f"{source}: {setting('.'.join(location[:2]))}" if location else source
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(location[-1], list(model.model_fields), n=1)
-        remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {_names(model)}"
+        model = _model_at(location[:-1])
+        names = [*model.model_fields, *(section_names() if model is Config else ())]
+        remedy = did_you_mean(location[-1], names).rstrip() or f"known keys: {', '.join(names)}"
         return f"{where}: unknown key; {remedy}"
     message = first["msg"].removeprefix("Value error, ")
     if location[-1:] in (["int"], ["str"]):

@@ -19,7 +19,9 @@ from rich.text import Text
 from mbe_stage.bicliques.enumerate import Progress as Standing
 from mbe_stage.compile_ahead import CompileProgress, log_lines
 from mbe_stage.repeating import repeated
-from pipeline.terminal import VisibleFormatter, json_line, shortened, visible
+from mbe_stage.stream import Listener
+from pipeline.terminal import TIME, VisibleFormatter, json_line, shortened, visible
+from pipeline.wording import found_text, left_text
 
 __all__ = [
     "ProgressDisplay",
@@ -36,7 +38,6 @@ _WATCHED_EVERY = 2.0
 _WATCHED_FOR = 30.0
 _LOG_EVERY = 10.0
 _LOOK_EVERY = 0.5
-_TIME = "%Y-%m-%d %H:%M:%S"
 # Characters of a cell: one with a few long paths or keys fits, a key of a megabyte does not.
 _CELL = 1_000
 
@@ -58,12 +59,12 @@ def set_up_logging(quiet: bool, verbose: bool = False) -> Console:
             markup=False,
             highlighter=None,
             omit_repeated_times=False,
-            log_time_format=_TIME,
+            log_time_format=TIME,
         )
         handler.setFormatter(VisibleFormatter("%(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", _TIME))
+        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", TIME))
     for name in ("pipeline", "mbe_stage"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
@@ -102,8 +103,20 @@ def _unless_it_has_gone() -> Iterator[None]:
             raise
 
 
+class _FoundAndLeft:
+    """What was found, and the time that is left when it becomes text: no block comes while a slow sink works."""
+
+    def __init__(self, found: str, seconds_left: float) -> None:
+        self._found = found
+        self._end = time.perf_counter() + seconds_left
+
+    def __str__(self) -> str:
+        # First what matters most: a narrow terminal cuts off the rest.
+        return f"{left_text(max(0.0, self._end - time.perf_counter()))}, {self._found}"
+
+
 class ProgressDisplay:
-    """Share of the work, bicliques found, rate and time: a bar on a terminal, else a log line now and then.
+    """Share, bicliques found, rate, time and time left: a bar on a terminal, else a log line now and then.
 
     There is a line every two seconds at first and every ten later, whether or not the work reports.
 
@@ -115,12 +128,22 @@ class ProgressDisplay:
         Show nothing.
     first : str
         What happens before the work begins.
+    counted : str
+        What is enumerated.
+
+    Attributes
+    ----------
+    enumerated : Listener
+        Takes note of an enumeration's progress; it wants an outlook, unless nothing is shown.
     """
 
-    def __init__(self, console: Console, quiet: bool, first: str) -> None:
+    def __init__(self, console: Console, quiet: bool, first: str, counted: str = "bicliques") -> None:
+        self._counted = counted
         self._bar: Progress | None = None
+        self.enumerated = Listener(self._enumerated, wants_outlook=not quiet)
         self._logs = not quiet and not console.is_terminal
-        self._first = self._standing = first
+        self._first = self._what = first
+        self._found: object = ""
         self._compile_lines = log_lines()
         self._start = time.perf_counter()
         # Starting Python has taken a moment already.
@@ -139,14 +162,18 @@ class ProgressDisplay:
             )
             self._task = self._bar.add_task(visible(first), total=None, found="")
 
-    def enumerated(self, standing: Standing) -> None:
-        """Take note of an enumeration's progress."""
-        rate = standing.n_bicliques / standing.seconds if standing.seconds > 0 else 0.0
-        found = f"{standing.n_bicliques:,} bicliques, {rate:,.0f}/s"
-        if standing.work_done < 1.0:
+    def _enumerated(self, standing: Standing) -> None:
+        rate = standing.n_found / standing.seconds if standing.seconds > 0 else 0.0
+        if standing.work_done == 1.0 or standing.has_stopped:
+            what = "stopped, finishing" if standing.has_stopped else "all found, finishing"
+            self._show(what, None, f"{standing.n_found:,} {self._counted}, {rate:,.0f}/s")
+            return
+        found = f"{found_text(standing.n_found, self._counted, standing.expected, standing.share)}, {rate:,.0f}/s"
+        if standing.expected is None:
             self._show("enumerating (share: a guess)", standing.work_done, found)
         else:
-            self._show("all found, finishing", None, found)
+            left = standing.seconds_left
+            self._show("enumerating", standing.share, found if left is None else _FoundAndLeft(found, left))
 
     def compiled(self, standing: CompileProgress) -> None:
         """Take note of what is compiled before the work begins."""
@@ -170,12 +197,18 @@ class ProgressDisplay:
         """Take note of the progress of any other work, by its name."""
         self._show(what, share)
 
-    def _show(self, what: str, share: float | None, found: str = "") -> None:
+    def _show(self, what: str, share: float | None, found: object = "") -> None:
         if self._bar is not None:
             total = None if share is None else 1.0
             self._bar.update(self._task, description=what, total=total, completed=share or 0.0, found=found)
         done = "" if share is None else f": {100 * share:.1f} % of the work"
-        self._standing = f"{what}{done}{f', {found}' if found else ''}"
+        self._what, self._found = f"{what}{done}", found
+
+    @property
+    def _standing(self) -> str:
+        """Where the work stands now."""
+        found = str(self._found)
+        return f"{self._what}, {found}" if found else self._what
 
     def _say(self) -> None:
         """Write where the work stands, unless there was a line a moment ago."""

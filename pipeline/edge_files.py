@@ -1,4 +1,7 @@
-"""Clean edges kept on disk between the steps of a flow, which passes paths, never frames."""
+"""Clean edges kept on disk between the steps of a flow, which passes paths, never frames: for every backend.
+
+Arrays as they are in memory: written and read back at the speed of the disk.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.edges import EdgeData, InputFacts
+from pipeline.backends.arrow.edges import EdgeData
+from pipeline.clean.facts import InputFacts
 from pipeline.publish import as_publish_errors
 
-__all__ = ["load_edges", "load_facts", "save_edges", "save_facts"]
+__all__ = ["load_edges", "save_edges"]
 
 _FACTS = "facts.json"
 
@@ -30,11 +34,13 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         for name, ids in (("left", edges.left_ids), ("right", edges.right_ids)):
             np.save(directory / f"{name}_ids.npy", ids)
+        for name, hashes in zip(("left", "right"), edges.key_hashes(), strict=True):
+            np.save(directory / f"{name}_hashes.npy", hashes)
         for name, keys in (("left", edges.left_keys), ("right", edges.right_keys)):
             table = pa.table({"key": keys})
             with pa.ipc.new_file(directory / f"{name}_keys.arrow", table.schema) as writer:
                 writer.write_table(table)
-        save_facts(edges.facts, directory)
+        (directory / _FACTS).write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
     return directory
 
 
@@ -46,17 +52,12 @@ def load_edges(directory: str | Path) -> EdgeData:
         right_ids=np.load(directory / "right_ids.npy"),
         left_keys=_load_keys(directory / "left_keys.arrow"),
         right_keys=_load_keys(directory / "right_keys.arrow"),
-        facts=load_facts(directory),
+        facts=_load_facts(directory),
+        hashes=(np.load(directory / "left_hashes.npy"), np.load(directory / "right_hashes.npy")),
     )
 
 
-def save_facts(facts: InputFacts, directory: Path) -> None:
-    """Keep what was read beside the edges, whatever the tier."""
-    (directory / _FACTS).write_text(json.dumps(asdict(facts)), encoding="utf-8")
-
-
-def load_facts(directory: Path) -> InputFacts:
-    """What `save_facts` kept."""
+def _load_facts(directory: Path) -> InputFacts:
     values = json.loads((directory / _FACTS).read_text(encoding="utf-8"))
     # JSON knows no tuples.
     return InputFacts(**values | {"warnings": tuple(values["warnings"])})

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mbe_stage.bicliques.enumerate import Progress
+from mbe_stage.stream import wants_outlook
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.edges import InputFacts
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
+from pipeline.plugin_sections import OURS
+from pipeline.publication import derived_of
 from pipeline.publish import RunStore
-from pipeline.steps import find_unchanged, finish
+from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
 
-__all__ = ["CountResult", "RunResult", "count", "run"]
+__all__ = ["CountResult", "RunResult", "count", "edges_read", "run", "stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class CountResult:
 
     Attributes
     ----------
-    n_bicliques : int
+    n_found : int
     truncated : str or None
         Why the count is incomplete; None when it is complete.
     engine, device : str
@@ -56,9 +60,11 @@ class CountResult:
     input : InputFacts
     warnings : tuple of str
         As `pipeline.manifest.Manifest.warnings`.
+    problem : str
+        Of what was counted.
     """
 
-    n_bicliques: int
+    n_found: int
     truncated: str | None
     engine: str
     device: str
@@ -67,13 +73,19 @@ class CountResult:
     peak_device_memory_bytes: int | None
     input: InputFacts
     warnings: tuple[str, ...] = ()
+    problem: str = OURS
+
+    @property
+    def n_bicliques(self) -> int:
+        """`n_found`, of bicliques."""
+        return self.n_found
 
 
 def run(
     config: Config,
     source: object | None = None,
     *,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: OnProgress | None = None,
     on_compile: OnCompile | None = None,
     if_changed: bool = False,
 ) -> RunResult:
@@ -85,7 +97,8 @@ def run(
     source : object, optional
         Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
     on_progress : callable, optional
-        Called after every block with a `mbe_stage.Progress`.
+        Called after every block with a `mbe_stage.Progress`; for another problem than bicliques with what its
+        publication makes of it.
     on_compile : callable, optional
         Called about every second while something is compiled, from any thread, with a
         `mbe_stage.compile_ahead.CompileProgress`; by default there are log lines.
@@ -105,26 +118,22 @@ def run(
     PublishError
         The output cannot be written. In every case nothing is published, and earlier runs stay as they are.
     """
+    # Before anything is read: whether all that is asked for can be published together.
+    derived_of(config)
     store = RunStore(config.output.directory)
     store.check_writable()
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
         staging = None
         try:
-            compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
-            with tier.open(config.execution) as steps:
-                start = time.perf_counter()
-                edges = steps.ingest(config.input, source)
-                seconds = {"read": time.perf_counter() - start}
+            with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
                 if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
                     return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
                 # What cannot be read is refused before anybody waits for this.
-                compile_seconds += tier.compile(tier.compile_steps("publish", config), on_compile)
-                seconds["compile"] = compile_seconds
+                needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
+                seconds["compile"] += tier.compile(needed, on_compile)
                 with store.begin() as staging:
-                    facts = steps.enumerate_to(edges, config, staging.path, note)
-                    facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
-                    finish(staging.path, edges.facts, config, facts, seconds, store)
+                    stage(steps, edges, config, staging.path, store, seconds, warnings, note)
                     run_dir = staging.publish(config.output.keep_runs)
         except KeyboardInterrupt as interrupt:
             if staging is not None:
@@ -132,38 +141,33 @@ def run(
             raise
         return RunResult(run_dir, Manifest.model_validate_json(staging.manifest))
 
-    return on_a_tier_that_fits(config.execution, run_on, on_progress)
+    return on_a_tier_that_fits(config, run_on, on_progress)
 
 
 def count(
     config: Config,
     source: object | None = None,
     *,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: OnProgress | None = None,
     on_compile: OnCompile | None = None,
 ) -> CountResult:
-    """Count the maximal bicliques; nothing is stored.
+    """Count the maximal bicliques, or what else the configuration asks for; nothing is stored.
 
     Parameters and errors are those of `run`; `config.output` is not looked at.
     """
 
     def count_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> CountResult:
-        compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
-        with tier.open(config.execution) as steps:
-            start = time.perf_counter()
-            edges = steps.ingest(config.input, source)
-            read_seconds = time.perf_counter() - start
-            compile_seconds += tier.compile(tier.compile_steps("count", config), on_compile)
+        with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
+            needed = tier.compile_steps("count", config, samples=wants_outlook(note))
+            seconds["compile"] += tier.compile(needed, on_compile)
             start = time.perf_counter()
             facts = steps.count(edges, config, note)
-            seconds = {
-                "read": read_seconds,
-                "compile": compile_seconds + facts.compile_seconds,
-                "graph": time.perf_counter() - start - facts.seconds - facts.compile_seconds,
-                "enumerate": facts.seconds,
-            }
+            seconds["compile"] += facts.compile_seconds
+            seconds["graph"] = time.perf_counter() - start - facts.seconds - facts.compile_seconds
+            seconds["enumerate"] = facts.seconds
             return CountResult(
-                n_bicliques=facts.n_bicliques,
+                n_found=facts.n_found,
+                problem=config.problem,
                 truncated=facts.truncated,
                 engine=facts.engine,
                 device=facts.device,
@@ -174,4 +178,58 @@ def count(
                 warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
             )
 
-    return on_a_tier_that_fits(config.execution, count_on, on_progress)
+    return on_a_tier_that_fits(config, count_on, on_progress)
+
+
+@contextmanager
+def edges_read(
+    tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
+) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
+    """Read and clean the input on a tier, which stays open while the context lasts.
+
+    Yields
+    ------
+    steps : Steps
+        Of the tier.
+    edges
+    seconds : dict
+        ``read`` and ``compile``.
+    """
+    compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
+    with tier.open(config.execution) as steps:
+        start = time.perf_counter()
+        edges = steps.ingest(config.input, source)
+        yield steps, edges, {"read": time.perf_counter() - start, "compile": compile_seconds}
+
+
+def stage(
+    steps: Steps,
+    edges: Any,
+    config: Config,
+    run_path: Path,
+    store: RunStore,
+    seconds: Mapping[str, float],
+    warnings: Sequence[str] = (),
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Enumerate clean edges into a staged run, complete with report and manifest.
+
+    Parameters
+    ----------
+    steps : Steps
+        Of the tier that has the edges.
+    edges
+    config : Config
+    run_path : Path
+        `Staging.path`: an empty directory.
+    store : RunStore
+        Where the run will be published.
+    seconds : mapping
+        Of the steps before.
+    warnings : sequence of str
+        Those that the choice of the tier has brought.
+    on_progress : callable, optional
+    """
+    facts = steps.enumerate_to(edges, config, run_path, on_progress)
+    facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
+    finish(run_path, edges.facts, config, facts, seconds, store)

@@ -1,8 +1,8 @@
-"""Arrow's errors that mean a lack of memory: none of them says anything about what was read."""
+"""Errors of libraries that mean a lack of memory: none of them says anything about what was read or written."""
 
 from __future__ import annotations
 
-__all__ = ["pass_on"]
+__all__ = ["is_of_device_memory", "pass_on"]
 
 
 def pass_on(error: Exception) -> None:
@@ -14,3 +14,13 @@ def pass_on(error: Exception) -> None:
         raise error
     if "Failed to launch worker thread" in str(error):
         raise MemoryError(str(error)) from error
+
+
+def is_of_device_memory(error: BaseException) -> bool:
+    """Whether RMM, libcudf, CuPy or cuGraph says with it that the memory of the GPU is not enough.
+
+    cuGraph's C interface wraps RMM's text into a `RuntimeError`.
+    """
+    if not isinstance(error, MemoryError | RuntimeError):
+        return False
+    return "out_of_memory" in str(error) or "cudaErrorMemoryAllocation" in str(error)

@@ -8,15 +8,17 @@ from typing import Any
 
 from pipeline.config import Config
 from pipeline.errors import PublishError
-from pipeline.manifest import MANIFEST_NAME, Manifest, lost_file, read_manifest
-from pipeline.publish import RunStore
+from pipeline.manifest import Manifest, lost_file, read_manifest
+from pipeline.plugin_sections import is_here
+from pipeline.publication import publication_of
+from pipeline.publish import MANIFEST_NAME, RunStore
 
 __all__ = ["ListedRun", "asked", "list_runs"]
 
-# What of a configuration says which bicliques are wanted, of which edges; the columns are part of the input's facts.
+# What of a configuration says of which edges results are wanted, and how many; the columns are part of the input's
+# facts. What else is asked stands in the sections of the problem and of derived outputs.
 _ASKED = {
     "input": ("min_weight", "time_from", "time_until"),
-    "query": None,
     "execution": ("max_bicliques", "time_limit_seconds"),
 }
 
@@ -62,14 +64,17 @@ def list_runs(directory: str | Path) -> list[ListedRun]:
 
 
 def asked(config: Config) -> dict[str, Any]:
-    """What a configuration asks for beyond every maximal biclique of all edges: the settings that are no defaults."""
+    """What a configuration asks for beyond every result of all edges: the settings that are no defaults.
+
+    A derived output that is asked for stands there by its name, with the settings that are no defaults.
+    """
     given = config.model_dump(mode="json", exclude_defaults=True)
-    return {
-        key: value
-        for section, keys in _ASKED.items()
-        for key, value in given.get(section, {}).items()
-        if keys is None or key in keys
-    }
+    of_input, of_execution = (
+        {key: value for key, value in given.get(section, {}).items() if key in keys} for section, keys in _ASKED.items()
+    )
+    own = publication_of(config.problem).section_name if is_here(config.problem) else config.problem
+    derived = {name: given.get(name, {}) for name in config.model_extra or {} if name != own}
+    return {**of_input, **given.get(own, {}), **of_execution, **derived}
 
 
 def _listed(run_dir: Path, is_latest: bool) -> ListedRun | None:

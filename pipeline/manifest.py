@@ -7,22 +7,26 @@ import json
 import platform
 import resource
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StrictInt, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
 from pipeline.compared import Comparison
-from pipeline.config import Config
+from pipeline.config import Config, PublishedConfig
 from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
+from pipeline.plugin_sections import OURS, is_here
+from pipeline.publication import derived_of, publication_of
 from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import SCHEMA_VERSION
 from pipeline.version import version_of
 
 __all__ = [
-    "Counts",
+    "Counts",  # noqa: F822 - given by `__getattr__`
     "FileEntry",
     "Manifest",
     "config_fingerprint",
@@ -36,6 +40,14 @@ __all__ = [
 ]
 
 _PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
+_PLAIN_COUNTS = TypeAdapter(dict[str, StrictInt])
+
+
+def __getattr__(name: str) -> Any:
+    # This module knows no problem; the counts of bicliques were here before there were others.
+    if name == "Counts":
+        return publication_of(OURS).counts
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Frozen(BaseModel):
@@ -51,28 +63,6 @@ class FileEntry(_Frozen):
     rows: int | None = None
 
 
-class Counts(_Frozen):
-    """How many of what; `max_*` are the largest single biclique's figures, each by itself.
-
-    Attributes
-    ----------
-    bicliques : int
-    left_members, right_members : int
-        Summed over all bicliques.
-    sizes : int
-        Distinct sizes ``(n_left, n_right)``.
-    max_left, max_right, max_edges : int
-    """
-
-    bicliques: int
-    left_members: int
-    right_members: int
-    sizes: int
-    max_left: int
-    max_right: int
-    max_edges: int
-
-
 class Manifest(_Frozen):
     """The contents of `manifest.json`.
 
@@ -85,6 +75,10 @@ class Manifest(_Frozen):
         Largest resident set of the process up to the manifest.
     peak_device_memory_bytes : int or None
         Most device memory that was allocated at once; None where no device was used, or its memory not followed.
+    counts : Publication.counts, or dict
+        How many of what; whole numbers by name where the problem has no model of its own, or is not installed here.
+    derived : dict of dict
+        How many of what each derived output holds, by its name.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
     comparison : Comparison or None
@@ -97,14 +91,15 @@ class Manifest(_Frozen):
     schema_version: int = SCHEMA_VERSION
     run_id: str
     created_at: str
-    config: Config
+    config: PublishedConfig
     config_fingerprint: str
     input: InputFacts
     content_fingerprint: str
     versions: dict[str, str]
     engine: str
     device: str
-    counts: Counts
+    counts: Any
+    derived: dict[str, dict[str, StrictInt]] = {}
     seconds: dict[str, float]
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
@@ -113,23 +108,59 @@ class Manifest(_Frozen):
     warnings: tuple[str, ...] = ()
     files: tuple[FileEntry, ...]
 
+    @property
+    def problem(self) -> str:
+        """Whose results these are."""
+        return self.config.problem
+
+    @property
+    def n_found(self) -> int:
+        """How many results there are.
+
+        Raises
+        ------
+        InvalidArgument
+            The problem is not installed here.
+        """
+        counted = publication_of(self.problem).counted
+        return self.counts[counted] if isinstance(self.counts, Mapping) else getattr(self.counts, counted)
+
+    @field_validator("counts", mode="plain")
+    @classmethod
+    def _as_the_problem_counts(cls, value: Any, info: ValidationInfo) -> Any:
+        config = info.data.get("config")
+        problem = None if config is None or not is_here(config.problem) else config.problem
+        publication = None if problem is None else publication_of(problem)
+        model = None if publication is None else publication.counts
+        try:
+            counts = _PLAIN_COUNTS.validate_python(value) if model is None else model.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+        if publication is not None and isinstance(counts, dict) and publication.counted not in counts:
+            raise ValueError(f"holds {', '.join(counts) or 'nothing'}; expected {publication.counted} among them")
+        return counts
+
 
 def config_fingerprint(config: Config) -> str:
     """Names what a configuration asks for: equal for two configurations that publish the same from the same edges.
 
-    In it: the whole query, `max_bicliques` and `time_limit_seconds`, the type of the keys, and of the output whether
-    it is sorted, has `members/` and a report, how long the report's tables are, and up to how many steps two-hop
-    degrees are counted. Not in it: where the edges come from and how they are filtered (the input fingerprint names the
-    very edges), the output directory, `keep_runs`, compression, engine, threads and memory: none of them changes what a
-    reader finds.
+    In it: the whole section of the problem and those of derived outputs, `max_bicliques` and `time_limit_seconds`, the
+    type of the keys, and of the output whether it is sorted, has `members/` and a report, how long the report's tables
+    are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and how they are
+    filtered (the input fingerprint names the very edges), the output directory, `keep_runs`, compression, engine,
+    threads and memory: none of them changes what a reader finds.
     """
     asked = {
         "schema_version": SCHEMA_VERSION,
         "key_type": config.input.key_type,
-        "query": config.query.model_dump(mode="json"),
+        publication_of(config.problem).section_name: config.asked.model_dump(mode="json"),
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
         "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
+    if derived := derived_of(config):
+        asked["derived"] = {each.name: config.section(each.name).model_dump(mode="json") for each in derived}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
@@ -203,4 +234,6 @@ def read_manifest(run_dir: str | Path) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise PublishError(f"{path}: {where}: {first['msg']}; the run is damaged: publish it again") from None
+        raise PublishError(
+            f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}; the run is damaged: publish it again"
+        ) from None

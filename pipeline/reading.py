@@ -10,11 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
 from pipeline import lack_of_memory
 from pipeline.errors import PublishError
+from pipeline.manifest import read_manifest
+from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import BICLIQUES
 
-__all__ = ["bicliques_parts", "check_members", "key_type", "open_part", "reading", "vertex_keys"]
+__all__ = ["bicliques_parts", "check_members", "check_problem", "key_type", "open_part", "reading", "vertex_keys"]
 
 _REMEDY = "mbe verify says more, or publish it again"
 
@@ -40,6 +43,7 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
     """
     parts = sorted((Path(run_path) / "bicliques").glob("*.parquet"))
     if not parts:
+        check_problem(run_path)
         raise PublishError(
             f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
         )
@@ -52,6 +56,24 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
             if at < 0 or _plain(schema.field(at).type) != _plain(field.type):
                 raise PublishError(f"{part}: {field.name}: {found}; expected {field.type}; {_REMEDY}")
     return parts
+
+
+def check_problem(run_path: str | Path) -> None:
+    """Refuse a run of another problem, where there is a manifest that says so.
+
+    Raises
+    ------
+    PublishError
+        It is one.
+    """
+    if not (Path(run_path) / MANIFEST_NAME).is_file():
+        return
+    problem = read_manifest(run_path).problem
+    if problem != BICLIQUE_PROBLEM.name:
+        raise PublishError(
+            f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, which "
+            "alone can be listed, exported and compared; its tables are Parquet files to read with anything"
+        )
 
 
 def open_part(part: Path) -> pq.ParquetFile:
@@ -69,6 +91,7 @@ def key_type(run_path: str | Path, side: str) -> pa.DataType:
     """
     path = Path(run_path) / f"{side}_vertices.parquet"
     if not path.is_file():
+        check_problem(run_path)
         raise PublishError(f"{path}: no such table; expected a run directory with both vertex tables")
     with reading(run_path):
         schema = pq.read_schema(path)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.console import print_json, results_console, table
 from pipeline.listing import asked
+from pipeline.plugin_sections import is_here
+from pipeline.publication import publication_of
 from pipeline.terminal import say, shortened, visible
 from pipeline.wording import bytes_text, plural, seconds_text
 
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from pipeline.bench import Measurement
     from pipeline.compile_command import Compiled
     from pipeline.edges import InputFacts
-    from pipeline.expectation import Expectation
-    from pipeline.inspect import Inspection, SideFacts, Trial
+    from pipeline.inspect import Inspection, SideFacts
     from pipeline.job import CountResult, RunResult
     from pipeline.listing import ListedRun
+    from pipeline.manifest import Manifest
     from pipeline.top import Biclique
     from pipeline.verify import VerifyReport
 
@@ -33,10 +35,13 @@ _KEY = 64
 def run(result: RunResult, as_json: bool) -> None:
     """A published run, or the one that stands for it where nothing has changed."""
     manifest = result.manifest
+    publication = publication_of(manifest.problem)
     if as_json:
         print_json(
             {
-                "bicliques": manifest.counts.bicliques,
+                "problem": manifest.problem,
+                publication.counted: manifest.n_found,
+                "derived": manifest.derived,
                 "truncated": manifest.truncated,
                 "engine": manifest.engine,
                 "device": manifest.device,
@@ -53,7 +58,9 @@ def run(result: RunResult, as_json: bool) -> None:
         return
     if result.unchanged:
         say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
-    _headline(manifest.counts.bicliques, manifest.truncated, manifest.input, manifest.warnings)
+    _headline(plural(manifest.n_found, *publication.unit), manifest.truncated, manifest.input, manifest.warnings)
+    for name, counts in manifest.derived.items():
+        say(f"derived    {name}: {', '.join(f'{n:,} {what}' for what, n in counts.items())}")
     say(f"run        {result.run_dir}")
     report = result.run_dir / "report.html"
     if report.exists():
@@ -61,15 +68,17 @@ def run(result: RunResult, as_json: bool) -> None:
     if not result.unchanged:
         on_device = manifest.peak_device_memory_bytes
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
-    say(f"next       mbe top {result.run_dir.parent.parent}")
+    say(f"next       {publication.next_command.format(result.run_dir.parent.parent)}")
 
 
 def count(result: CountResult, as_json: bool) -> None:
     """A count, with nothing stored."""
+    publication = publication_of(result.problem)
     if as_json:
         print_json(
             {
-                "bicliques": result.n_bicliques,
+                "problem": result.problem,
+                publication.counted: result.n_found,
                 "truncated": result.truncated,
                 "engine": result.engine,
                 "device": result.device,
@@ -84,7 +93,7 @@ def count(result: CountResult, as_json: bool) -> None:
             }
         )
         return
-    _headline(result.n_bicliques, result.truncated, result.input, result.warnings)
+    _headline(plural(result.n_found, *publication.unit), result.truncated, result.input, result.warnings)
     on_device = result.peak_device_memory_bytes
     _means(result.engine, result.device, result.seconds, result.peak_memory_bytes, on_device)
 
@@ -92,7 +101,7 @@ def count(result: CountResult, as_json: bool) -> None:
 def inspection(found: Inspection, as_json: bool) -> None:
     """A graph and what to expect of it."""
     if as_json:
-        print_json(asdict(found))
+        print_json(found.as_json())
         return
     facts = found.input
     say(
@@ -110,13 +119,12 @@ def inspection(found: Inspection, as_json: bool) -> None:
     say(
         f"memory     about {bytes_text(found.expected_memory_bytes)} at most: reading took "
         f"{bytes_text(found.read_memory_bytes)} (the graph itself is {bytes_text(found.graph_bytes)}), "
-        "and the whole of --memory-budget"
+        "the whole of --memory-budget, and what telling the time left takes beside it"
     )
     for line in _two_hop_lines(sides):
         say(f"two-hop    {line}")
-    say(f"trial      {_trial(found.trial)}")
-    for line in _expected(found.estimate):
-        say(line)
+    for label, text in found.lines:
+        say(f"{label:10} {text}")
     for suggestion in found.suggestions:
         say(f"hint       {suggestion}")
 
@@ -154,8 +162,12 @@ def runs(directory: Path, found: list[ListedRun], as_json: bool) -> None:
     if not found:
         say(f"{directory}: no published run")
         return
-    columns = ["run", "when (UTC)", "input", "asked", "edges", "bicliques", "took", ""]
-    results_console().print(table(columns, [_run_row(run) for run in found], unbroken=("run", "when (UTC)")))
+    whats = {_counted(run.manifest) for run in found if run.manifest is not None}
+    # One word for the column where that is true, else one in each row.
+    what = whats.pop() if len(whats) == 1 else None
+    columns = ["run", "when (UTC)", "input", "asked", "edges", what or "found", "took", ""]
+    rows = [_run_row(run, with_words=what is None) for run in found]
+    results_console().print(table(columns, rows, unbroken=("run", "when (UTC)")))
 
 
 def verification(report: VerifyReport, as_json: bool) -> None:
@@ -165,7 +177,8 @@ def verification(report: VerifyReport, as_json: bool) -> None:
             {
                 "verified": True,
                 "run": str(report.run),
-                "bicliques": report.n_bicliques,
+                "problem": report.problem,
+                publication_of(report.problem).counted: report.n_found,
                 "checked_against_input": report.n_against_input,
                 "checks": {check.name: check.detail for check in report.checks},
                 "not_checked": report.not_checked,
@@ -222,9 +235,9 @@ def compiled(found: Compiled, as_json: bool) -> None:
         say(f"kept in {visible(directory)}")
 
 
-def _headline(n_bicliques: int, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
-    bicliques, edges = plural(n_bicliques, "maximal biclique"), plural(facts.n_edges, "edge")
-    say(f"{bicliques} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
+def _headline(results: str, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
+    edges = plural(facts.n_edges, "edge")
+    say(f"{results} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
     if truncated is not None:
         say(f"INCOMPLETE {truncated}")
     say(_rows_read(facts))
@@ -265,7 +278,9 @@ def _listed_run(run: ListedRun) -> dict[str, Any]:
         "input": asdict(manifest.input),
         "asked": asked(manifest.config),
         "config_fingerprint": manifest.config_fingerprint,
-        "bicliques": manifest.counts.bicliques,
+        "problem": manifest.problem,
+        _counted(manifest): _n_found(manifest),
+        "derived": manifest.derived,
         "truncated": manifest.truncated,
         "content_fingerprint": manifest.content_fingerprint,
         "engine": manifest.engine,
@@ -274,7 +289,16 @@ def _listed_run(run: ListedRun) -> dict[str, Any]:
     }
 
 
-def _run_row(run: ListedRun) -> list[object]:
+def _counted(manifest: Manifest) -> str:
+    """What the results of a run are called; of a problem that is not installed here, by the problem's name."""
+    return publication_of(manifest.problem).counted if is_here(manifest.problem) else manifest.problem
+
+
+def _n_found(manifest: Manifest) -> int | None:
+    return manifest.n_found if is_here(manifest.problem) else None
+
+
+def _run_row(run: ListedRun, with_words: bool) -> list[object]:
     state = "latest" if run.is_latest else ""
     name, manifest = run.run_dir.name, run.manifest
     if manifest is None:
@@ -283,20 +307,13 @@ def _run_row(run: ListedRun) -> list[object]:
         state = f"{state} DAMAGED {run.damage}".strip()
     if manifest.truncated is not None:
         state = f"{state} INCOMPLETE {manifest.truncated}".strip()
-    question = ", ".join(f"{key}={value}" for key, value in asked(manifest.config).items()) or "all"
+    settings = asked(manifest.config).items()
+    question = ", ".join(key if value == {} else f"{key}={value}" for key, value in settings) or "all"
     took = seconds_text(manifest.seconds["total"]) if "total" in manifest.seconds else ""
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
-    facts, n_bicliques = manifest.input, manifest.counts.bicliques
-    return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", f"{n_bicliques:,}", took, state]
-
-
-def _trial(trial: Trial | None) -> str:
-    if trial is None:
-        return "unknown: it depends on the number of bicliques, which no figure above gives away"
-    tried = f"a trial of {seconds_text(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
-    if trial.complete:
-        return f"{tried}: all there are, with {bytes_text(trial.member_bytes)} of members before compression"
-    return f"{tried}, and did not finish"
+    facts, n_found = manifest.input, _n_found(manifest)
+    shown = [*([] if n_found is None else [f"{n_found:,}"]), *([_counted(manifest)] if with_words else [])]
+    return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", " ".join(shown), took, state]
 
 
 def _two_hop_lines(sides: tuple[tuple[str, SideFacts], ...]) -> list[str]:
@@ -311,42 +328,3 @@ def _two_hop_lines(sides: tuple[tuple[str, SideFacts], ...]) -> list[str]:
                 f"90 % {found.p90:,g}, 99 % {found.p99:,g}, most {found.max:,}"
             )
     return lines
-
-
-def _expected(found: Expectation | None) -> list[str]:
-    if found is None:
-        return []
-    n = found.bicliques
-    if found.exact:
-        counted = f"expected   {plural(n.middle, 'biclique')}: counted"
-    elif n.high is None:
-        return [
-            f"expected   at least {_about(n.low)} bicliques: samples of the search tree disagree about how many more"
-        ]
-    else:
-        counted = f"expected   {_about(n.low)} to {_about(n.high)} bicliques (95 %), about {_about(n.middle)}"
-    lines = [counted]
-    if found.seconds is not None and not found.exact:
-        took = found.seconds
-        lines.append(
-            f"time       {seconds_text(took.low)} to {seconds_text(took.high)} at the trial's pace, nothing written"
-        )
-    if found.bytes is not None:
-        size = found.bytes
-        between = "" if found.exact or size.high is None else f" ({bytes_text(size.low)} to {bytes_text(size.high)})"
-        lines.append(f"writes     {bytes_text(size.middle)}{between} before compression")
-    return lines
-
-
-def _about(n: int) -> str:
-    """Three digits of a number that is not known better.
-
-    Examples
-    --------
-    >>> _about(123456), _about(2**80)
-    ('123,000', '1.21e+24')
-    """
-    if n < 1000:
-        return str(n)
-    rounded = round(n, 3 - len(str(n)))
-    return f"{rounded:,}" if n < 10**15 else f"{str(rounded)[0]}.{str(rounded)[1:3]}e+{len(str(rounded)) - 1}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 from pipeline.console import print_json, results_console, table
 from pipeline.diff import PAIRED, Difference, RunDiff, searched_words, status_words
 from pipeline.diff.words import counts_words
@@ -58,7 +60,7 @@ def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seco
         say(f"written    {out}")
 
 
-def _table(rows: list[Difference], title: str):
+def _table(rows: list[Difference], title: str) -> Table:
     if rows[0].status not in PAIRED:
         lines: list[list[object]] = [
             [one.biclique.n_edges, _keys(one.biclique.left), _keys(one.biclique.right), str(one.biclique.key)]

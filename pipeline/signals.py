@@ -146,7 +146,7 @@ class _Hearing:
 
         hearing = self
 
-        class AfterStep(events.Listener):
+        class AfterStep(events.Listener):  # type: ignore[misc]  # Numba's, without types
             def on_start(self, event: Any) -> None:
                 pass
 

@@ -1,4 +1,4 @@
-"""The pipeline as plain functions, each from paths and small values to paths and small values.
+"""The pipeline's steps, written once over a backend and an engine.
 
 `pipeline.run` strings them together in one process; a flow runs them as tasks.
 """
@@ -8,23 +8,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from mbe_stage.bicliques.enumerate import Progress, enumerate_into
-from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import AUTO
-from mbe_stage.graphs.bipartite import BipartiteCSR
-from pipeline.config import Config
+from mbe_stage.options import Execution
+from mbe_stage.problem import problem_named
+from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
+from pipeline.backends.arrow.backend import ARROW
+from pipeline.backends.backend import Backend
+from pipeline.clean.facts import InputFacts
+from pipeline.config import Config, InputConfig
 from pipeline.edge_files import load_edges, save_edges
-from pipeline.edges import EdgeData, InputFacts
 from pipeline.errors import PublishError
-from pipeline.ids import key_hashes
+from pipeline.ingest import ingest
 from pipeline.manifest import (
-    Counts,
     Manifest,
     config_fingerprint,
     file_entries,
@@ -35,15 +38,21 @@ from pipeline.manifest import (
     software_versions,
     write_manifest,
 )
-from pipeline.parquet_parts import write_table
-from pipeline.parquet_sink import ParquetSink
+from pipeline.outputs.derived import derived_collectors
+from pipeline.publication import Collecting, publication_of
 from pipeline.publish import RunStore, as_publish_errors, synced_beside
-from pipeline.query import to_query
-from pipeline.summary import Summary
-from pipeline.tables import histogram_table, vertex_table
-from pipeline.two_hop import TwoHopDegrees, two_hop_beside
 
-__all__ = ["Clock", "EnumerationFacts", "enumerate_to", "find_unchanged", "finish", "load_edges", "save_edges"]
+__all__ = [
+    "Clock",
+    "EnumerationFacts",
+    "Steps",
+    "count",
+    "enumerate_to",
+    "find_unchanged",
+    "finish",
+    "load_edges",
+    "save_edges",
+]
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +62,12 @@ class EnumerationFacts(BaseModel):
 
     Attributes
     ----------
-    counts : Counts
+    counts : dict
+        As in the manifest.
     content_fingerprint : str
-        Equal for two runs exactly when they hold the same bicliques.
+        Equal for two runs exactly when they hold the same results.
+    derived : dict of dict
+        Counts of the derived outputs.
     truncated : str or None
     engine, device : str
     seconds : dict
@@ -67,13 +79,14 @@ class EnumerationFacts(BaseModel):
     versions : dict
         Software that only this tier uses.
     warnings : tuple of str
-        As `mbe_stage.bicliques.enumerate.RunFacts.warnings`, and what else the tier had to do otherwise than asked.
+        As `mbe_stage.stream.StreamFacts.warnings`, and what else the tier had to do otherwise than asked.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    counts: Counts
+    counts: dict[str, int]
     content_fingerprint: str
+    derived: dict[str, dict[str, int]] = {}
     truncated: str | None
     engine: str
     device: str
@@ -85,25 +98,29 @@ class EnumerationFacts(BaseModel):
 
 
 def enumerate_to(
-    edges: EdgeData,
+    edges: Any,
     config: Config,
     run_path: Path,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Any], None] | None = None,
     engine: str | None = None,
+    backend: Backend = ARROW,
 ) -> EnumerationFacts:
     """Enumerate, and write every table of the run into its staging path.
 
     Parameters
     ----------
-    edges : EdgeData
+    edges
+        Of the backend's own kind: `EdgeData` for those in host memory.
     config : Config
     run_path : Path
         `Staging.path`: an empty directory.
     on_progress : callable, optional
-        Called after every block.
+        Called after every block, with what `Publication.progress` gives.
     engine : str, optional
         What `config.execution.engine` came to, where that has been decided already. Where it is ``auto``, another
         engine may still take over, as in `mbe_stage.enumerate_into`; the facts say which ran.
+    backend : Backend, optional
+        Where the tables live: in host memory by default.
 
     Raises
     ------
@@ -114,54 +131,119 @@ def enumerate_to(
     PublishError
         The tables cannot be written.
     """
-    clock = Clock()
-    query = to_query(config.query, edges)
-    graph = edges.graph()
-    hashes = key_hashes(edges.left_keys, "left"), key_hashes(edges.right_keys, "right")
+    clock, publication = Clock(), publication_of(config.problem)
+    query, graph = publication.query(config.asked, edges), edges.graph()
     clock.lap("graph")
-    output, execution = config.output, config.execution.to_execution()
-    sink = ParquetSink(
-        run_path,
-        *hashes,
-        compression=output.compression,
-        members=output.members,
-        sort=output.sort,
-        block_bytes=execution.block_bytes,
-    )
-    with two_hop_beside(graph, output.two_hop_steps, execution) as two_hop:
-        clock.lap("two_hop")
-        with sink:
-            facts = enumerate_into(
-                sink,
-                graph,
-                query,
-                execution,
-                engine or config.execution.engine,
-                on_progress,
-                chosen_by_auto=config.execution.engine == AUTO,
-            )
+    collecting = Collecting(run_path, config, edges, graph, backend)
+    with ExitStack() as ends:
+        # Left last: the collector hands them what waits when it is left.
+        derived = tuple(ends.enter_context(each) for each in derived_collectors(collecting))
+        collector = publication.collector(replace(collecting, derived=derived))
+        with collector:
+            # In the order in which they begin.
+            clock.seconds |= {step: spent for step, spent in collector.seconds.items() if spent}
+            with backend.budget(config.execution.to_execution(), collector.shares) as execution:
+                facts = _streamed(config, collector, graph, query, execution, engine, on_progress)
         clock.lap("enumerate")
-        # The sink ran beside the engine; only the time that the engine waited for it counts as writing.
-        waited = clock.seconds["enumerate"] - facts.compile_seconds - facts.seconds + facts.sink_seconds
-        clock.seconds["enumerate"] -= facts.compile_seconds + waited
-        clock.seconds["compile"] = facts.compile_seconds
-        clock.seconds["write"] = waited
-        planned = clock.seconds["two_hop"]
-        two_hop_degrees = two_hop()
-    clock.lap("two_hop")
-    clock.seconds["two_hop"] += planned
-    counts = _write_tables(run_path, edges, graph, two_hop_degrees, sink.summary, output.compression)
+        # What the engine waited for is no time of its own.
+        clock.seconds["enumerate"] -= facts.compile_seconds + sum(collector.seconds.values())
+        clock.seconds |= {"compile": facts.compile_seconds, **collector.seconds}
+        collected = collector.finish()
+        counts_of_derived = {each.name: each.finish() for each in derived}
     clock.lap("tables")
     return EnumerationFacts(
-        counts=counts,
-        content_fingerprint=str(sink.summary.fingerprint),
+        counts=dict(collected.counts),
+        content_fingerprint=collected.content_fingerprint,
+        derived=counts_of_derived,
         truncated=facts.truncated,
-        engine=facts.engine,
+        engine=backend.engine_name(facts.engine),
         device=facts.device,
         seconds=clock.seconds,
         peak_memory_bytes=peak_memory_bytes(),
+        peak_device_memory_bytes=backend.peak_device_memory_bytes(),
+        versions=backend.versions(),
         warnings=facts.warnings,
     )
+
+
+def count(
+    edges: Any,
+    config: Config,
+    on_progress: Callable[[Any], None] | None = None,
+    engine: str | None = None,
+    backend: Backend = ARROW,
+) -> StreamFacts:
+    """Enumerate, and store nothing; parameters and errors are those of `enumerate_to`."""
+    publication = publication_of(config.problem)
+    query, graph = publication.query(config.asked, edges), edges.graph()
+    with backend.budget(config.execution.to_execution()) as execution:
+        facts = _streamed(config, publication.count_sink(), graph, query, execution, engine, on_progress)
+    return replace(facts, engine=backend.engine_name(facts.engine))
+
+
+def _streamed(
+    config: Config,
+    sink: Sink,
+    graph: Any,
+    query: Any,
+    execution: Execution,
+    engine: str | None,
+    on_progress: Callable[[Any], None] | None,
+) -> StreamFacts:
+    """Let the configuration's problem be searched, into a sink."""
+    told = publication_of(config.problem).progress
+
+    def note(progress: Progress) -> None:
+        if on_progress is not None:
+            on_progress(told(progress))
+
+    return stream(
+        problem_named(config.problem),
+        sink,
+        graph,
+        query,
+        execution,
+        engine or config.execution.engine,
+        None if on_progress is None else Listener(note, wants_outlook(on_progress)),
+        chosen_by_auto=config.execution.engine == AUTO,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of a run with the backend and the engine that were chosen for it.
+
+    The edges are of the backend's own kind, and go only to steps of the same.
+    """
+
+    backend: Backend
+    engine: str
+
+    def ingest(self, config: InputConfig, source: object | None = None) -> Any:
+        """As `pipeline.ingest.ingest`."""
+        return ingest(config, source, self.backend)
+
+    def enumerate_to(
+        self, edges: Any, config: Config, run_path: Path, on_progress: Callable[[Any], None] | None = None
+    ) -> EnumerationFacts:
+        """As the function."""
+        return enumerate_to(edges, config, run_path, on_progress, self.engine, self.backend)
+
+    def count(self, edges: Any, config: Config, on_progress: Callable[[Any], None] | None = None) -> StreamFacts:
+        """As the function; the facts name the tier, or the engine that took its place."""
+        return count(edges, config, on_progress, self.engine, self.backend)
+
+    def save_edges(self, edges: Any, directory: Path) -> None:
+        """Keep the edges as files between the steps of a flow."""
+        self.backend.save_edges(edges, directory)
+
+    def load_edges(self, directory: Path) -> Any:
+        """The edges that `save_edges` kept."""
+        return self.backend.load_edges(directory)
+
+    def peak_device_memory_bytes(self) -> int | None:
+        """Most device memory that was allocated at once so far; None where it is not followed."""
+        return self.backend.peak_device_memory_bytes()
 
 
 def finish(
@@ -207,6 +289,7 @@ def finish(
             engine=facts.engine,
             device=facts.device,
             counts=facts.counts,
+            derived=facts.derived,
             seconds=_with_total(_summed(seconds or {}, facts.seconds, clock.seconds)),
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
@@ -238,52 +321,20 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
         return None
     if manifest.truncated is not None and manifest.config.execution.time_limit_seconds is not None:
         return None
+    # Only then do the two fingerprints speak of the same thing.
+    if manifest.problem != config.problem:
+        return None
     same_input = manifest.input.fingerprint == input_facts.fingerprint
     same_config = manifest.config_fingerprint == config_fingerprint(config)
     return latest if same_input and same_config and lost_file(latest, manifest) is None else None
 
 
-def _write_tables(
-    run_path: Path,
-    edges: EdgeData,
-    graph: BipartiteCSR,
-    two_hop: TwoHopDegrees,
-    summary: Summary,
-    compression: str,
-) -> Counts:
-    histogram = histogram_table(summary.sizes)
-    tables = {
-        "left_vertices.parquet": vertex_table(edges.left_keys, graph.left_degrees, two_hop[0], summary.left),
-        "right_vertices.parquet": vertex_table(edges.right_keys, graph.right_degrees, two_hop[1], summary.right),
-        "size_histogram.parquet": histogram,
-    }
-    with as_publish_errors(run_path), ThreadPoolExecutor(len(tables)) as pool:
-        written = [pool.submit(write_table, table, run_path / name, compression) for name, table in tables.items()]
-        for table in written:
-            table.result()
-    n_left, n_right, _ = summary.sizes.sorted_rows()
-    return Counts(
-        bicliques=summary.fingerprint.n_items,
-        left_members=summary.left_members,
-        right_members=summary.right_members,
-        sizes=histogram.num_rows,
-        max_left=int(n_left.max(initial=0)),
-        max_right=int(n_right.max(initial=0)),
-        max_edges=int(summary.left.largest_edges.max(initial=0)),
-    )
-
-
 def _with_comparison(store: RunStore, run_path: Path, manifest: Manifest) -> Manifest:
-    from pipeline.comparison import compare_with_last
-    from pipeline.diff import compile_steps
-
-    clock, compiling = Clock(), 0.0
-
-    def compile_first() -> None:
-        nonlocal compiling
-        compiling = compile_ahead(compile_steps())
-
-    comparison = compare_with_last(store, run_path, manifest, compile_first)
+    compare = publication_of(manifest.problem).compare
+    if compare is None:
+        return manifest
+    clock = Clock()
+    comparison, compiling = compare(store, run_path, manifest)
     clock.lap("compare")
     spent = {"compare": max(0.0, clock.seconds["compare"] - compiling)} | ({"compile": compiling} if compiling else {})
     return manifest.model_copy(
@@ -328,6 +379,7 @@ class Clock:
         self._last = time.perf_counter()
 
     def lap(self, step: str) -> None:
+        """The time since the last lap is that of the step."""
         now = time.perf_counter()
         self.seconds[step] = now - self._last
         self._last = now

@@ -1,11 +1,13 @@
 """YAML of a configuration, read strictly and within bounds: what YAML lets pass in silence is refused here.
 
-A key that stands twice in one mapping, of which YAML would keep the last; and text that is far larger, deeper or, with
-its aliases written out, longer than any configuration, which would take minutes or end in the interpreter's own limits.
+A key that stands twice in one mapping, of which YAML would keep the last; one that is a boolean to YAML, as `on` and
+`yes` are, or nothing; and text that is far larger, deeper or, with its aliases written out, longer than any
+configuration, which would take minutes or end in the interpreter's own limits.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +23,7 @@ LARGEST_DOCUMENT = 1 << 18
 
 _DEEPEST = 20
 _MOST_NODES = 10_000
+_NO_KEYS = {"bool": "a boolean", "null": "nothing"}
 _LONG_LISTS = "lists of keys that are longer go to pipeline.run, in a Config"
 
 
@@ -36,7 +39,8 @@ def parse_yaml(text: str, source: str) -> Any:
     Raises
     ------
     ConfigError
-        It is no YAML, holds a key twice, or is too long, too deep, or too large with its aliases written out.
+        It is no YAML, holds a key twice or one that is a boolean or nothing, or is too long, too deep, or too large
+        with its aliases written out.
     """
     try:
         _check_bounds(text, source)
@@ -107,12 +111,22 @@ def _check_keys(document: yaml.Node, source: str) -> None:
             if not isinstance(key, yaml.ScalarNode):
                 continue
             line, name = key.start_mark.line + 1, (key.tag, key.value)
+            kind = key.tag.rpartition(":")[2]
+            if kind in _NO_KEYS:
+                raise ConfigError(
+                    f"{source}, line {line}: the key {key.value!r} is {_NO_KEYS[kind]} to YAML; expected the name of a "
+                    f"section or key; write {_quoted(key.value)} if that is its name"
+                )
             if name in lines:
                 raise ConfigError(
                     f"{source}, line {line}: the key {key.value!r} stands twice, first in line {lines[name]}; "
                     "expected each key once in its section; remove one of the two"
                 )
             lines[name] = line
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:

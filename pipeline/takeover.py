@@ -1,6 +1,6 @@
 """Where `auto` chose the tier `rapids` and its memory does not suffice, the next tier does the work.
 
-As between engines (`mbe_stage.stream`): before the first biclique is handed out, and with a warning. Afterwards the
+As between engines (`mbe_stage.stream`): before the first result is handed out, and with a warning. Afterwards the
 error stays, for what was done is lost either way, and another tier may need as long again.
 """
 
@@ -11,12 +11,13 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import MemoryBudgetExceeded
-from pipeline.config import ExecutionConfig
+from mbe_stage.stream import Listener, wants_outlook
+from pipeline.config import Config
+from pipeline.publication import derived_of
 from pipeline.tiers import RAPIDS, Tier, choose_tier
 
 __all__ = ["OnProgress", "noting_the_beginning", "on_a_tier_that_fits"]
@@ -24,11 +25,12 @@ __all__ = ["OnProgress", "noting_the_beginning", "on_a_tier_that_fits"]
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[Any], None]
+"""Told where a search stands: `Publication.progress`."""
 
 
 def on_a_tier_that_fits(
-    execution: ExecutionConfig,
+    config: Config,
     work: Callable[[Tier, tuple[str, ...], OnProgress], Result],
     on_progress: OnProgress | None = None,
 ) -> Result:
@@ -36,7 +38,7 @@ def on_a_tier_that_fits(
 
     Parameters
     ----------
-    execution : ExecutionConfig
+    config : Config
     work : callable
         Takes the tier, the warnings that its choice brings, and whom to tell of progress; begins anew when called anew.
     on_progress : callable, optional
@@ -49,12 +51,12 @@ def on_a_tier_that_fits(
     MemoryBudgetExceeded
         Where no other tier may take over.
     """
-    tier = choose_tier(execution)
+    tier = choose_tier(config.execution, config.problem, derived_of(config))
     try:
         with noting_the_beginning(on_progress) as note:
             return work(tier, (), note)
     except MemoryBudgetExceeded as refusal:
-        found = _next_tier(execution, tier, refusal)
+        found = _next_tier(config, tier, refusal)
         if found is None:
             raise
         # The frames of what failed hold its arrays, and the next tier may need the memory of the same GPU.
@@ -64,13 +66,13 @@ def on_a_tier_that_fits(
     return work(other, (warning,), on_progress or _ignore)
 
 
-def _next_tier(execution: ExecutionConfig, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
+def _next_tier(config: Config, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:
     """The tier that takes over, and the warning that says so, which is logged; None where the error has to stay."""
-    if execution.engine != AUTO or tier.name != RAPIDS or refusal.has_begun:
+    if config.execution.engine != AUTO or tier.name != RAPIDS or refusal.has_begun:
         return None
-    name, _ = choose_engine("bicliques")
+    name, _ = choose_engine(config.problem)
     warning = (
-        f"tier auto: {tier.name} had too little device memory before the first biclique, and {name} takes over. What "
+        f"tier auto: {tier.name} had too little device memory before the first result, and {name} takes over. What "
         f"{tier.name} said: {refusal}"
     )
     log.warning("%s", warning)
@@ -79,21 +81,21 @@ def _next_tier(execution: ExecutionConfig, tier: Tier, refusal: MemoryBudgetExce
 
 @contextmanager
 def noting_the_beginning(on_progress: OnProgress | None) -> Iterator[OnProgress]:
-    """Whom to tell of progress; errors of memory that leave the context know whether bicliques were handed out."""
+    """Whom to tell of progress; errors of memory that leave the context know whether results were handed out."""
     has_begun = False
 
-    def note(progress: Progress) -> None:
+    def note(progress: Any) -> None:
         nonlocal has_begun
-        has_begun = has_begun or progress.n_bicliques > 0
+        has_begun = has_begun or progress.n_found > 0
         if on_progress is not None:
             on_progress(progress)
 
     try:
-        yield note
+        yield Listener(note, wants_outlook(on_progress))
     except MemoryBudgetExceeded as refusal:
         refusal.has_begun = refusal.has_begun or has_begun
         raise
 
 
-def _ignore(_progress: Progress) -> None:
+def _ignore(_progress: object) -> None:
     pass

@@ -8,7 +8,10 @@ import re
 import sys
 from typing import Any, TextIO
 
-__all__ = ["VisibleFormatter", "json_line", "say", "shortened", "visible", "visible_lines"]
+__all__ = ["TIME", "VisibleFormatter", "json_line", "say", "shortened", "visible", "visible_lines"]
+
+TIME = "%Y-%m-%d %H:%M:%S"
+"""How log lines are dated."""
 
 # What moves a cursor, sets a colour or a title, or turns text around: C0 and C1 controls, DEL, bidirectional marks,
 # embeddings, overrides and isolates, line and paragraph separators; and lone surrogates, which cannot be printed.
@@ -65,9 +68,11 @@ class VisibleFormatter(logging.Formatter):
     """Log lines that are safe to print; a traceback below one keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, shortened and without control characters."""
         return visible(shortened(super().formatMessage(record), _LINE))
 
     def formatException(self, ei: Any) -> str:
+        """The traceback, without control characters."""
         return visible_lines(super().formatException(ei))
 
 

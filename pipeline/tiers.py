@@ -11,7 +11,7 @@ rapids      cuDF, in device memory      ``cuda``
 
 All publish the same. Where ``auto`` chose ``rapids`` and the memory of the GPU is too small, ``cuda`` does the run
 after all (`pipeline.takeover`); where it is too small for the graph as well, ``cpu`` enumerates
-(`mbe_stage.enumerate_into`). A tier is opened for a run and is then a set of steps, the same for all: `TierSteps`.
+(`mbe_stage.enumerate_into`). A tier is opened for a run and is then the steps over a backend: `pipeline.steps.Steps`.
 """
 
 from __future__ import annotations
@@ -19,56 +19,30 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
 
-from mbe_stage.bicliques import engine_cuda
-from mbe_stage.bicliques.enumerate import Progress, RunFacts, enumerate_into
-from mbe_stage.bicliques.results import CountSink
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
-from mbe_stage.engines import AUTO, choose_engine, get_engine
+from mbe_stage.engines import AUTO, choose_engine, engine_names, get_engine, unavailable_reason
 from mbe_stage.errors import EngineUnavailable
 from pipeline import process, steps
+from pipeline.backends.arrow.backend import ARROW
 from pipeline.compiling import OnCompile, Part, host_steps
-from pipeline.config import Config, ExecutionConfig, InputConfig
-from pipeline.ingest import ingest
+from pipeline.config import Config, ExecutionConfig
 from pipeline.loading import load_host_modules
-from pipeline.query import to_query
+from pipeline.plugin_sections import OURS
+from pipeline.publication import DerivedPublication, publication_of
 from pipeline.signals import signals_are_heard
 
-__all__ = ["RAPIDS", "Tier", "TierSteps", "choose_tier", "rapids_unavailable_reason", "tier_named"]
+__all__ = ["RAPIDS", "Tier", "choose_tier", "rapids_unavailable_reason", "tier_named"]
 
 log = logging.getLogger(__name__)
 
 RAPIDS = "rapids"
+_FRAMES = "cudf"
+_ENGINE = "cuda"
 _INSTALL = "pip install 'mbe-stage[rapids-cu13]' (rapids-cu12 for a driver of CUDA 12)"
-
-
-class TierSteps(Protocol):
-    """What a run needs of a tier; the edges are the tier's own kind, with `facts`, and go only to its own steps."""
-
-    def ingest(self, config: InputConfig, source: object | None = None) -> Any:
-        """As `pipeline.ingest.ingest`."""
-
-    def enumerate_to(
-        self, edges: Any, config: Config, run_path: Path, on_progress: Callable[[Progress], None] | None = None
-    ) -> steps.EnumerationFacts:
-        """As `pipeline.steps.enumerate_to`."""
-
-    def count(self, edges: Any, config: Config, on_progress: Callable[[Progress], None] | None = None) -> RunFacts:
-        """Enumerate, and store nothing; the facts name the tier, or the engine that took its place."""
-
-    def peak_device_memory_bytes(self) -> int | None:
-        """Most device memory that was allocated at once so far; None where it is not followed."""
-
-    def save_edges(self, edges: Any, directory: Path) -> None:
-        """Keep the edges as files between the steps of a flow."""
-
-    def load_edges(self, directory: Path) -> Any:
-        """The edges that `save_edges` kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +73,17 @@ class Tier:
         """Whether reading and cleaning take them too."""
         return self.name == RAPIDS
 
-    def compile_steps(self, part: Part | None = None, config: Config | None = None) -> Sequence[CompileStep]:
+    def compile_steps(
+        self, part: Part | None = None, config: Config | None = None, *, samples: bool = True
+    ) -> Sequence[CompileStep]:
         """What a part of a job needs compiled before it begins; see `pipeline.compiling.host_steps`."""
         if self.name != RAPIDS:
-            return host_steps(self.engine, part, config)
-        from pipeline.rapids.compiling import device_steps
+            return host_steps(self.engine, part, config, samples=samples)
+        from pipeline.backends.cudf.compiling import device_steps
 
-        return device_steps(part, config)
+        # Where everything is meant, the problems too that the same engine searches for host tables.
+        others = host_steps(self.engine, part, but_with=_FRAMES) if config is None else ()
+        return (*device_steps(part, config), *others)
 
     def compile(self, steps: Sequence[CompileStep], on_compile: OnCompile | None = None) -> float:
         """Compile, as `mbe_stage.compile_ahead`; meanwhile the tier's libraries are imported."""
@@ -116,13 +94,13 @@ class Tier:
         if self.name != RAPIDS:
             return
         if process.is_ours():
-            from pipeline.rapids.one_gpu import import_pylibcugraph_alone
+            from pipeline.backends.cudf.one_gpu import import_pylibcugraph_alone
 
             import_pylibcugraph_alone()
-        importlib.import_module("pipeline.rapids.steps")
+        importlib.import_module("pipeline.backends.cudf.backend")
 
     @contextmanager
-    def open(self, execution: ExecutionConfig) -> Iterator[TierSteps]:
+    def open(self, execution: ExecutionConfig) -> Iterator[steps.Steps]:
         """The tier's steps; what they take of a device is given back when the context ends.
 
         Raises
@@ -133,95 +111,84 @@ class Tier:
         with signals_are_heard():
             if self.name != RAPIDS:
                 load_host_modules()
-                yield _HostSteps(self.engine)
+                yield steps.Steps(ARROW, self.engine)
                 return
             self._import_libraries()
-            from pipeline.rapids.memory import device_pool
-            from pipeline.rapids.steps import RapidsSteps
+            from pipeline.backends.cudf.backend import CudfBackend
+            from pipeline.backends.cudf.memory import device_pool
 
             with device_pool(execution.device_memory) as pool:
-                yield RapidsSteps(pool)
+                yield steps.Steps(CudfBackend(pool), self.engine)
 
 
-def choose_tier(execution: ExecutionConfig) -> Tier:
+def choose_tier(execution: ExecutionConfig, problem: str = OURS, derived: Sequence[DerivedPublication] = ()) -> Tier:
     """The tier that `execution.engine` asks for; ``auto`` takes the first of rapids, cuda, cpu that runs here.
+
+    A tier is passed over that the problem has no engine or no tables for, or one of the derived outputs no tables.
+
+    Parameters
+    ----------
+    execution : ExecutionConfig
+    problem : str
+    derived : sequence of DerivedPublication
+        What else the run has to write.
 
     Raises
     ------
+    InvalidArgument
+        The problem has no such engine.
     EngineUnavailable
         The tier that was asked for by name cannot run here; the message says why and what to install.
     """
     if execution.engine == AUTO:
-        reason = rapids_unavailable_reason()
+        reason = _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
         if reason is None:
-            tier = Tier(RAPIDS, "cuda", "cuDF, cuGraph and the CUDA engine run here")
+            tier = Tier(RAPIDS, _ENGINE, "cuDF, cuGraph and the CUDA engine run here")
         else:
-            name, _ = choose_engine("bicliques")
+            name, _ = choose_engine(problem)
             tier = Tier(name, name, f"not {RAPIDS}: {reason}")
         log.debug("tier auto: %s; %s", tier.name, tier.reason)
         return tier
-    return tier_named(execution.engine)
+    return tier_named(execution.engine, problem, derived)
 
 
-def tier_named(name: str) -> Tier:
-    """The tier of that name, checked to run here.
+def tier_named(name: str, problem: str = OURS, derived: Sequence[DerivedPublication] = ()) -> Tier:
+    """The tier of that name, checked to run here; parameters are those of `choose_tier`.
 
     Raises
     ------
+    InvalidArgument
+        The problem has no such engine.
     EngineUnavailable
         It cannot run here.
     """
     if name == RAPIDS:
-        reason = rapids_unavailable_reason()
+        reason = _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
         if reason is not None:
             raise EngineUnavailable(f"engine {RAPIDS!r} cannot run here: {reason}")
-        return Tier(RAPIDS, "cuda", "asked for by name")
-    get_engine("bicliques", name)
+        return Tier(RAPIDS, _ENGINE, "asked for by name")
+    get_engine(problem, name)
     return Tier(name, name, "asked for by name")
 
 
-def rapids_unavailable_reason() -> str | None:
-    """None, or what the rapids tier lacks here.
+def _not_on_rapids(problem: str, derived: Sequence[DerivedPublication]) -> str | None:
+    """None, or what of the run no machine could do on that tier."""
+    if _FRAMES not in publication_of(problem).frames:
+        return f"the problem {problem!r} writes no tables in device memory; take auto, or one of its engines"
+    if _ENGINE not in engine_names(problem):
+        return f"the problem {problem!r} has no engine {_ENGINE!r}; take auto, or one of its engines"
+    hosts = next((each.name for each in derived if _FRAMES not in each.frames), None)
+    if hosts is None:
+        return None
+    return f"the derived output {hosts!r} takes no results in device memory; take auto, or leave its section out"
+
+
+def rapids_unavailable_reason(problem: str = OURS) -> str | None:
+    """None, or what the rapids tier lacks here for a problem that has it.
 
     Imports none of it: `import cudf` succeeds without a GPU, and takes seconds.
     """
     missing = [module for module in ("cudf", "cugraph") if importlib.util.find_spec(module) is None]
     if missing:
         return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {_INSTALL}"
-    return engine_cuda.unavailable_reason()
-
-
-@dataclass(frozen=True, slots=True)
-class _HostSteps:
-    """Tables in host memory, whatever the engine."""
-
-    engine: str
-
-    def ingest(self, config: InputConfig, source: object | None = None) -> Any:
-        return ingest(config, source)
-
-    def enumerate_to(
-        self, edges: Any, config: Config, run_path: Path, on_progress: Callable[[Progress], None] | None = None
-    ) -> steps.EnumerationFacts:
-        return steps.enumerate_to(edges, config, run_path, on_progress, engine=self.engine)
-
-    def count(self, edges: Any, config: Config, on_progress: Callable[[Progress], None] | None = None) -> RunFacts:
-        query, graph = to_query(config.query, edges), edges.graph()
-        return enumerate_into(
-            CountSink(),
-            graph,
-            query,
-            config.execution.to_execution(),
-            self.engine,
-            on_progress,
-            chosen_by_auto=config.execution.engine == AUTO,
-        )
-
-    def peak_device_memory_bytes(self) -> None:
-        return None
-
-    def save_edges(self, edges: Any, directory: Path) -> None:
-        steps.save_edges(edges, directory)
-
-    def load_edges(self, directory: Path) -> Any:
-        return steps.load_edges(directory)
+    return unavailable_reason(problem, _ENGINE)

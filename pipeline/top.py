@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -154,7 +154,21 @@ class _Best:
         self._places: list[_Place] = []
 
     def add(self, batch: pa.RecordBatch, rows: np.ndarray, measure: str, part: Path, group: int, start: int) -> None:
-        """Take in those rows of a batch."""
+        """Take in those rows of a batch.
+
+        Parameters
+        ----------
+        batch : pa.RecordBatch
+            Of the table of bicliques.
+        rows : (n,) int64
+            Positions in the batch.
+        measure : str
+            The column that says how large a row is.
+        part : Path
+            The file the batch is of.
+        group, start : int
+            Its row group, and the number of the batch's first row in it.
+        """
         measures = batch.column(measure).to_numpy().astype(np.int64)[rows]
         if len(self._places) == self._limit:
             # Rows below the worst that is kept cannot get in: most batches end here.
@@ -215,7 +229,7 @@ def _decode(run_path: Path, best: _Best) -> list[Biclique]:
     keys = {side: vertex_keys(run_path, side) for side in ("left", "right")}
     places = best.places()
 
-    def rows_of(group: tuple[Path, int]) -> list[tuple[int, dict]]:
+    def rows_of(group: tuple[Path, int]) -> list[tuple[int, dict[str, Any]]]:
         wanted = sorted(place.row for place in places if (place.part, place.group) == group)
         return list(_read_rows(open_part(group[0]), group[1], wanted))
 
@@ -233,7 +247,7 @@ def _decode(run_path: Path, best: _Best) -> list[Biclique]:
     return [rows[place] for place in places]
 
 
-def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[tuple[int, dict]]:
+def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
     columns = ["biclique_key", "left", "right", "n_edges"]
     start = 0
     for batch in file.iter_batches(_MEMBER_ROWS, row_groups=[group], columns=columns):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "plural", "seconds_text"]
+from math import floor, log10
+
+from mbe_stage.outlook import Outlook
+
+__all__ = ["bytes_text", "found_text", "left_text", "plural", "rough_number", "seconds_text"]
 
 
 def plural(number: int, singular: str, several: str | None = None) -> str:
@@ -38,3 +42,60 @@ def bytes_text(size: float) -> str:
             return f"{scaled:.0f} {unit}" if scaled >= 10 or unit == "B" else f"{scaled:.1f} {unit}"
         scaled /= 1024
     return f"{scaled:.1f} TiB"
+
+
+def rough_number(number: int) -> str:
+    """A number that is not known better than to two digits.
+
+    Examples
+    --------
+    >>> rough_number(87), rough_number(17_179_869_182), rough_number(2**200)
+    ('87', '17,000,000,000', '1.6e60')
+    """
+    if number < 100:
+        return f"{number}"
+    size = log10(number)
+    if size < 15:
+        unit = 10 ** (floor(size) - 1)
+        return f"{round(number / unit) * unit:,}"
+    return f"{10 ** (size - floor(size)):.1f}e{floor(size)}"
+
+
+def left_text(seconds: float) -> str:
+    """A time that is left, as roughly as it is known: ``8 s left``, ``12 min left``, ``5 days left``.
+
+    Examples
+    --------
+    >>> left_text(100.0), left_text(5.4 * 86400), left_text(1e30)
+    ('2 min left', '5 days left', 'more than 1,000 years left')
+    """
+    for unit, length, most in (("s", 1, 90), ("min", 60, 90), ("h", 3600, 36), ("days", 86400, 700)):
+        if seconds < most * length:
+            return f"{max(1, round(seconds / length))} {unit} left"
+    years = seconds / (365.25 * 86400)
+    return f"{years:,.0f} years left" if years < 1000 else "more than 1,000 years left"
+
+
+def found_text(n_found: int, what: str, expected: Outlook | None, share: float | None) -> str:
+    """How many were found, and of how many, as far as that is known.
+
+    Examples
+    --------
+    >>> found_text(300, "bicliques", Outlook(950, 1012, 1100), 0.3)
+    '300 of about 1,000 bicliques'
+    >>> found_text(300, "bicliques", Outlook(950, 5000, None), None)
+    '300 of at least 950 bicliques (nobody knows how many)'
+    >>> found_text(0, "bicliques", Outlook.exactly(0), None)
+    '0 of 0 bicliques'
+    """
+    if expected is None:
+        return f"{n_found:,} {what}"
+    if share is not None:
+        return f"{n_found:,} of about {rough_number(expected.middle)} {what}"
+    if expected.low == expected.high:
+        return f"{n_found:,} of {rough_number(expected.low)} {what}"
+    if expected.high is not None:
+        return f"{n_found:,} of {rough_number(expected.low)} to {rough_number(expected.high)} {what}"
+    if expected.low <= n_found:
+        return f"{n_found:,} {what} (nobody knows yet of how many)"
+    return f"{n_found:,} of at least {rough_number(expected.low)} {what} (nobody knows how many)"

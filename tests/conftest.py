@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -20,6 +23,38 @@ for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
 # How long an example takes is the machine's business, and what else runs there.
 hypothesis.settings.register_profile("whatever the machine", deadline=None)
 hypothesis.settings.load_profile("whatever the machine")
+
+
+# What takes longest, in this order: begun last, one of them would run alone while the other processes are done.
+LONGEST = (
+    "tests/mbe_stage/test_cuda_without_gpu.py::test_the_kernels_in_lockstep_lanes",
+    "tests/mbe_stage/test_cuda_without_gpu.py::test_kernels_compile_for_both_architectures_as_recorded",
+    "tests/pipeline/test_ended_by_signal.py::test_signals_at_moments_of_a_run",
+    "tests/test_readme.py::test_blocks_run_and_print_what_is_shown",
+    "tests/mbe_stage/test_cuda_without_gpu.py::test_the_same_bicliques_without_any_technique",
+    "tests/mbe_stage/test_cuda_without_gpu.py",
+    "tests/pipeline/test_crash.py::test_killed_at_random_moments",
+    "tests/test_benchmarks.py",
+    "tests/flows/test_flow_server.py",
+    "tests/flows/test_flow_show.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first. With pytest-xdist each process begins with a part of the list: all parts begin with some."""
+
+    def rank(item: pytest.Item) -> int:
+        return next((n for n, prefix in enumerate(LONGEST) if item.nodeid.startswith(prefix)), len(LONGEST))
+
+    ordered = sorted(items, key=rank)
+    n_long = sum(rank(item) < len(LONGEST) for item in items)
+    n_parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    others = iter(ordered[n_long:])
+    items.clear()
+    for part in range(n_parts):
+        items += ordered[part:n_long:n_parts]
+        items += itertools.islice(others, max(0, len(ordered) * (part + 1) // n_parts - len(items)))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -41,6 +76,38 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Settings) -> bool | No
     return True
 
 
+TOYS = """[mbe_stage.problems]
+butterflies = tests.toys.butterflies.problem:PROBLEM
+smaller_sides = tests.toys.smaller_sides.output:OUTPUT
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The toys as an installed package, as far as its entry points go: the folder that has them."""
+    from mbe_stage.problem import forget
+    from pipeline.publication import forget_publications
+
+    def look_again() -> None:
+        forget()
+        forget_publications()
+
+    folder = tmp_path / "installed" / "toys-1.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text(TOYS)
+    monkeypatch.syspath_prepend(str(folder.parent))
+    look_again()
+    yield folder.parent
+    look_again()
+
+
+@pytest.fixture
+def installed_environment(installed: Path) -> dict[str, str]:
+    """Variables with which another process finds the toys too."""
+    return {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{Path(__file__).parents[1]}"}
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The directory of real graphs: `MBE_DATA`, or `../shared/data` beside the checkout."""
@@ -49,3 +116,14 @@ def data_dir() -> Path:
     if not (directory / "southern_women.npz").is_file():
         pytest.skip(f"no real graphs in {directory}: set MBE_DATA to a directory that holds southern_women.npz")
     return directory
+
+
+@pytest.fixture(autouse=True)
+def _loggers_as_before() -> Iterator[None]:
+    """A command that ran in this process decided what is logged, and where to."""
+    loggers = [logging.getLogger(name) for name in ("mbe_stage", "pipeline")]
+    before = [(logger.level, list(logger.handlers), logger.propagate) for logger in loggers]
+    yield
+    for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:], logger.propagate = handlers, propagate

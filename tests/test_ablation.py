@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import ablation
 from mbe_stage import CountSink, enumerate_into
-from mbe_stage.bicliques.cpu.switches import TECHNIQUES
+from mbe_stage.bicliques.cpu.techniques import TECHNIQUES
 from tests.mbe_stage import graphs
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import xml.etree.ElementTree as ET
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import ablation, bench, bench_diff, bench_gpu, machine, rapids_start, scaling
+from benchmarks import ablation, bench, bench_diff, bench_gpu, estimates, machine, rapids_start, scaling, shown_progress
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.measuring import Row
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table, results_table
 from benchmarks.targets import geometric_mean, ratio_to_best, targets
-from mbe_stage import Execution
+from mbe_stage import Execution, Progress
 from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.bench import CountTimes, WriteTimes
 from pipeline.errors import InputError
@@ -61,6 +63,13 @@ def graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = machine.calibrate
     monkeypatch.setattr(machine, "calibrate", lambda threads=(1,): whole(threads, steps=1 << 12))
+
+
+@pytest.fixture
+def compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured does with the machine code that there is: that it is made anew, the table's test has shown."""
+    for benchmark in (bench, scaling):
+        monkeypatch.setattr(benchmark, "compiled_afresh", lambda _settings: nullcontext({}))
 
 
 def row(name: str, one: float, two: float | None = None, write: float | None = None, memory: int = 10**8) -> Row:
@@ -112,7 +121,7 @@ def test_one_command_prints_the_table(graphs: Path, tmp_path: Path, capsys: pyte
     assert graphs.is_dir()
 
 
-@pytest.mark.usefixtures("quick_calibration", "graphs")
+@pytest.mark.usefixtures("quick_calibration", "compiled_before", "graphs")
 def test_a_wrong_count_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = BY_NAME["southern_women"].__class__("southern_women", 18, 14, 89, 64, "agreed", "", "")
     monkeypatch.setitem(BY_NAME, "southern_women", wrong)
@@ -242,6 +251,7 @@ def test_idleness_names_its_doubts() -> None:
     ]
 
 
+@pytest.mark.usefixtures("compiled_before")
 def test_scaling_measures_and_draws(
     graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,7 +303,7 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    for program in (bench, ablation, bench_gpu):
+    for program in (bench, ablation, bench_gpu, estimates):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out
@@ -301,19 +311,29 @@ def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> No
     assert [option for option in named if option not in help_text] == []
 
 
+def _statistics() -> set[str]:
+    """The names that `Session.statistics` gives, from its source: without CuPy it cannot be imported."""
+    source = Path(__file__).parents[1] / "mbe_stage" / "bicliques" / "cuda" / "session.py"
+    functions = [each for each in ast.walk(ast.parse(source.read_text())) if isinstance(each, ast.FunctionDef)]
+    (statistics,) = (each for each in functions if each.name == "statistics")
+    (given,) = (each.value for each in ast.walk(statistics) if isinstance(each, ast.Return))
+    assert isinstance(given, ast.Dict)
+    return {ast.literal_eval(key) for key in given.keys if key is not None}
+
+
 def test_a_refused_budget_does_not_end_the_gpu_table(monkeypatch: pytest.MonkeyPatch) -> None:
     def count(_graph: object, execution: Execution, facts: dict[str, float] | None = None) -> int:
         if execution.device_memory_bytes is not None:
             raise MemoryBudgetExceeded("too small")
         if facts is not None:
-            names = ("kernel_ms", "busy_ratio", "busy_warps", "opened", "families", "wide", "given", "slices")
-            facts |= dict.fromkeys(names, 1.0)
+            facts |= dict.fromkeys(_statistics(), 1.0)
         return bench_gpu.TARGETS["bookcrossing"][0]
 
     monkeypatch.setattr(bench_gpu, "_median", lambda work, _repeats: (0.5, work()))
     monkeypatch.setattr(bench_gpu, "count", count)
     monkeypatch.setattr(bench_gpu, "_materialise", lambda _graph: bench_gpu.TARGETS["bookcrossing"][0])
     row = bench_gpu._measured_graph("bookcrossing", None, 5)
+    assert row["visited"] == dict.fromkeys(("opened", "closed_sets", "list_children", "donated", "quanta"), 1.0)
     assert row["small_budget_seconds"] is None
     assert row["refused"] == ["small_budget_seconds: too small"]
     table_row, reason = bench_gpu._line(row).splitlines()
@@ -356,3 +376,26 @@ def test_comparing_runs_is_measured_in_every_case(tmp_path: Path, capsys: pytest
     assert others["gone"] > 300
     assert all(found["peak_bytes"] > 1 << 20 and found["searched_from"] == 0 for found in results)
     assert capsys.readouterr().out.count("searched from") == 3
+
+
+def test_progress_is_told_beside_the_truth(capsys: pytest.CaptureFixture) -> None:
+    seen = [Progress(10 * k, 0.5, float(k), "cpu", None, 0.09 * k if k > 5 else None, 11.0 - k) for k in range(11)]
+    seen.append(Progress(110, 1.0, 11.0, "cpu"))
+    rows = [line.split() for line in shown_progress.lines(seen, 110, is_complete=True)]
+    assert rows[0] == ["1.0", "9.1%", "9.1%", "50.0%", "-", "10.0", "10.0"]
+    assert rows[-1] == ["10.0", "90.9%", "90.9%", "50.0%", "90.0%", "1.0", "1.0"]
+    assert shown_progress.lines(seen, 220, is_complete=False)[-1].split()[1::5] == ["45.5%", "-"]
+    shown_progress.main(["crown8", "--threads", "1"])
+    said = capsys.readouterr().out
+    assert said.startswith("crown8: 254 of 254 in ")
+    assert re.fullmatch(r"the sampler took \d+\.\d\d s of a core, \d+\.\d% of all", said.splitlines()[1])
+
+
+def test_what_a_trial_adds_to_a_first_look_is_printed(capsys: pytest.CaptureFixture) -> None:
+    estimates.main(["crown8", "--inspect"])
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split()[0] == "graph"
+    name, *walls = row.split()
+    without, with_trial, added = map(float, walls)
+    assert name == "crown8"
+    assert added == pytest.approx(with_trial - without, abs=0.02)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.diff_support import group, make_run
 from tests.patience import completed
+from tests.pipeline.diff_support import group, make_run
 
 ROOT = Path(__file__).parent.parent
 

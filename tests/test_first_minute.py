@@ -71,7 +71,7 @@ def test_installing_is_said_again_and_again(
     install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(install, "_SECONDS_BETWEEN_LINES", 0.1)
-    program = "import time; print('Collecting numba>=0.64', flush=True); time.sleep(1)"
+    program = "import time; print('Collecting numba>=0.64', flush=True); time.sleep(3)"
     assert install._run([sys.executable, "-c", program], "installing . into .venv") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "installing . into .venv ..."

@@ -2,7 +2,7 @@
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
 into pieces of similar cost, let a pool of threads walk them (`cpu.worker_pool`, `cpu.worker`, `cpu.tree`), and turn
-what they find back into the user's vertices (`cpu.expand`).
+what they find back into the user's vertices (`cpu.twin_expansion`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cpu import expand, switches, tree
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.expand import Translation
-from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node
+from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
+from mbe_stage.bicliques.cpu.twin_expansion import Translation
+from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
 from mbe_stage.bicliques.cpu.worker import Plan, Worker
 from mbe_stage.bicliques.cpu.worker_pool import Piece, WorkerPool
 from mbe_stage.bicliques.cpu.worker_state import FirstSizes
@@ -41,7 +41,7 @@ _BLOCKS_PER_THREAD = 4
 
 
 def unavailable_reason() -> str | None:
-    """None: Numba is a base dependency and compiles for every processor it installs on."""
+    """None: Numba is a offset dependency and compiles for every processor it installs on."""
     return None
 
 
@@ -54,7 +54,7 @@ def device(execution: Execution) -> str:
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
     """What `run` needs for such a query and detail; without them, for any. All that this engine compiles is here."""
     searches = tree.compile_steps(None if query is None or detail is None else _collects(query, detail))
-    expansion = expand.compile_steps(Detail.MEMBERS if detail is None else detail)
+    expansion = twin_expansion.compile_steps(Detail.MEMBERS if detail is None else detail)
     return (*searches, *expansion, *reduction.compile_steps(), *ordering.compile_steps())
 
 
@@ -96,13 +96,13 @@ def run(
         ranges = ranges_of(tasks, _roots(graph, query, reduced, rows_are_left))
     n_threads = execution.worker_count
     plan = Plan(
-        graph=as_sparse_node(reduced.graph),
+        graph=as_subgraph(reduced.graph),
         n_rows=reduced.graph.n_right,
         n_columns=reduced.graph.n_left,
         columns=Translation.of(reduced.left_groups),
         rows=Translation.of(reduced.right_groups),
         rows_are_left=rows_are_left,
-        limits=size_constraints(query.swapped() if rows_are_left else query),
+        constraints=size_constraints(query.swapped() if rows_are_left else query),
         detail=detail,
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
         first_sizes=first_sizes,
@@ -132,11 +132,11 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
 
 def _prepared(graph: BipartiteCSR, query: BicliqueQuery) -> tuple[ReducedGraph, bool]:
     """The reduced graph with its rows on the right, in order, and whether they are the user's left side."""
-    reduced = reduce_graph(graph, query, merge_twins=switches.TWINS)
-    rows_are_left = enumerates_left(reduced.graph) == switches.SIDE
+    reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS)
+    rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:
         reduced = reduced.swapped()
-    return rows_by_degree(reduced) if switches.ORDER else reduced, rows_are_left
+    return rows_by_degree(reduced) if techniques.ORDER else reduced, rows_are_left
 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, reduced: ReducedGraph, rows_are_left: bool) -> Roots:

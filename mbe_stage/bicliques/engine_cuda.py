@@ -1,8 +1,8 @@
 """The CUDA engine: the search tree walked by persistent warps of one GPU.
 
-The order of work: reduce the graph and choose side and order (`cuda.prepare`), plan the memory (`cuda.plan`), work in
-bounded slices (`cuda.session`, `cuda.kernels`), and turn what they write back into the user's vertices. Importing this
-module needs neither numba-cuda nor a GPU.
+The order of work: reduce the graph and choose side and order (`cuda.prepare`), plan the memory (`cuda.memory_plan`),
+work in bounded quanta (`cuda.session`, `cuda.kernels`), and turn what they write back into the user's vertices.
+Importing this module needs neither numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.plan import GraphFacts, MemoryPlan, plan_memory
+from mbe_stage.bicliques.cuda.memory_plan import GraphFacts, MemoryPlan, plan_memory
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
@@ -29,9 +29,9 @@ from mbe_stage.tasks import Task, positions, ranges_of
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-    from mbe_stage.bicliques.cuda.expand import ListSizes
     from mbe_stage.bicliques.cuda.prepare import DeviceGraph
     from mbe_stage.bicliques.cuda.session import Session
+    from mbe_stage.bicliques.cuda.twin_expansion import ListSizes
 
 __all__ = ["compile_steps", "device", "device_blocks", "memory_plan", "run", "tasks_of", "unavailable_reason"]
 
@@ -94,7 +94,7 @@ def run(
     MemoryBudgetExceeded
         The graph does not fit the budget.
     """
-    for found in _slices(graph, query, execution, detail, tasks, sizes or {}, statistics, techniques):
+    for found in _quanta(graph, query, execution, detail, tasks, sizes or {}, statistics, techniques):
         if detail == Detail.COUNT:
             yield BicliqueBlock(found.session.take_count(), work_done=found.share)
         elif detail == Detail.SIZES:
@@ -120,14 +120,14 @@ def device_blocks(
     """
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 
-    for found in _slices(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, None):
+    for found in _quanta(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, None):
         yield from found.blocks()
     yield DeviceBlock.empty(work_done=1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Slice:
-    """What one slice found, still in ids of the reduced graph."""
+class _Quantum:
+    """What one quantum found, still in ids of the reduced graph."""
 
     session: Session
     list_sizes: ListSizes | None
@@ -136,9 +136,9 @@ class _Slice:
     budget_bytes: int
 
     def blocks(self) -> Iterator[DeviceBlock]:
-        """The user's vertices, in pieces; one at least, so that limits and progress are looked after."""
+        """The user's vertices, in pieces; one at least, so that run limits and progress are looked after."""
         from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-        from mbe_stage.bicliques.cuda.expand import expanded
+        from mbe_stage.bicliques.cuda.twin_expansion import expanded
 
         assert self.list_sizes is not None
         found, n_slots = self.session.found, self.session.n_slots
@@ -174,8 +174,10 @@ def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution,
 
     Parameters and errors are those of `run`; the graph is prepared for it.
     """
-    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks, walking_blocks
+    from mbe_stage.bicliques.cuda.kernels import walking_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
+    from mbe_stage.device.launch import resident_blocks
+    from mbe_stage.device.memory_budget import device_budget, device_work
 
     budget = device_budget(execution)
     with device_work(budget):
@@ -186,7 +188,7 @@ def memory_plan(graph: BipartiteCSR, query: BicliqueQuery, execution: Execution,
     return plan_memory(prepared.facts, walking_blocks(mode), mode, budget)
 
 
-def _slices(
+def _quanta(
     graph: BipartiteCSR,
     query: BicliqueQuery,
     execution: Execution,
@@ -195,11 +197,30 @@ def _slices(
     sizes: dict[str, Any],
     statistics: dict[str, float] | None,
     techniques: Techniques = _EVERYTHING,
-) -> Iterator[_Slice]:
-    from mbe_stage.bicliques.cuda.device import device_budget, device_work, resident_blocks, walking_blocks
-    from mbe_stage.bicliques.cuda.expand import room_for_sizes, work_out_sizes
+) -> Iterator[_Quantum]:
+    """The work, quantum by quantum; device memory is held from the first to the last.
+
+    Parameters
+    ----------
+    graph, query, execution
+        As `run` has them.
+    detail : Detail
+        `Detail.MEMBERS` needs room for the lists, the others do not.
+    tasks : iterable of Task, optional
+        All roots where it is None.
+    sizes : dict
+        Fields of the memory plan that are set by hand, for tests; may be empty.
+    statistics : dict, optional
+        Is filled with `Session.statistics` at the end.
+    techniques : Techniques
+        What the kernel and the order of the rows make use of.
+    """
+    from mbe_stage.bicliques.cuda.kernels import walking_blocks
     from mbe_stage.bicliques.cuda.prepare import prepare
     from mbe_stage.bicliques.cuda.session import Session
+    from mbe_stage.bicliques.cuda.twin_expansion import room_for_sizes, work_out_sizes
+    from mbe_stage.device.launch import resident_blocks
+    from mbe_stage.device.memory_budget import device_budget, device_work
 
     budget = device_budget(execution)
     with device_work(budget):
@@ -207,26 +228,26 @@ def _slices(
         wanted = None if tasks is None else _rows_of(tasks, graph, query, prepared)
         if prepared is None or (wanted is not None and wanted.size == 0):
             return
-        limits = size_constraints(query.swapped() if prepared.rows_are_left else query)
-        mode = _mode(detail, limits)
+        constraints = size_constraints(query.swapped() if prepared.rows_are_left else query)
+        mode = _mode(detail, constraints)
         plan = _overridden(plan_memory(prepared.facts, walking_blocks(mode), mode, budget), prepared.facts, sizes)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("memory on the device:\n%s", plan.describe())
-        session = Session(prepared, limits, mode, plan, budget, techniques.kernel_mask, wanted)
+        session = Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, wanted)
     list_sizes: ListSizes | None = None
     is_done = False
     while not is_done:
         with device_work(budget):
-            session.start_slice()
+            session.start_quantum()
             if detail == Detail.MEMBERS:
                 # The host's part of this is over before the walk is.
                 if list_sizes is None:
                     rows, columns = prepared.groups()
                     list_sizes = room_for_sizes(plan.descriptors, (columns, rows))
                 work_out_sizes(list_sizes, session.found, session.taken)
-            is_done = session.finish_slice()
+            is_done = session.finish_quantum()
             share = 0.999 if is_done else min(0.999, session.work_done())
-        yield _Slice(session, list_sizes, prepared.rows_are_left, share, budget)
+        yield _Quantum(session, list_sizes, prepared.rows_are_left, share, budget)
         if session.status & at.OUTPUT_FULL:
             session.enlarge_output()
     if statistics is not None:
@@ -244,9 +265,9 @@ def _rows_of(
     return positions(ranges_of(tasks, roots))
 
 
-def _mode(detail: Detail, limits: np.ndarray) -> int:
-    within = {Detail.COUNT: at.SIZES, Detail.SIZES: at.SIZES, Detail.MEMBERS: at.WITHIN}
-    return within[detail] if limits[at.ACTIVE] else int(detail)
+def _mode(detail: Detail, constraints: np.ndarray) -> int:
+    within = {Detail.COUNT: at.SIZES, Detail.SIZES: at.SIZES, Detail.MEMBERS: at.CONSTRAINED}
+    return within[detail] if constraints[at.ACTIVE] else int(detail)
 
 
 def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> MemoryPlan:
@@ -258,7 +279,7 @@ def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> M
     return replace(plan, **others)
 
 
-def _sizes(found: _Slice) -> Iterator[BicliqueBlock]:
+def _sizes(found: _Quantum) -> Iterator[BicliqueBlock]:
     left_sizes, right_sizes = found.session.take_sizes()
     if found.rows_are_left:
         left_sizes, right_sizes = right_sizes, left_sizes

@@ -14,6 +14,7 @@ from mbe_stage.bicliques.results import BicliqueTable, DeviceSink, Sink, TableSi
 from mbe_stage.engines import AUTO
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.outlook import Outlook
 from mbe_stage.tasks import Task
 
 __all__ = ["Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"]
@@ -28,17 +29,49 @@ class Progress:
     n_bicliques : int
         Found so far.
     work_done : float
-        Share of the work, 0 to 1 (an estimate).
+        Share of the work as the engine guesses it; 1 when the enumeration has ended, complete, and not before.
     seconds : float
         Since the enumeration began.
     engine : str
         Which one is at work; empty where whoever reports does not say.
+    expected : Outlook or None
+        How many bicliques there will be, `low` to `high` in 95 cases of 100; where `high` is None, nobody knows how
+        many more. None where nobody samples.
+    share : float or None
+        Share of them that is found, below 1 before the end; None where `expected` is open or wide.
+    seconds_left : float or None
+        By that share and the time so far, and within the time limit; None where the share is.
+    has_stopped : bool
+        A limit has ended the enumeration: the last that is told of it, with its last share and no time left.
     """
 
     n_bicliques: int
     work_done: float
     seconds: float
     engine: str = ""
+    expected: Outlook | None = None
+    share: float | None = None
+    seconds_left: float | None = None
+    has_stopped: bool = False
+
+    @classmethod
+    def of(cls, standing: stream.Progress) -> Progress:
+        """What the stream of blocks tells, of bicliques."""
+        return cls(
+            n_bicliques=standing.n_found,
+            work_done=standing.work_done,
+            seconds=standing.seconds,
+            engine=standing.engine,
+            expected=standing.expected,
+            share=standing.share,
+            seconds_left=standing.seconds_left,
+            has_stopped=standing.has_stopped,
+        )
+
+    @property
+    def n_found(self) -> int:
+        """As in `mbe_stage.stream.Progress`."""
+        return self.n_bicliques
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +125,10 @@ def enumerate_into(
         that ``auto`` chose has too little memory for the graph, and says so before its first block, the next one does
         the work, and a warning says why; not for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, and when another engine takes over, from the calling thread.
+        Called after every block, when another engine takes over, and at the end, from the calling thread. Where its
+        attribute `wants_outlook` is true (`mbe_stage.stream.Listener`), a thread samples how many bicliques there will
+        be, beside the engine ``cpu``, from three seconds on and for at most 2 % of the cores' time; not for some tasks
+        only.
     chosen_by_auto : bool
         `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
     tasks : iterable of Task, optional
@@ -114,7 +150,7 @@ def enumerate_into(
 
     def note(progress: stream.Progress) -> None:
         assert on_progress is not None
-        on_progress(Progress(progress.n_found, progress.work_done, progress.seconds, progress.engine))
+        on_progress(Progress.of(progress))
 
     facts = stream.stream(
         PROBLEM,
@@ -123,7 +159,7 @@ def enumerate_into(
         query or BicliqueQuery(),
         execution or Execution(),
         engine,
-        None if on_progress is None else note,
+        None if on_progress is None else stream.Listener(note, stream.wants_outlook(on_progress)),
         chosen_by_auto=chosen_by_auto,
         tasks=tasks,
     )

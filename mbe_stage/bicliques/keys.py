@@ -119,6 +119,10 @@ class Fingerprint:
         self.first = (self.first + first) % 2**64
         self.second = (self.second + second) % 2**64
 
+    def merge(self, other: Fingerprint) -> None:
+        """Take in the keys of another set, disjoint from this one."""
+        self.add_sums(other.n_items, other.first, other.second)
+
     def __str__(self) -> str:
         return f"{self.n_items}-{self.first:016x}{self.second:016x}"
 
@@ -171,6 +175,16 @@ def _salted(hashes, salt):
 
 @compiled(INTS, INTS, INTS, INTS, WORDS, WORDS)
 def _biclique_keys(left_sizes, left_members, right_sizes, right_members, left_hashes, right_hashes):
+    """The key of each biclique, ``(n,) int64``.
+
+    Parameters
+    ----------
+    left_sizes, right_sizes : (n,) int32
+    left_members, right_members : int32
+        Those of all bicliques, one behind the other.
+    left_hashes, right_hashes : uint64
+        Salted hash of each vertex.
+    """
     keys = np.empty(left_sizes.size, np.int64)
     left_end = right_end = 0
     for i in range(keys.size):

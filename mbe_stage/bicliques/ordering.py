@@ -35,7 +35,8 @@ def enumerates_left(graph: BipartiteCSR) -> bool:
 def rows_by_degree(reduced: ReducedGraph) -> ReducedGraph:
     """The graph with its right vertices renumbered in enumeration order: ascending degree.
 
-    Vertices with many neighbours come last, where few candidates are left for them.
+    Vertices with many neighbours come last, where few candidates are left for them: iMBEA's order of candidates, which
+    also makes for balanced trees (cuMBE 3.1.2).
     """
     graph = reduced.graph
     degrees = graph.right_degrees

@@ -29,4 +29,6 @@ PROBLEM = Problem(
     },
     check=_check,
     limit="max_bicliques",
+    sampler="mbe_stage.bicliques.estimation.sampler",
+    publication="pipeline.outputs.bicliques.publication:PUBLICATION",
 )

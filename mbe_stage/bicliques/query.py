@@ -62,7 +62,7 @@ class BicliqueQuery:
         )
 
     def accepts(self, n_left: int, n_right: int) -> bool:
-        """Whether a biclique of this size satisfies the size conditions."""
+        """Whether a biclique of this size satisfies the size constraints."""
         return (
             n_left >= self.min_left
             and n_right >= self.min_right

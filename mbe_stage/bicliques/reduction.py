@@ -41,7 +41,7 @@ class Groups:
     members: np.ndarray
 
     @property
-    def weights(self) -> np.ndarray:
+    def multiplicities(self) -> np.ndarray:
         """Vertices of each group, ``(n_groups,) int32``."""
         return np.diff(self.offsets).astype(np.int32)
 
@@ -79,7 +79,8 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
     ----------
     graph : BipartiteCSR
     query : BicliqueQuery
-        Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups' weights.
+        Its `containing_*` and minimum sizes are used; the sizes still have to be checked, with the groups'
+        multiplicities.
     merge_twins : bool
         Without it every vertex stands for itself alone.
 
@@ -87,7 +88,7 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
     -------
     ReducedGraph
         The maximal bicliques of `graph` that satisfy the query are exactly those of the reduced graph, with groups in
-        place of vertices, that satisfy its size conditions.
+        place of vertices, that satisfy its size constraints.
     """
     left_alive = np.ones(graph.n_left, dtype=np.bool_)
     right_alive = np.ones(graph.n_right, dtype=np.bool_)
@@ -151,8 +152,10 @@ def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray
 
 
 def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Group number of each vertex, ascending by first vertices; vertices share one exactly when their neighbours are
-    the same."""
+    """Group number of each vertex, ascending by first vertices.
+
+    Vertices share one exactly when their neighbours are the same.
+    """
     hashes = _row_hashes(offsets, members)
     order = np.argsort(hashes)
     return _number_groups(order, _differs_from_previous(order, hashes, offsets, members))
@@ -235,7 +238,16 @@ def _differs_from_previous(order, hashes, offsets, members):
 def _peel_to_core(
     left_offsets, left_members, right_offsets, right_members, left_alive, right_alive, min_left, min_right
 ):
-    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`."""
+    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`.
+
+    Parameters
+    ----------
+    left_offsets, right_offsets : (n + 1,) int64
+    left_members, right_members : (n_edges,) int32
+    left_alive, right_alive : (n,) bool
+        Changed in place.
+    min_left, min_right : int64
+    """
     n_left, n_right = left_alive.size, right_alive.size
     left_degree = np.zeros(n_left, np.int64)
     right_degree = np.zeros(n_right, np.int64)

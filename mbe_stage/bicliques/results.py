@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -106,10 +106,12 @@ class DeviceSink(Protocol):
     """As `Sink`, with blocks whose arrays are CuPy's, members included: nothing goes through the host."""
 
     @property
-    def detail(self) -> Literal[Detail.MEMBERS]: ...
+    def detail(self) -> Literal[Detail.MEMBERS]:
+        """All of it."""
 
     @property
-    def on_device(self) -> Literal[True]: ...
+    def on_device(self) -> Literal[True]:
+        """Marks it."""
 
     def accept(self, block: DeviceBlock) -> None:
         """Take one block in; its arrays may be kept."""
@@ -124,6 +126,7 @@ class CountSink:
         self.n_bicliques = 0
 
     def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in."""
         self.n_bicliques += block.n_bicliques
 
 
@@ -142,6 +145,7 @@ class HistogramSink:
         self.counts: Counter[tuple[int, int]] = Counter()
 
     def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in."""
         if block.n_bicliques == 0:
             return
         assert block.left_sizes is not None
@@ -194,6 +198,7 @@ class TableSink:
         self._blocks: list[BicliqueBlock] = []
 
     def accept(self, block: BicliqueBlock) -> None:
+        """Take one block in."""
         if block.n_bicliques:
             self._blocks.append(block)
 
@@ -207,11 +212,11 @@ class TableSink:
         )
 
 
-def _joined(parts: list) -> np.ndarray:
+def _joined(parts: list[Any]) -> np.ndarray:
     return np.concatenate([np.empty(0, np.int32), *parts])
 
 
-def _joined_offsets(sizes: list) -> np.ndarray:
+def _joined_offsets(sizes: list[Any]) -> np.ndarray:
     joined = _joined(sizes)
     offsets = np.zeros(joined.size + 1, dtype=np.int64)
     np.cumsum(joined, out=offsets[1:])

@@ -8,7 +8,7 @@ import numpy as np
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["graph_from_edges", "on_host"]
+__all__ = ["graph_from_edges", "on_device", "on_host"]
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -74,4 +74,16 @@ def on_host(graph: BipartiteCSR) -> BipartiteCSR:
         cp.asnumpy(graph.left_members),
         cp.asnumpy(graph.right_offsets),
         cp.asnumpy(graph.right_members),
+    )
+
+
+def on_device(graph: BipartiteCSR) -> BipartiteCSR:
+    """The same graph with CuPy's arrays; those that are CuPy's already are not copied."""
+    return BipartiteCSR(
+        graph.n_left,
+        graph.n_right,
+        cp.asarray(graph.left_offsets, cp.int64),
+        cp.asarray(graph.left_members, cp.int32),
+        cp.asarray(graph.right_offsets, cp.int64),
+        cp.asarray(graph.right_members, cp.int32),
     )

@@ -1,10 +1,14 @@
-"""What all blocks of a launch do together: share out vertices, and wait for each other between two phases.
+"""Grids: starting kernels on them; what all blocks do together: share out vertices, wait between two phases.
 
-A kernel that waits must be launched with no more blocks than are resident (`bicliques.cuda.device.resident_blocks`), of
+A kernel that waits must be launched with no more blocks than are resident (`launch.resident_blocks`), of
 `WARPS_PER_BLOCK` warps each, and compiled for `BLOCKS_PER_MULTIPROCESSOR` of them.
 """
 
 from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
 
 from numba import cuda
 
@@ -17,7 +21,9 @@ __all__ = [
     "THREADS",
     "WARPS_PER_BLOCK",
     "n_warps",
+    "on_grid",
     "piece_of",
+    "this_thread",
     "this_warp",
     "tile_count",
     "wait_for_all",
@@ -29,12 +35,30 @@ THREADS = WARPS_PER_BLOCK * WARP_SIZE
 SHORT = 8
 """A list of up to so many entries is read by one lane, a longer one by the whole warp."""
 _NAP_NS = 20
+# Filters are the process's; two threads at once could restore each other's.
+_filters = threading.Lock()
+
+
+def on_grid(kernel: Any, n_blocks: int, n_threads: int) -> Any:
+    """`kernel[n_blocks, n_threads]`, to be called with the kernel's arguments.
+
+    A small graph has a small grid, which Numba remarks does not fill the GPU. Everybody else's warnings stay.
+    """
+    with _filters, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*Grid size .* under-utilization")
+        return kernel[n_blocks, n_threads]
 
 
 @cuda.jit(device=True, forceinline=True)
 def this_warp():
     """Number of this warp in the grid."""
     return cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // WARP_SIZE
+
+
+@cuda.jit(device=True, forceinline=True)
+def this_thread():
+    """Number of this thread in the grid."""
+    return cuda.blockIdx.x * WARPS_PER_BLOCK * WARP_SIZE + cuda.threadIdx.x
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba import cuda, types
@@ -27,8 +27,8 @@ from numba import cuda, types
 from mbe_stage import code_cache
 from mbe_stage.compile_ahead import CompileStep
 
-__all__ = ["I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
-__all__ += ["all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels", "step_together"]
+__all__ = ["CSR", "I8", "I32", "I32_2D", "I32_3D", "I64", "I64_2D", "INT", "U8", "U32", "U32_2D", "U64", "KernelCall"]
+__all__ += ["Lists", "all_at_once", "bundle", "compile_steps_of", "kernel", "known_kernels", "step_together"]
 
 
 def _array(dtype: Any, dimensions: int = 1) -> Any:
@@ -46,6 +46,17 @@ INT = types.int64
 def bundle(kind: type, *members: Any) -> Any:
     """The type of a named tuple of arrays."""
     return types.NamedTuple(members, kind)
+
+
+class Lists(NamedTuple):
+    """Lists in CSR form as kernels take them: offsets (n + 1,) int64, and members int32."""
+
+    offsets: Any
+    members: Any
+
+
+CSR = bundle(Lists, I64, I32)
+"""The type of `Lists`."""
 
 
 @dataclass(frozen=True, slots=True)

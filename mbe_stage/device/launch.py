@@ -1,16 +1,16 @@
-"""Starting kernels in which one warp, or one thread, takes one item."""
+"""Starting kernels with a warp or a thread for each item; how many blocks the device keeps resident."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import cupy as cp
 from numba import cuda
 
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK
-from mbe_stage.device.on_grid import on_grid
+from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, WARPS_PER_BLOCK, on_grid
 
-__all__ = ["launch_threads", "launch_warps"]
+__all__ = ["capability", "launch_threads", "launch_warps", "multiprocessors", "resident_blocks"]
 
 
 def launch_warps(kernel: Any, n: int, *arguments: Any) -> None:
@@ -31,3 +31,26 @@ def _launch(kernel: Any, n_blocks: int, arguments: tuple[Any, ...]) -> None:
         on_grid(kernel, n_blocks, THREADS)(
             *(cuda.as_cuda_array(each) if isinstance(each, cp.ndarray) else each for each in arguments)
         )
+
+
+def resident_blocks() -> int:
+    """Blocks of `mbe_stage.device.grid` that are all resident: waiting warps rely on the others running.
+
+    The kernels are compiled for this many blocks a multiprocessor (`launch_bounds`), and their shared memory allows it.
+    """
+    return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR
+
+
+def multiprocessors() -> int:
+    """Multiprocessors of the current device."""
+    return _multiprocessors_of(cp.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _multiprocessors_of(device: int) -> int:
+    return int(cp.cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+def capability() -> tuple[int, int]:
+    """Compute capability of the current device."""
+    return tuple(cuda.get_current_device().compute_capability)

@@ -28,7 +28,21 @@ def _order_pair(values, place, partner, end):
 
 @cuda.jit(device=True, forceinline=True)
 def _merge_runs(values, begin, end, half, worker, n_workers):
-    """The first step of merging sorted runs of `half` entries by twos: each entry beside its mirror image."""
+    """The first step of merging sorted runs of `half` entries by twos: each entry beside its mirror image.
+
+    Parameters
+    ----------
+    values : int32, shared or global
+    begin : int
+        First entry.
+    end : int
+        One past the last.
+    half : int
+        Length of the sorted runs.
+    worker : int
+        Which of the threads this is.
+    n_workers : int
+    """
     k = worker
     place = begin + 2 * k - (k & (half - 1))
     while place < end:
@@ -39,7 +53,21 @@ def _merge_runs(values, begin, end, half, worker, n_workers):
 
 @cuda.jit(device=True, forceinline=True)
 def _settle(values, begin, end, step, worker, n_workers):
-    """The steps behind it: each entry beside the one `step` further on."""
+    """The steps behind it: each entry beside the one `step` further on.
+
+    Parameters
+    ----------
+    values : int32, shared or global
+    begin : int
+        First entry.
+    end : int
+        One past the last.
+    step : int
+        Distance of what is compared.
+    worker : int
+        Which of the threads this is.
+    n_workers : int
+    """
     k = worker
     place = begin + 2 * k - (k & (step - 1))
     while place < end:

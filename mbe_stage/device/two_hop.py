@@ -1,7 +1,7 @@
 """Two-hop degrees in device memory: the algorithm of `mbe_stage.graphs.two_hop`, all vertices of a batch at once.
 
 A vertex that walks has a hash table for those it meets, of twice as many places as that can be; a batch holds as many
-tables as the memory allows. Whether somebody is reached by the base, or is a neighbour of the vertex, is looked up in
+tables as the memory allows. Whether somebody is reached by the hub, or is a neighbour of the vertex, is looked up in
 the sorted lists of the graph. So neither time nor memory grows with anything but the steps.
 """
 
@@ -14,7 +14,7 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import WARPS_PER_BLOCK
+from mbe_stage.device.grid import WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I64, kernel
 from mbe_stage.device.launch import launch_warps
 from mbe_stage.device.warp import ALL, sum_all
@@ -36,16 +36,16 @@ class _Plan:
 
     Attributes
     ----------
-    bases : (n_left,) int32
+    hubs : (n_left,) int32
         The neighbour of each vertex with most neighbours, of several the smallest; -1 without any.
     walks : (n_left,) int64
         Neighbours of all its other neighbours.
     asks : (n_right,) bool
-        Of each base, whether those that it does not reach are asked.
+        Of each hub, whether those that it does not reach are asked.
     n_steps : int
     """
 
-    bases: cp.ndarray
+    hubs: cp.ndarray
     walks: cp.ndarray
     asks: cp.ndarray
     n_steps: int
@@ -72,33 +72,31 @@ def two_hop_degrees(graph: BipartiteCSR, memory_bytes: int = 1 << 30) -> cp.ndar
     """
     plan = _plan(graph)
     result = cp.zeros(graph.n_left, cp.int64)
-    counted = cp.flatnonzero(plan.bases >= 0)
-    # The base reaches the vertex itself.
-    result[counted] = cp.diff(graph.right_offsets)[plan.bases[counted]] - 1
-    asks = plan.asks[plan.bases[counted]]
+    counted = cp.flatnonzero(plan.hubs >= 0)
+    # The hub reaches the vertex itself.
+    result[counted] = cp.diff(graph.right_offsets)[plan.hubs[counted]] - 1
+    asks = plan.asks[plan.hubs[counted]]
     for batch in _batches(graph, counted[~asks & (plan.walks[counted] > 0)], plan.walks, memory_bytes):
-        result[batch.vertices] += _met(graph, batch, plan.bases)
-    _ask(graph, counted[asks], plan.bases, result)
+        result[batch.vertices] += _met(graph, batch, plan.hubs)
+    _ask(graph, counted[asks], plan.hubs, result)
     return result
 
 
 def _plan(graph: BipartiteCSR) -> _Plan:
     degrees, other_degrees = cp.diff(graph.left_offsets), cp.diff(graph.right_offsets)
-    bases, walks = cp.empty(graph.n_left, cp.int32), cp.empty(graph.n_left, cp.int64)
-    launch_warps(
-        base_warp_per_vertex, graph.n_left, graph.left_offsets, graph.left_members, other_degrees, bases, walks
-    )
+    hubs, walks = cp.empty(graph.n_left, cp.int32), cp.empty(graph.n_left, cp.int64)
+    launch_warps(hub_warp_per_vertex, graph.n_left, graph.left_offsets, graph.left_members, other_degrees, hubs, walks)
     if graph.n_edges == 0:
-        return _Plan(bases, walks, cp.zeros(graph.n_right, cp.bool_), 0)
-    by_base = cp.argsort(bases)
-    # Where the group of each base begins; vertices without a base come before the first.
-    starts = cp.searchsorted(bases[by_base], cp.arange(graph.n_right + 1, dtype=cp.int32))
-    walk, own = (_sums(values[by_base], starts) for values in (walks, degrees))
+        return _Plan(hubs, walks, cp.zeros(graph.n_right, cp.bool_), 0)
+    by_hub = cp.argsort(hubs)
+    # Where the group of each hub begins; vertices without a hub come before the first.
+    starts = cp.searchsorted(hubs[by_hub], cp.arange(graph.n_right + 1, dtype=cp.int32))
+    walk, own = (_sums(values[by_hub], starts) for values in (walks, degrees))
     sizes = cp.diff(starts)
     outside = graph.n_edges - _sums(degrees[graph.right_members], graph.right_offsets)
     ask = graph.n_left + own + sizes * outside
     n_steps = int(cp.where(sizes > 0, cp.minimum(walk, ask), 0).sum())
-    return _Plan(bases, walks, (sizes > 0) & (ask < walk), n_steps)
+    return _Plan(hubs, walks, (sizes > 0) & (ask < walk), n_steps)
 
 
 def _sums(values: cp.ndarray, starts: cp.ndarray) -> cp.ndarray:
@@ -139,7 +137,7 @@ def _batches(graph: BipartiteCSR, vertices: cp.ndarray, walks: cp.ndarray, memor
         start, taken = stop, int(ends[stop - 1])
 
 
-def _met(graph: BipartiteCSR, batch: _Batch, bases: cp.ndarray) -> cp.ndarray:
+def _met(graph: BipartiteCSR, batch: _Batch, hubs: cp.ndarray) -> cp.ndarray:
     """Whom each vertex of a batch meets through its other neighbours, ``(n,) int64``."""
     n_neighbours = int(batch.neighbour_ends[-1])
     owners = cp.searchsorted(batch.neighbour_ends, cp.arange(n_neighbours), side="right")
@@ -152,7 +150,7 @@ def _met(graph: BipartiteCSR, batch: _Batch, bases: cp.ndarray) -> cp.ndarray:
         owners,
         batch.neighbour_ends,
         batch.table_ends,
-        bases,
+        hubs,
         graph.left_offsets,
         graph.left_members,
         graph.right_offsets,
@@ -163,15 +161,15 @@ def _met(graph: BipartiteCSR, batch: _Batch, bases: cp.ndarray) -> cp.ndarray:
     return counts
 
 
-def _ask(graph: BipartiteCSR, vertices: cp.ndarray, bases: cp.ndarray, result: cp.ndarray) -> None:
-    """Add who of those that its base does not reach shares a neighbour with each of `vertices`."""
+def _ask(graph: BipartiteCSR, vertices: cp.ndarray, hubs: cp.ndarray, result: cp.ndarray) -> None:
+    """Add who of those that its hub does not reach shares a neighbour with each of `vertices`."""
     if vertices.size == 0:
         return
-    of_base = bases[vertices]
-    for base in cp.asnumpy(cp.unique(of_base)).tolist():
-        group = vertices[of_base == base]
+    of_hub = hubs[vertices]
+    for hub in cp.asnumpy(cp.unique(of_hub)).tolist():
+        group = vertices[of_hub == hub]
         is_outside = graph.left_offsets[1:] > graph.left_offsets[:-1]
-        is_outside[graph.right_members[int(graph.right_offsets[base]) : int(graph.right_offsets[base + 1])]] = False
+        is_outside[graph.right_members[int(graph.right_offsets[hub]) : int(graph.right_offsets[hub + 1])]] = False
         outside = cp.flatnonzero(is_outside)
         at_once = max(1, _MOST_PAIRS // max(1, outside.size))
         for start in range(0, group.size if outside.size else 0, at_once):
@@ -183,12 +181,12 @@ def _ask(graph: BipartiteCSR, vertices: cp.ndarray, bases: cp.ndarray, result: c
 
 
 @kernel(I64, I32, I64, I32, I64)
-def base_warp_per_vertex(offsets, members, other_degrees, bases, walks):
+def hub_warp_per_vertex(offsets, members, other_degrees, hubs, walks):
     """The neighbour of most neighbours, the smallest of several, and how many the others have together."""
-    vertex = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
-    if vertex >= bases.size:
+    vertex = this_warp()
+    if vertex >= hubs.size:
         return
-    # Degree above, and below it what grows as the id falls: the largest is the base.
+    # Degree above, and below it what grows as the id falls: the largest is the hub.
     best, total = np.int64(-1), np.int64(0)
     for i in range(offsets[vertex] + cuda.laneid, offsets[vertex + 1], 32):
         degree = np.int64(other_degrees[members[i]])
@@ -199,9 +197,9 @@ def base_warp_per_vertex(offsets, members, other_degrees, bases, walks):
         best = max(best, cuda.shfl_xor_sync(ALL, best, bits))
     if cuda.laneid == 0:
         if best < 0:
-            bases[vertex], walks[vertex] = -1, 0
+            hubs[vertex], walks[vertex] = -1, 0
         else:
-            bases[vertex], walks[vertex] = 0x7FFFFFFF - (best & 0x7FFFFFFF), total - (best >> 32)
+            hubs[vertex], walks[vertex] = 0x7FFFFFFF - (best & 0x7FFFFFFF), total - (best >> 32)
 
 
 @cuda.jit(device=True)
@@ -244,7 +242,7 @@ def walk_warp_per_neighbour(
     owners,
     neighbour_ends,
     table_ends,
-    bases,
+    hubs,
     offsets,
     members,
     other_offsets,
@@ -252,25 +250,41 @@ def walk_warp_per_neighbour(
     tables,
     counts,
 ):
-    """Count whom a vertex meets for the first time through one neighbour that is not its base."""
-    index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
+    """Count whom a vertex meets for the first time through one neighbour that is not its hub.
+
+    Parameters
+    ----------
+    vertices : (n,) int64, global
+    owners : (n_neighbours,) int64, global
+        Which of the vertices each neighbour belongs to.
+    neighbour_ends : (n,) int64, global
+    table_ends : (n,) int64, global
+    hubs : (n_left,) int32, global
+    offsets : (n_left + 1,) int64, global
+    members : int32, global
+    other_offsets : (n_right + 1,) int64, global
+    other_members : int32, global
+    tables : int32, global
+    counts : (n,) int64, global
+    """
+    index = this_warp()
     if index >= owners.size:
         return
     slot = owners[index]
     vertex = vertices[slot]
     # From the end of a vertex's neighbours backwards.
-    neighbour, base = members[offsets[vertex + 1] - (neighbour_ends[slot] - index)], bases[vertex]
-    if neighbour == base:
+    neighbour, hub = members[offsets[vertex + 1] - (neighbour_ends[slot] - index)], hubs[vertex]
+    if neighbour == hub:
         return
     table = np.int64(0)
     if slot > 0:
         table = table_ends[slot - 1]
     size = table_ends[slot] - table
-    base_start, base_stop = other_offsets[base], other_offsets[base + 1]
+    hub_start, hub_stop = other_offsets[hub], other_offsets[hub + 1]
     n_new = 0
     for i in range(other_offsets[neighbour] + cuda.laneid, other_offsets[neighbour + 1], 32):
         other = other_members[i]
-        if not is_in(other, other_members, base_start, base_stop) and is_first_meeting(other, tables, table, size):
+        if not is_in(other, other_members, hub_start, hub_stop) and is_first_meeting(other, tables, table, size):
             n_new += 1
     n_new = sum_all(n_new)
     if cuda.laneid == 0 and n_new > 0:

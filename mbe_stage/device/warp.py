@@ -14,11 +14,12 @@ __all__ = [
     "ballot",
     "clear",
     "count_bits",
+    "exclusive_sums",
     "first_bit",
     "global_nanoseconds",
     "held",
     "inclusive_sum",
-    "inclusive_sum_wide",
+    "inclusive_sum_64",
     "load_fresh",
     "lowest_bits",
     "max_all",
@@ -255,7 +256,25 @@ def inclusive_sum(value):
 
 
 @cuda.jit(device=True, forceinline=True)
-def inclusive_sum_wide(value):
+def exclusive_sums(numbers, first, n):
+    """Replace each of n numbers by the sum of those before it."""
+    lane = np.int32(cuda.laneid)
+    before = np.int32(0)
+    tile = np.int32(0)
+    while tile < n:
+        value = np.int32(0)
+        if np.int32(tile + lane) < n:
+            value = np.int32(numbers[np.uint64(first + tile + lane)])
+        ends = inclusive_sum(value)
+        if np.int32(tile + lane) < n:
+            numbers[np.uint64(first + tile + lane)] = np.int32(before + ends - value)
+        before = np.int32(before + cuda.shfl_sync(ALL, ends, 31))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def inclusive_sum_64(value):
     """Sum over this lane and those before it, int64."""
     value = np.int64(value)
     lane = cuda.laneid

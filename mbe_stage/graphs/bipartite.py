@@ -72,8 +72,13 @@ class BipartiteCSR:
         # SciPy's conversions are linear, sort within rows and merge duplicates; importing it costs, so only here.
         from scipy import sparse
 
-        pairs = sparse.coo_array((np.ones(left.size, np.bool_), (left, right)), shape=(n_left, n_right))
-        by_left = pairs.tocsr()
+        shape, present = (n_left, n_right), np.ones(left.size, np.bool_)
+        if _is_in_order(left, right):
+            # Edges of the ingest are: looking is cheaper than sorting.
+            offsets = np.searchsorted(left, np.arange(n_left + 1, dtype=np.int32))
+            by_left = sparse.csr_array((present, right, offsets), shape=shape)
+        else:
+            by_left = sparse.coo_array((present, (left, right)), shape=shape).tocsr()
         by_right = by_left.tocsc()
         return cls(
             n_left=n_left,
@@ -150,6 +155,12 @@ def _as_ids(values: ArrayLike, name: str) -> np.ndarray:
     if int(ids.max()) >= _MAX_VERTICES:
         raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {_MAX_VERTICES}; renumber them")
     return ids.astype(np.int32, copy=False)
+
+
+def _is_in_order(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether pairs are ascending by left id and then right id, none of them twice."""
+    ascends = left[1:] > left[:-1]
+    return bool(np.all(ascends | ((left[1:] == left[:-1]) & (right[1:] > right[:-1]))))
 
 
 def _vertex_count(ids: np.ndarray, n: int | None, side: str) -> int:

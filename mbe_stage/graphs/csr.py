@@ -56,6 +56,17 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, INTS, FLAGS, FLAGS, LONGS, int64)
 def _filtered(offsets, members, kept_rows, kept_members, new_ids, n_kept_rows):
+    """Offsets and members of the rows that are kept, without the members that are not.
+
+    Parameters
+    ----------
+    offsets, members : (n_rows + 1,) int64 and (n_entries,) int32
+    kept_rows, kept_members : bool
+        Of each row, and of each vertex of the other side.
+    new_ids : (n_other,) int64
+        Ids of the vertices that are kept; of others any.
+    n_kept_rows : int64
+    """
     new_offsets = np.zeros(n_kept_rows + 1, np.int64)
     new_members = np.empty(members.size, np.int32)
     row = written = 0

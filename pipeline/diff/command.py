@@ -15,7 +15,20 @@ __all__ = ["compare"]
 
 
 def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as_json: bool, quiet: bool) -> bool:
-    """Compare two runs, write what differs where `out` says so, and show it; returns whether anything differs."""
+    """Compare two runs, write what differs where `out` says so, and show it; returns whether anything differs.
+
+    Parameters
+    ----------
+    old, new : Path
+        Runs, or output directories.
+    out : Path, optional
+        Where all differences are written.
+    limit : int
+        So many of each kind are shown.
+    threads : int
+        0: one a core.
+    as_json, quiet : bool
+    """
     start = time.perf_counter()
     runs = resolve_both(old, new)
     if out is not None:

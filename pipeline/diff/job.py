@@ -24,6 +24,7 @@ from pipeline.diff.vertices import SharedVertices, shared_vertices
 from pipeline.errors import PublishError
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import as_publish_errors, resolve_run
+from pipeline.reading import check_problem
 
 __all__ = ["PAIRED", "STATUSES", "RunDiff", "Status", "diff_between", "diff_runs", "resolve_both"]
 
@@ -120,6 +121,8 @@ def diff_runs(
     >>> found.counts["new"], largest_differences(found, "new", 3)  # doctest: +SKIP
     """
     runs = [(run, read_manifest(run)) for run in resolve_both(old, new)]
+    for run, _ in runs:
+        check_problem(run)
     return diff_between(
         *runs,
         search_limit=search_limit,

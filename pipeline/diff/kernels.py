@@ -3,7 +3,8 @@
 A pair is ``(J, x)``: the Jaccard of the two groups' members, larger first, and among equals the exclusive or of the
 two keys, read as unsigned, smaller first. No two pairs of one row are equal in both.
 
-Here `new` rows are those that only the new run has, `gone` rows those that only the old one has."""
+Here `new` rows are those that only the new run has, `gone` rows those that only the old one has.
+"""
 
 from __future__ import annotations
 
@@ -89,6 +90,14 @@ def index_members(offsets, members, first, last, n_vertices, limits):
     """Postings of some rows: for each vertex the rows, counted from `first`, that hold it.
 
     Of each row only its first ``limits[row]`` members count.
+
+    Parameters
+    ----------
+    offsets, members : (n + 1,) int64 and int32
+    first, last : int
+        Rows ``first .. last - 1`` are indexed.
+    n_vertices : int
+    limits : (n,) int
     """
     starts = np.zeros(n_vertices + 1, np.int64)
     for row in range(first, last):

@@ -263,7 +263,21 @@ def _translated(
     shared_right,
     sums,
 ):
-    """Shared members of the chosen rows; their numbers and the sums of their hashes go into the last three arrays."""
+    """Shared members of the chosen rows; their numbers and the sums of their hashes go into the last three arrays.
+
+    Parameters
+    ----------
+    rows : integers
+        Positions in the batch.
+    left_offsets, left_ids, right_offsets, right_ids
+        Members of the batch's rows, as ids of their run.
+    left_numbers, right_numbers
+        Number of each id among the vertices in common; negative where the other run does not know it.
+    hashes : uint64
+        By that number.
+    shared_left, shared_right, sums
+        The result, one for each of `rows`.
+    """
     most = 0
     for row in rows:
         most += left_offsets[row + 1] - left_offsets[row] + right_offsets[row + 1] - right_offsets[row]

@@ -7,10 +7,11 @@ in threads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -144,7 +145,19 @@ def by_prefixes(
     threads: int,
     on_progress: Callable[[float], None],
 ) -> Best:
-    """Every pair with a Jaccard of at least `least`; `ranks` orders the shared vertices, rarest first."""
+    """Every pair with a Jaccard of at least `least`; `ranks` orders the shared vertices, rarest first.
+
+    Parameters
+    ----------
+    new, gone : Rows
+    shared : SharedVertices
+        Those that both runs have.
+    ranks : (n_shared,) int32
+    least : float
+    threads : int
+    on_progress : callable
+        Takes the share that is done.
+    """
     best = Best.none_yet(len(new), len(gone))
     is_left = np.empty(shared.n, np.bool_)
     is_left[ranks] = np.arange(shared.n) < shared.n_left
@@ -245,8 +258,30 @@ def _blocks(
     return blocks
 
 
-def _compare_all(new, block_lists, gone, compare, threads, on_progress, prepared) -> None:
-    """Every stretch of new rows with every block of gone ones, each thread on rows of its own."""
+def _compare_all(
+    new: Rows,
+    block_lists: Iterable[list[_Block]],
+    gone: Rows,
+    compare: Callable[..., None],
+    threads: int,
+    on_progress: Callable[[float], None],
+    prepared: Callable[[Stretch], Any],
+) -> None:
+    """Every stretch of new rows with every block of gone ones, each thread on rows of its own.
+
+    Parameters
+    ----------
+    new, gone : Rows
+    block_lists : iterable of list of _Block
+        Gone rows, so many at a time as are indexed together.
+    compare : callable
+        Takes a block, prepared rows, and the first and last of them.
+    threads : int
+    on_progress : callable
+        Takes the share that is done.
+    prepared : callable
+        Makes of a stretch what `compare` takes.
+    """
     steps = max(1, -(-gone.n_members // _INDEXED)) * max(1, len(new))
     done = 0
     with ThreadPoolExecutor(threads) as pool:
@@ -262,7 +297,7 @@ def _compare_all(new, block_lists, gone, compare, threads, on_progress, prepared
                 on_progress(min(1.0, done / steps))
 
 
-def _with_all(compare, blocks: list[_Block], content, first: int, last: int) -> None:
+def _with_all(compare: Callable[..., None], blocks: list[_Block], content: Any, first: int, last: int) -> None:
     for block in blocks:
         compare(block, content, first, last)
 

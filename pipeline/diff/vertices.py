@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.ids import key_hashes
+from pipeline.backends.arrow.hashes import key_hashes
 from pipeline.reading import vertex_keys
 from pipeline.top import SideName
 

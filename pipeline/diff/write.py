@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipeline.backends.arrow.parts import PartNames, PartWriter, write_table
 from pipeline.diff.job import PAIRED, RunDiff
 from pipeline.diff.members import rows_with_members
 from pipeline.diff.rows import Side
 from pipeline.errors import PublishError
-from pipeline.parquet_parts import PartNames, PartWriter, write_table
 from pipeline.publish import as_publish_errors, synced_beside
 from pipeline.reading import key_type
 

@@ -111,9 +111,11 @@ class IteratorStream(io.RawIOBase):
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
+        """It is."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer from the next piece; returns how much, 0 at the end."""
         if self.closed:
             raise ValueError("nobody reads any more")
         while not self._rest:

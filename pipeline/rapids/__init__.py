@@ -1,4 +1,4 @@
-"""The RAPIDS tier: edges in with cuDF, bicliques out as cuDF tables, everything between on the device.
+"""The device's library by its public names; the code is in `pipeline.backends.cudf` and `pipeline.outputs`.
 
-Importing this package needs no GPU library; its modules do, and are imported when `pipeline.tiers` has chosen it.
+Importing this package needs no GPU library; its modules do.
 """

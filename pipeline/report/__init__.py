@@ -1,7 +1,9 @@
 """`report.html`: one self-contained page on a run, built from its published tables.
 
-`tables` reads them, `asked` and `explain` put things into words, `charts` and `heat_map` draw, `sections` and `page`
-put the page together; `page.html` is the template with its style sheet.
+`page` puts it together around what the problem's publication shows; `page.html` is the template with its style sheet.
+`asked` and `wording` put things into words and `sections` into HTML, for any problem. `bicliques` is what is shown of
+bicliques: `tables` reads them, `explain` says what they mean, `charts` and `heat_map` draw; `markdown` is the same for
+pages that show no files.
 """
 
 from pipeline.report.page import write_report

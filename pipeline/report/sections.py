@@ -34,14 +34,13 @@ def tiles(items: Iterable[tuple[str, str]]) -> str:
     return "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in items)
 
 
-def notice(truncated: str | None) -> str:
-    """The banner of an incomplete result; nothing when it is complete."""
+def notice(truncated: str | None, results: str, consequence: str) -> str:
+    """The banner of an incomplete result: there may be more such `results`, and what that means."""
     if truncated is None:
         return ""
     return (
         f'<p class="notice" role="alert"><strong>Incomplete.</strong> The enumeration {escape(truncated)}. '
-        "What is listed is exact, but there may be more bicliques: counts are lower bounds, and the largest may be "
-        "missing.</p>"
+        f"What is listed is exact, but there may be more {escape(results)}: {escape(consequence)}.</p>"
     )
 
 

@@ -4,18 +4,28 @@ It does share the reading of the input: the edges, and how many rows were droppe
 `pipeline.ingest`, which the run used too (on the tier `rapids` a run is read by other code). A mistake there is not
 found. The models of configuration and manifest are shared as well.
 
-`recipe` computes keys and fingerprints from their written definition, `closure` asks the input graph whether a pair of
-sides is complete and maximal, `files`, `rows` and `tables` look at what is on the disk, `fields` at what the manifest
-says beside them, `job` puts them in order.
+What a run of any problem has to hold, `job` checks: `files` is about what is on the disk, `limits` and `fields` about
+what the manifest says, `vertices` about ids and keys; `recipe` computes keys and fingerprints from their written
+definition. The problem's own tables are checked by its publication. Ours is `bicliques`: `rows` and `tables` look at
+what is written, `closure` asks the input graph whether a pair of sides is complete and maximal, `missing` what else
+must be there, `two_hop` recounts.
 """
 
 from mbe_stage.compile_ahead import CompileStep
-from pipeline.verify import closure, recipe, rows, two_hop
-from pipeline.verify.job import DEFAULT_SAMPLE, Check, VerifyReport, verify_run
+from pipeline.manifest import Manifest
+from pipeline.publication import derived_of, derived_publications, every_publication, publication_of
+from pipeline.verify import recipe
+from pipeline.verify.job import DEFAULT_SAMPLE, Check, Job, VerifyReport, installed_publications, verify_run
 
-__all__ = ["DEFAULT_SAMPLE", "Check", "VerifyReport", "compile_steps", "verify_run"]
+__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "compile_steps", "installed_publications", "verify_run"]
 
 
-def compile_steps() -> tuple[CompileStep, ...]:
-    """What checking a run needs compiled."""
-    return (*closure.compile_steps(), *recipe.compile_steps(), *rows.compile_steps(), *two_hop.compile_steps())
+def compile_steps(manifest: Manifest | None = None) -> tuple[CompileStep, ...]:
+    """What checking a run needs compiled: that run, or any."""
+    if manifest is None:
+        publications = every_publication()
+        outputs = tuple(output for each in publications for output in derived_publications(each.problem))
+    else:
+        publications, outputs = (publication_of(manifest.problem),), derived_of(manifest.config)
+    own = (step for each in publications for step in each.check_steps())
+    return (*recipe.compile_steps(), *own, *(step for output in outputs for step in output.check_steps()))

@@ -1,4 +1,4 @@
-"""What the input graph says about a pair of sides: is every edge there, and can no vertex join?
+"""What the input graph says about a pair of sides: whether every edge is there, and no vertex can join.
 
 Deliberately plain: sorted neighbour lists and binary search, no bitmaps, no search tree, no ordering of vertices.
 """
@@ -79,6 +79,17 @@ def judge(
 
     First column: one of the four constants. Then the witness: the ends of the missing edge (left, right), or the vertex
     that can join and -1.
+
+    Parameters
+    ----------
+    adjacency : Adjacency
+        Of the graph that was read again.
+    rows : int
+        Which bicliques.
+    left_offsets, right_offsets : (n_bicliques + 1,) int64
+    left_members, right_members : int32
+        Members of all bicliques of the table.
+    threads : int
     """
     verdicts = np.empty((rows.size, 3), np.int64)
     graph = adjacency.arrays()
@@ -196,7 +207,17 @@ def _sees_all(vertex, wanted, offsets, neighbours):
 
 @compiled()
 def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neighbours):
-    """A vertex outside `own` that sees all of `other`, or -1: it would be a neighbour of the rarest of `other`."""
+    """A vertex outside `own` that sees all of `other`, or -1: it would be a neighbour of the rarest of `other`.
+
+    Parameters
+    ----------
+    own, other : int32
+        The two sides of a biclique.
+    own_offsets, own_neighbours
+        Neighbours of the vertices of the side of `own`, ascending.
+    other_offsets, other_neighbours
+        The same of the other side.
+    """
     rarest = _rarest(other, other_offsets)
     for i in range(other_offsets[rarest], other_offsets[rarest + 1]):
         vertex = other_neighbours[i]
@@ -207,6 +228,19 @@ def _can_join(own, other, own_offsets, own_neighbours, other_offsets, other_neig
 
 @compiled(LONGS, LONGS, readonly(INTS), LONGS, readonly(INTS), *_GRAPH, int64[:, ::1], seconds=1.5)
 def _judge(rows, l_starts, l_members, r_starts, r_members, l_offsets, l_edges, r_offsets, r_edges, verdicts):
+    """Verdicts on the bicliques at `rows`; `judge` says what they mean.
+
+    Parameters
+    ----------
+    rows : int
+    l_starts, r_starts : (n_bicliques + 1,) int64
+    l_members, r_members : int32
+        Members of all bicliques of the table.
+    l_offsets, l_edges, r_offsets, r_edges
+        Neighbours of the left and of the right vertices, ascending.
+    verdicts : (n_rows, 3) int64
+        The result.
+    """
     for i in range(rows.size):
         row = rows[i]
         left = l_members[l_starts[row] : l_starts[row + 1]]
@@ -258,6 +292,22 @@ def _closures(
     sums,
     holds_all,
 ):
+    """The bicliques that `seeds` generate; `closures` says what is told of them.
+
+    Parameters
+    ----------
+    seeds : (n, 2) integers
+        Pairs of vertices of the own side; a vertex twice stands for itself.
+    own_offsets, own_edges, other_offsets, other_edges
+        Neighbours of the vertices of either side, ascending.
+    own_hashes, other_hashes : uint64
+    own_wanted, other_wanted : integers
+        Ids that a biclique of the query holds.
+    sizes, sums : (n, 2) int64, uint64
+        The result, own side first.
+    holds_all : (n,) bool
+        The same: whether all wanted ids are members.
+    """
     for i in range(len(seeds)):
         n = 1 if seeds[i, 0] == seeds[i, 1] else 2
         other = _common(seeds[i, :n].astype(np.int32), own_offsets, own_edges, other_offsets, other_edges)

@@ -7,14 +7,12 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from pipeline.edges import InputFacts
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
+from pipeline.publication import derived_of, publication_of
 
-__all__ = ["READING", "UNTOLD", "UNTOLD_NOTE", "check_own_fields", "check_reading"]
+__all__ = ["READING", "UNTOLD", "UNTOLD_NOTE", "check_derived", "check_own_fields", "check_reading"]
 
 # The word of whoever published, by section: no file of the run and no input says it again. A field that is added to the
 # manifest belongs here or is recomputed; a test goes through them all.
@@ -61,7 +59,7 @@ READING = (
     "duplicate_edges",
     "n_edges",
 )
-# By definition the configuration fingerprint covers these keys; of the query all.
+# By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
 _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
 
@@ -87,19 +85,28 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
             f"{place}: input: {facts.rows_read} rows read, {left_out} of them dropped or duplicates; "
             f"n_edges is {facts.n_edges}; expected {facts.rows_read - left_out}"
         )
-    for side in ("left", "right"):
-        path = run / f"{side}_vertices.parquet"
-        n_edges = pc.sum(pq.read_table(path, columns=["degree"])["degree"]).as_py()
-        if n_edges != facts.n_edges:
-            raise VerificationError(
-                f"{place}: input.n_edges is {facts.n_edges}; the degrees in {path} add up to {n_edges}"
-            )
     unsure = []
     if run.name != manifest.run_id:
         if run.parent.name == "runs":
             raise VerificationError(f"{place}: run_id is {manifest.run_id!r}; the run is published as {run.name!r}")
         unsure.append(f"run_id: the directory, which is not where it was published, is called {run.name}")
     return "run_id, config_fingerprint, sizes of the input", unsure
+
+
+def check_derived(run: Path, manifest: Manifest) -> None:
+    """There are counts of just those derived outputs that the configuration asks for.
+
+    Raises
+    ------
+    VerificationError
+        There are others.
+    """
+    asked = sorted(each.name for each in derived_of(manifest.config))
+    if sorted(manifest.derived) != asked:
+        raise VerificationError(
+            f"{run / 'manifest.json'}: derived holds {', '.join(sorted(manifest.derived)) or 'nothing'}; expected "
+            f"{', '.join(asked) or 'nothing'}, by its config"
+        )
 
 
 def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tuple[str | None, list[str]]:
@@ -134,11 +141,14 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
 def _config_fingerprint(manifest: Manifest) -> str:
     """SHA-256 of what the configuration asks for, as JSON with sorted keys."""
     config = manifest.config.model_dump(mode="json")
+    section = publication_of(manifest.problem).section_name
     asked = {
         "schema_version": manifest.schema_version,
         "key_type": config["input"]["key_type"],
-        "query": config["query"],
+        section: config.get(section, manifest.config.asked.model_dump(mode="json")),
         "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
         "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
     }
+    if derived := derived_of(manifest.config):
+        asked["derived"] = {each.name: config[each.name] for each in derived}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

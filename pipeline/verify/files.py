@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
-from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
 __all__ = ["check_files", "check_schemas", "table_parts"]
 
 _MANIFEST = "manifest.json"
+_TYPES = (pa.int64(), pa.string())
+# What the keys of the two sides may be.
+_KEY_TYPES = [(left, right) for left in _TYPES for right in _TYPES]
 
 
 def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], None]) -> str:
@@ -44,21 +46,24 @@ def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], No
     return f"{len(listed)} files, {n_bytes:,} bytes"
 
 
-def check_schemas(run: Path, manifest: Manifest) -> str:
-    """Columns and types of every table, and that each table is there."""
-    tables = {
-        "bicliques": BICLIQUES,
-        "size_histogram": SIZE_HISTOGRAM,
-        "left_vertices": None,
-        "right_vertices": None,
+def check_schemas(run: Path, schemas: Callable[[tuple[pa.DataType, pa.DataType]], Mapping[str, pa.Schema]]) -> str:
+    """Columns and types of every table, and that each table is there.
+
+    Parameters
+    ----------
+    run : Path
+    schemas : callable
+        Takes the types of the left and the right keys, and gives the schema of every table by its name below the run.
+    """
+    found = {
+        name: [(path, pq.read_schema(path)) for path in table_parts(run, name.removesuffix(".parquet"))]
+        for name in schemas(_KEY_TYPES[0])
     }
-    if manifest.config.output.members:
-        tables["members"] = MEMBERS
-    for name, schema in tables.items():
-        for path in table_parts(run, name):
-            found = pq.read_schema(path)
-            _check_columns(path, found, schema or _vertex_schema(found))
-    return ", ".join(tables)
+    wrong = [_first_wrong(found, schemas(key_types)) for key_types in _KEY_TYPES]
+    if None not in wrong:
+        # The type of the keys is that with which the first offender comes last.
+        raise VerificationError(max((each for each in wrong if each is not None), key=lambda each: each[0])[1])
+    return ", ".join(name.removesuffix(".parquet") for name in found)
 
 
 def table_parts(run: Path, name: str) -> list[Path]:
@@ -77,21 +82,27 @@ def _metadata(path: Path) -> pq.FileMetaData:
         raise VerificationError(f"{path}: is no Parquet file ({error})") from None
 
 
-def _vertex_schema(found: pa.Schema) -> pa.Schema:
-    index = found.get_field_index("key")
-    is_text = index >= 0 and _plain(found.field(index).type) == pa.string()
-    return vertices(pa.string() if is_text else pa.int64())
+def _first_wrong(
+    tables: Mapping[str, list[tuple[Path, pa.Schema]]], expected: Mapping[str, pa.Schema]
+) -> tuple[int, str] | None:
+    """How many files are as they should be before the first that is not, and what is wrong with that; or None."""
+    n_right = 0
+    for name, files in tables.items():
+        for path, found in files:
+            if (what := _offence(found, expected[name])) is not None:
+                return n_right, f"{path}{what}"
+            n_right += 1
+    return None
 
 
-def _check_columns(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
+def _offence(found: pa.Schema, expected: pa.Schema) -> str | None:
     if found.names != expected.names:
-        raise VerificationError(
-            f"{path}: has the columns {', '.join(found.names)}; expected {', '.join(expected.names)}"
-        )
+        return f": has the columns {', '.join(found.names)}; expected {', '.join(expected.names)}"
     for field in expected:
         kind = _plain(found.field(field.name).type)
         if kind != _plain(field.type):
-            raise VerificationError(f"{path}, column {field.name!r}: has type {kind}; expected {_plain(field.type)}")
+            return f", column {field.name!r}: has type {kind}; expected {_plain(field.type)}"
+    return None
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -6,30 +6,31 @@ from pathlib import Path
 
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
+from pipeline.publication import limit_of, publication_of
 
 __all__ = ["check_limits"]
 
 
 def check_limits(run: Path, manifest: Manifest) -> str:
-    """`truncated` names a limit of the run's own configuration, and the number of bicliques agrees with it.
+    """`truncated` names a limit of the run's own configuration, and the number of results agrees with it.
 
     Otherwise a finished run could be passed off as one that was stopped, of which nothing is expected to be there.
     """
-    truncated, n_bicliques = manifest.truncated, manifest.counts.bicliques
-    most, seconds = manifest.config.execution.max_bicliques, manifest.config.execution.time_limit_seconds
+    truncated, n_found = manifest.truncated, manifest.n_found
+    execution, what = manifest.config.execution, publication_of(manifest.problem).counted
+    limit, seconds = limit_of(manifest.problem), execution.time_limit_seconds
+    most = None if limit is None else getattr(execution, limit)
     place = f"{run / 'manifest.json'}: truncated is {truncated!r}"
-    if most is not None and n_bicliques > most:
-        raise VerificationError(
-            f"{place}: {n_bicliques:,} bicliques are more than max_bicliques = {most} of its config"
-        )
+    if most is not None and n_found > most:
+        raise VerificationError(f"{place}: {n_found:,} {what} are more than {limit} = {most} of its config")
     if truncated is None:
         return "complete"
     reasons = []
-    if most is not None and n_bicliques == most:
-        reasons.append(f"stopped at max_bicliques = {most}")
+    if most is not None and n_found == most:
+        reasons.append(f"stopped at {limit} = {most}")
     if seconds is not None:
         reasons.append(f"stopped at time_limit_seconds = {seconds:g}")
     if truncated not in reasons:
         expected = " or ".join(map(repr, reasons)) or "null"
-        raise VerificationError(f"{place}; expected {expected}, by its config and its {n_bicliques:,} bicliques")
+        raise VerificationError(f"{place}; expected {expected}, by its config and its {n_found:,} {what}")
     return truncated

@@ -53,6 +53,21 @@ def check_witnesses(
 ) -> np.ndarray:
     """Look up the bicliques that `seeds` generate; returns the distinct keys of those that the query asks for.
 
+    Parameters
+    ----------
+    adjacency : Adjacency
+    side : str
+        Whose vertices the seeds are.
+    seeds : (n, 2) integers
+        As in `closures`.
+    rules : RowRules
+        Hashes of the vertices, and what the query asks for.
+    sorted_keys : int64
+        Those of the run's bicliques, ascending.
+    vertex_keys : pa.ChunkedArray
+        The keys of that side as the user wrote them, for the message.
+    threads : int
+
     Raises
     ------
     VerificationError

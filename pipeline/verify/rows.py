@@ -214,6 +214,17 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, readonly(INTS), readonly(LONGS), readonly(LONGS), LONGS, LONGS, LONGS)
 def _take_part(offsets, members, keys, n_edges, n_bicliques, best_edges, best_key):
+    """Take the members of one side of some rows into the sums of its vertices.
+
+    Parameters
+    ----------
+    offsets, members : (n + 1,) int64 and int32
+        Members of each row.
+    keys, n_edges : (n,) int64
+        Of the rows.
+    n_bicliques, best_edges, best_key : (n_vertices,) int64
+        Changed in place; of equally large bicliques the one with the smallest key stays.
+    """
     for row in range(keys.size):
         for i in range(offsets[row], offsets[row + 1]):
             vertex = members[i]

@@ -11,35 +11,11 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
-from pipeline.terminal import shortened
 from pipeline.verify.files import table_parts
 from pipeline.verify.recipe import KeySums, mix
 from pipeline.verify.rows import Batch, Participation, Tally
 
-__all__ = ["MemberSums", "check_counts", "check_histogram", "check_members", "check_vertex_ids", "check_vertices"]
-
-
-def check_vertex_ids(run: Path, side: str, n_expected: int) -> pa.ChunkedArray:
-    """Ids are 0, 1, 2, ..., keys ascend; returns the keys."""
-    path = run / f"{side}_vertices.parquet"
-    table = pq.read_table(path, columns=["vertex", "key"])
-    if table.num_rows != n_expected:
-        raise VerificationError(f"{path}: has {table.num_rows} rows; the manifest counts {n_expected} {side} vertices")
-    ids = table["vertex"].to_numpy()
-    if (wrong := np.flatnonzero(ids != np.arange(ids.size))).size:
-        raise VerificationError(f"{path}, row {wrong[0]}: vertex is {ids[wrong[0]]}; expected {wrong[0]}")
-    keys = table["key"]
-    if keys.null_count:
-        raise VerificationError(f"{path}: {keys.null_count} keys are null; expected none")
-    descends = np.flatnonzero(~pc.less(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1)).to_numpy())
-    if descends.size:
-        row = int(descends[0])
-        raise VerificationError(
-            f"{path}, row {row + 1}: key {shortened(repr(keys[row + 1].as_py()), 80)} follows "
-            f"{shortened(repr(keys[row].as_py()), 80)}; "
-            "expected ascending, distinct keys"
-        )
-    return keys
+__all__ = ["MemberSums", "check_counts", "check_histogram", "check_members", "check_vertices"]
 
 
 def check_vertices(run: Path, side: str, participation: Participation, degrees: np.ndarray | None) -> str:

@@ -111,6 +111,19 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(LONGS, LONGS, INTS, LONGS, INTS, LONGS)
 def _count(vertices, offsets, neighbours, other_offsets, other_neighbours, counted):
+    """Two-hop degrees of some vertices, by walking every two-step path.
+
+    Parameters
+    ----------
+    vertices : int32
+        Those that are counted.
+    offsets, neighbours
+        Of their own side.
+    other_offsets, other_neighbours
+        Of the other side.
+    counted : int64
+        The result, one for each of `vertices`.
+    """
     last_seen_by = np.full(offsets.size - 1, -1, np.int32)
     for i in range(vertices.size):
         vertex = vertices[i]

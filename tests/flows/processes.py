@@ -57,13 +57,13 @@ def started(command: list[str], log: Path, **options: Any) -> Iterator[subproces
         end(process)
 
 
-def end(process: subprocess.Popen) -> None:
-    """Ask the process to stop, and make sure of everything it started."""
+def end(process: subprocess.Popen, patience: float = _STOP_SECONDS) -> None:
+    """Ask the process to stop, and make sure of everything it started; how long it is given matters to nobody here."""
     offspring = descendants(process.pid)
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):  # killed below
-            process.wait(_STOP_SECONDS)
+            process.wait(patience)
     for pid in [process.pid, *offspring]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

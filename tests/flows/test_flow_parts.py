@@ -1,6 +1,7 @@
 """What the flow is made of, without Prefect's engine."""
 
 import errno
+import logging
 import socket
 
 import pytest
@@ -9,22 +10,28 @@ from flow_toys import CHECKOUT, EDGES, N_BICLIQUES
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.flows import load_flow_from_entrypoint
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
 from flows import enumerate as flow_module
-from flows.artifacts import groups_table, summary_markdown, unchanged_markdown
+from flows import progress as flows_progress
+from flows.artifacts import summary_markdown, unchanged_markdown
 from flows.command import app
 from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
-from flows.progress import describe
+from flows.progress import ProgressReporter, describe, shown_share
 from flows.retries import may_pass
 from mbe_stage.bicliques.enumerate import Progress
+from mbe_stage.outlook import Outlook
 from pipeline import tiers
+from pipeline.config import Config
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from pipeline.report.markdown import groups_table
 from pipeline.steps import load_edges
 from pipeline.tiers import tier_named
 from tests.mbe_stage import small_gpu
+from tests.pipeline.plugins import Installed
 
 REFERENCE = tier_named("reference")
 NO_SECONDS = {"read": 0.0, "compile": 0.0}
@@ -77,22 +84,77 @@ def test_configuration_in_layers(tmp_path):
     assert config.output.directory == "out"
 
 
+def test_a_configuration_may_ask_for_another_problem(tmp_path, monkeypatch):
+    packages = Installed(tmp_path / "installed", monkeypatch)
+    packages.add("sky", "stars")
+    file = tmp_path / "my.yaml"
+    file.write_text("problem: stars\nstars: {points: 2}\n")
+    try:
+        assert configure(str(file)).asked.points == 2
+        config = configure(overrides=["problem=stars", "stars.points=3"])
+        assert (config.problem, config.asked.points) == ("stars", 3)
+        # Tasks hand it on as plain values.
+        assert Config.from_mapping(config.model_dump(mode="json")) == config
+        with pytest.raises(ConfigError, match=r"problem is 'star': did you mean 'stars'\? expected one of bicliques"):
+            configure(overrides=["problem=star"])
+    finally:
+        packages.forget()
+
+
 def test_configuration_refuses_an_unknown_key():
     with pytest.raises(ConfigError, match=r"query\.min_lft: unknown key; did you mean 'min_left'"):
         configure(overrides=["query.min_lft=3"])
 
 
-def test_progress_line():
-    assert describe(Progress(10, 0.5, 0.0)) == "10 bicliques in 0 s (0 a second), 50 % of the work by a guess"
+@pytest.mark.parametrize(
+    ("progress", "line", "percent"),
+    [
+        (Progress(10, 0.5, 0.0), "10 bicliques in 0 s (0 a second), 50 % of the work by a guess", 50),
+        (
+            Progress(30, 0.9, 10.0, "cpu", Outlook(90, 101, 110), 0.3, 23.3),
+            "30 of about 100 bicliques in 10 s (3 a second), 30 %, 23 s left",
+            30,
+        ),
+        (
+            Progress(30, 0.9, 10.0, "cpu", Outlook(300, 500, None)),
+            "30 of at least 300 bicliques (nobody knows how many) in 10 s (3 a second), share unknown",
+            None,
+        ),
+        (Progress(30, 1.0, 10.0, "cpu", Outlook.exactly(30), 1.0, 0.0), "30 bicliques in 10 s (3 a second), all", 100),
+        (
+            Progress(30, 0.9, 10.0, "cpu", Outlook(90, 101, 110), 0.3, 0.0, has_stopped=True),
+            "30 bicliques in 10 s (3 a second), stopped, finishing",
+            30,
+        ),
+    ],
+    ids=["a guess", "known", "open", "the end", "stopped"],
+)
+def test_progress_line(progress, line, percent):
+    assert describe(progress) == line
+    assert shown_share(progress) == (None if percent is None else pytest.approx(percent / 100))
+
+
+def test_the_bar_stays_where_it_was_when_nobody_knows_any_more(monkeypatch):
+    bars = []
+    monkeypatch.setattr(flows_progress, "create_progress_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(
+        flows_progress, "update_progress_artifact", lambda _, share, description: bars.append((share, description))
+    )
+    reporter = ProgressReporter(logging.getLogger("tests"), every_seconds=0.0)
+    reporter(Progress(30, 0.9, 10.0, "cpu", Outlook(90, 101, 110), 0.3, 23.3))
+    reporter(Progress(31, 0.9, 11.0, "cpu", Outlook(90, 500, None)))
+    reporter(Progress(32, 0.9, 12.0, "cpu", Outlook(300, 320, 340), 0.1, 100.0))
+    assert [share for share, _ in bars] == pytest.approx([30, 30, 10])
+    assert ["unknown" in text for _, text in bars] == [False, True, False]
 
 
 def test_task_functions_are_plain_functions(edges_file, tmp_path):
     config = configure(None, str(edges_file), str(tmp_path / "out"), ["execution.engine=reference"])
-    values, seen = config.model_dump(mode="json"), []
+    seen = []
     with RunStore(config.output.directory).begin() as staging:
-        read = read_edges(values, str(staging.scratch), REFERENCE)
+        read = read_edges(config, str(staging.scratch), REFERENCE)
         assert read["facts"]["n_edges"] == len(EDGES) == load_edges(staging.scratch).left_ids.size
-        enumerate_staged(values, str(staging.scratch), str(staging.path), read["seconds"], REFERENCE, seen.append)
+        enumerate_staged(config, str(staging.scratch), str(staging.path), read["seconds"], REFERENCE, seen.append)
         run = staging.publish()
     manifest = read_manifest(run)
     assert manifest.counts.bicliques == N_BICLIQUES == seen[-1].n_bicliques
@@ -108,14 +170,14 @@ def test_task_functions_are_plain_functions(edges_file, tmp_path):
 
 def test_the_cpu_takes_over_from_a_gpu_that_is_too_small(edges_file, tmp_path, monkeypatch, caplog):
     small_gpu.install(monkeypatch)
-    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: "not here")
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "not here")
     config = configure(None, str(edges_file), str(tmp_path / "out"), ["output.report=false"])
-    values, tier = config.model_dump(mode="json"), tiers.choose_tier(config.execution)
+    tier = tiers.choose_tier(config.execution)
     with RunStore(config.output.directory).begin() as staging:
-        read_edges(values, str(staging.scratch), tier)
+        read_edges(config, str(staging.scratch), tier)
         # Tasks are told the tier's name only.
         again = tier_named(tier.name)
-        enumerate_staged(values, str(staging.scratch), str(staging.path), NO_SECONDS, again)
+        enumerate_staged(config, str(staging.scratch), str(staging.path), NO_SECONDS, again)
         manifest = read_manifest(staging.publish())
     assert (tier.engine, manifest.engine, manifest.counts.bicliques) == ("cuda", "cpu", N_BICLIQUES)
     assert "cpu takes over" in caplog.text
@@ -126,9 +188,8 @@ def test_long_groups_are_cut_in_the_table(tmp_path):
     star.write_text("left,right\n" + "".join(f"hub,{leaf}\n" for leaf in range(1, 21)))
     config = configure(None, str(star), str(tmp_path / "out"), ["execution.engine=reference", "output.report=false"])
     with RunStore(config.output.directory).begin() as staging:
-        values = config.model_dump(mode="json")
-        read_edges(values, str(staging.scratch), REFERENCE)
-        enumerate_staged(values, str(staging.scratch), str(staging.path), NO_SECONDS, REFERENCE)
+        read_edges(config, str(staging.scratch), REFERENCE)
+        enumerate_staged(config, str(staging.scratch), str(staging.path), NO_SECONDS, REFERENCE)
         (row,) = groups_table(staging.publish(), 5)
     assert row["n_right"] == 20
     assert row["right"] == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 8 more"
@@ -178,6 +239,8 @@ def test_command_refuses_a_taken_port():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = CliRunner().invoke(app, ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
+        # Without the server that tests before this one may still name.
+        with temporary_settings(restore_defaults={PREFECT_API_URL}):
+            result = CliRunner().invoke(app, ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
     assert result.exit_code == 2
     assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr

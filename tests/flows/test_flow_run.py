@@ -22,8 +22,8 @@ from pipeline.errors import ConfigError, DeviceMemoryExhausted, InputError
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
 from pipeline.tiers import Tier
-from tests import small_rapids
 from tests.mbe_stage import small_gpu
+from tests.pipeline import small_rapids
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -138,6 +138,28 @@ def test_a_limit_is_shown(edges_file, out):
     assert state.message == "2 maximal bicliques published; incomplete: stopped at max_bicliques = 2"
 
 
+@pytest.mark.usefixtures("installed")
+def test_another_problem_and_a_derived_output_run_as_its_configuration_says(edges_file, out, tmp_path):
+    asked = ["problem=butterflies", "butterflies.min_butterflies=1", *REFERENCE]
+    state = run(edges_file, out, overrides=asked)
+    result = state.result()
+    manifest = read_manifest(result["run"])
+    assert (manifest.problem, manifest.config.asked.min_butterflies) == ("butterflies", 1)
+    assert result["counted"] == manifest.n_found > 0
+    assert len(artifacts(state)) >= 2
+    assert run(edges_file, out, overrides=asked).name == "Unchanged"
+    other = run(edges_file, out, overrides=["problem=butterflies", *REFERENCE])
+    assert other.name != "Unchanged"
+    file = tmp_path / "my.yaml"
+    file.write_text("smaller_sides: {at_least: 2}\n")
+    derived = run(edges_file, out, config_path=str(file))
+    assert (Path(derived.result()["run"]) / "smaller_sides.parquet").is_file()
+    assert read_manifest(derived.result()["run"]).derived.keys() == {"smaller_sides"}
+    refused = run(edges_file, out, overrides=["problem=butterflies", "smaller_sides.at_least=2"])
+    assert refused.is_failed()
+    assert "smaller_sides: an output of the problem bicliques, but problem is 'butterflies'" in refused.message
+
+
 def test_bad_input_fails_once_with_one_message(edges_file, out):
     run(edges_file, out)
     latest = RunStore(out).latest()
@@ -236,8 +258,8 @@ def test_reading_holds_a_gpu_only_where_it_reads_there(edges_file, out, monkeypa
     def refuse(*_):
         raise InputError("read no further")
 
-    monkeypatch.setattr("pipeline.takeover.choose_tier", lambda _: tier)
-    monkeypatch.setattr(flow_module, "tier_named", lambda _: tier)
+    monkeypatch.setattr("pipeline.takeover.choose_tier", lambda *_: tier)
+    monkeypatch.setattr(flow_module, "tier_named", lambda *_: tier)
     monkeypatch.setattr(flow_module, "device_slot", slot)
     monkeypatch.setattr(flow_module, "read_edges", refuse)
     assert run(edges_file, out).message == "read no further"

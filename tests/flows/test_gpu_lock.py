@@ -85,19 +85,19 @@ def test_where_the_cpu_takes_over_the_gpu_is_let_go(edges_file, tmp_path, monkey
     seen = []
 
     @contextmanager
-    def watching(_log):
+    def watching(_log, _counted):
         yield lambda progress: seen.append((progress.engine, is_free(tmp_path)))
 
     small_gpu.install(monkeypatch)
-    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda: "not here")
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "not here")
     monkeypatch.setattr(flow_module, "ProgressReporter", watching)
     monkeypatch.setattr(flow_module, "get_run_logger", lambda: LOG)
     overrides = [f"execution.device_memory={device_memory}", "output.report=false"]
     config = configure(None, str(edges_file), str(tmp_path / "out"), overrides)
-    values, tier = config.model_dump(mode="json"), tiers.choose_tier(config.execution)
+    tier = tiers.choose_tier(config.execution)
     with RunStore(config.output.directory).begin() as staging:
-        read_edges(values, str(staging.scratch), tier)
-        enumerate_task.fn(values, str(staging.scratch), str(staging.path), {"read": 0.0, "compile": 0.0}, tier.name)
+        read_edges(config, str(staging.scratch), tier)
+        enumerate_task.fn(config, str(staging.scratch), str(staging.path), {"read": 0.0, "compile": 0.0}, tier.name)
         manifest = read_manifest(staging.publish())
     assert (tier.engine, manifest.engine) == ("cuda", engine)
     assert set(seen) == {(engine, engine == "cpu")}

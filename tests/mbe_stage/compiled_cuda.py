@@ -37,18 +37,17 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     cupy_stand_in.install()
     # Kernels enter the list of all when their modules are imported.
     from mbe_stage.bicliques.cuda import (  # noqa: F401
-        collapse,
-        core,
-        expand_kernels,
-        groups,
-        growth,
+        collapse_twins,
         keys,
-        participation,
+        pq_core,
+        twin_expansion_kernels,
+        twin_groups,
+        vertex_statistics,
         whole_graph,
     )
-    from mbe_stage.device import two_hop  # noqa: F401
+    from mbe_stage.device import copying, two_hop  # noqa: F401
 
-    for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.WITHIN):
+    for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
     return {
         kernel: (call.signature, call.launch_bounds)

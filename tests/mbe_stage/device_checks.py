@@ -12,9 +12,9 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage import BicliqueBlock, BipartiteCSR, TableSink, enumerate_into
-from mbe_stage.bicliques import keys, participation
+from mbe_stage.bicliques import keys, vertex_statistics
 from mbe_stage.bicliques.cuda import keys as device_keys
-from mbe_stage.bicliques.cuda import participation as device_participation
+from mbe_stage.bicliques.cuda import vertex_statistics as device_statistics
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.device import graph as device_graph
 from mbe_stage.device import two_hop as device_two_hop
@@ -71,14 +71,14 @@ def check_two_hop(graph: BipartiteCSR, *memory_bytes: int) -> None:
 
 
 def check_sums(graph: BipartiteCSR, blocks: Iterable[DeviceBlock]) -> str:
-    """Keys, fingerprint, long form, sizes and participation of blocks; returns the fingerprint."""
+    """Keys, fingerprint, long form, sizes and per-vertex statistics of blocks; returns the fingerprint."""
     hashes = hashes_of(graph)
     d_hashes = [cp.asarray(each) for each in hashes]
     n_vertices = graph.n_left, graph.n_right
     fingerprint, d_fingerprint = keys.Fingerprint(), keys.Fingerprint()
-    sizes, d_sizes = participation.SizeCounts(), device_participation.DeviceSizeCounts()
-    sides = [participation.Participation.of(n) for n in n_vertices]
-    d_sides = [device_participation.DeviceParticipation.of(n) for n in n_vertices]
+    sizes, d_sizes = vertex_statistics.SizeCounts(), device_statistics.DeviceSizeCounts()
+    sides = [vertex_statistics.VertexStatistics.of(n) for n in n_vertices]
+    d_sides = [device_statistics.DeviceVertexStatistics.of(n) for n in n_vertices]
     for d_block in blocks:
         block = to_host(d_block)
         wanted, found = keys.biclique_keys(block, *hashes), device_keys.biclique_keys(d_block, *d_hashes)
@@ -88,7 +88,7 @@ def check_sums(graph: BipartiteCSR, blocks: Iterable[DeviceBlock]) -> str:
         device_keys.add_to(d_fingerprint, found)
         lists = block.left_sizes, block.left_members, block.right_sizes, block.right_members
         for column, other in zip(
-            device_participation.long_form(d_block, found), participation.long_form(wanted, *lists), strict=True
+            device_statistics.long_form(d_block, found), vertex_statistics.long_form(wanted, *lists), strict=True
         ):
             assert _same(column, other)
             assert column.dtype == other.dtype

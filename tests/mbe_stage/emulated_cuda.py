@@ -1,15 +1,15 @@
-"""The whole CUDA engine on the emulator, NumPy in the place of CuPy. Run as a script: prints a JSON line per case."""
+"""The whole CUDA engine on the emulator, NumPy in the place of CuPy. Run as a script, with one of
+`PARTS`: prints a JSON line per case."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import math
 import sys
 import types as python_types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.results import Detail
-from tests.mbe_stage import cupy_stand_in, graphs, warp_emulator
+from tests.mbe_stage import cupy_stand_in, emulated_warp, graphs, warp_emulator
 
 TINY: list[dict[str, Any]] = [
     {},
@@ -27,28 +27,30 @@ TINY: list[dict[str, Any]] = [
     {"nodes": 2},
     {"words": 640},
     {"pool_extra": 64},
-    {"slice_seconds": 0.05},
+    {"quantum_seconds": 0.05},
     {"members": 64, "descriptors": 64, "chunk_members": 16},
 ]
 
 
 def put_in_place() -> Any:
     """Let the engine's modules import the emulator and NumPy; returns the launcher, whose `seed` may be changed."""
-    fake = warp_emulator.install()
-    fake.as_cuda_array = lambda array: array
+    emulated_warp.put_in_place()
     cupy_stand_in.install()
-    device = python_types.ModuleType("mbe_stage.bicliques.cuda.device")
-    device.resident_blocks = lambda: 2
-    device.walking_blocks = lambda _mode: 4
-    device.walking_kernel = None
-    device.device_budget = lambda _execution: 1 << 30
-    device.kernel_views = lambda *arrays: arrays
-    device.kernel_bundles = lambda _kernel, *bundles: bundles
-    device.upload = lambda host, array: np.copyto(array, host)
-    device.device_work = lambda _budget: contextlib.nullcontext()
-    device.zeroed_beside = _zeroed
-    sys.modules["mbe_stage.bicliques.cuda.device"] = device
-    from mbe_stage.bicliques.cuda import core, expand, growth, kernels, prepare, session
+    arrays = python_types.ModuleType("mbe_stage.device.arrays")
+    arrays.kernel_views = lambda *arrays: arrays
+    arrays.kernel_bundles = lambda _kernel, *bundles: bundles
+    arrays.upload = lambda host, array: np.copyto(array, host)
+    arrays.zeroed_beside = _zeroed
+    memory_budget = python_types.ModuleType("mbe_stage.device.memory_budget")
+    memory_budget.device_budget = lambda _execution: 1 << 30
+    memory_budget.device_work = lambda _budget: contextlib.nullcontext()
+    for module in (arrays, memory_budget):
+        sys.modules[module.__name__] = module
+    from mbe_stage.bicliques.cuda import kernels, pq_core, prepare, session, twin_expansion
+    from mbe_stage.device import copying, launch
+
+    launch.resident_blocks = lambda: 2
+    kernels.walking_blocks = lambda _mode: 4
 
     class Launcher:
         seed = 0
@@ -64,16 +66,19 @@ def put_in_place() -> Any:
 
     session.walking_kernel = lambda mode, techniques: Launcher(kernels.kernel_for(mode, techniques, (9, 0)))
     for module, names in (
-        (core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
+        (pq_core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
         (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),
-        (prepare, ("weights_thread_per_vertex", "groups_thread_per_vertex")),
-        (expand, ("full_sizes_warp_per_tile", "expanded_lists_warp_per_tile", "sort_long_lists_block_per_list")),
-        (growth, ("copy_pieces_block_per_piece",)),
+        (prepare, ("multiplicities_thread_per_vertex", "groups_thread_per_vertex")),
+        (
+            twin_expansion,
+            ("full_sizes_warp_per_tile", "expanded_lists_warp_per_tile", "sort_long_lists_block_per_list"),
+        ),
+        (copying, ("copy_pieces_block_per_piece",)),
     ):
         for name in names:
             setattr(module, name, Launcher(getattr(module, name)))
     # Fewer warps than tiles.
-    expand.MOST_BLOCKS = 1
+    twin_expansion.MOST_BLOCKS = 1
     return Launcher
 
 
@@ -95,7 +100,7 @@ def found(
     statistics: dict[str, float] | None = None,
 ) -> Any:
     """The set of bicliques, or their number."""
-    sizes = {"n_blocks": 1, "slice_seconds": 1000.0} | sizes
+    sizes = {"n_blocks": 1, "quantum_seconds": 1000.0} | sizes
     blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes, statistics=statistics)
     if detail == Detail.COUNT:
         return sum(block.n_bicliques for block in blocks)
@@ -111,7 +116,7 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     everything = BicliqueQuery()
     result = [
         ("crown", graphs.crown(9), everything),
-        ("staircase", graphs.staircase(66), everything),
+        ("half graph", graphs.half_graph(66), everything),
         ("long lists", graphs.blocks([(1, 250), (230, 1), (3, 3)]), everything),
         ("empty", BipartiteCSR.from_edges([], [], 2, 2), everything),
         ("twins", graphs.from_matrix(np.repeat(np.repeat(np.tri(5, dtype=bool), 3, 0), 2, 1)), everything),
@@ -126,12 +131,13 @@ def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
 
 
 def size_cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
-    """Conditions that leave some bicliques of dense graphs, where rows lie inside excluded ones; rows and columns that
-    stand for several vertices, as twins or as merged columns."""
+    """Size constraints that leave some bicliques of dense graphs, where rows lie inside excluded ones; rows and columns
+    that stand for several vertices, as twins or as merged columns.
+    """
     dense = graphs.from_matrix(graphs.random_matrix(6, 12, 22, 0.75))
-    weights = np.arange(12) % 3 + 1
-    twins = np.repeat(np.repeat(graphs.random_matrix(3, 12, 12, 0.8), weights, 0), weights[::-1], 1)
-    merged = graphs.from_matrix(np.repeat(graphs.random_matrix(4, 90, 8, 0.65), weights[:8], 1))
+    multiplicities = np.arange(12) % 3 + 1
+    twins = np.repeat(np.repeat(graphs.random_matrix(3, 12, 12, 0.8), multiplicities, 0), multiplicities[::-1], 1)
+    merged = graphs.from_matrix(np.repeat(graphs.random_matrix(4, 90, 8, 0.65), multiplicities[:8], 1))
     return [
         ("dense, left", dense, BicliqueQuery(min_left=8)),
         ("dense, edges", dense, BicliqueQuery(min_edges=36, max_right=12)),
@@ -153,7 +159,7 @@ def found_with(
         query,
         Execution(),
         Detail.MEMBERS,
-        sizes={"n_blocks": 1, "slice_seconds": 1000.0},
+        sizes={"n_blocks": 1, "quantum_seconds": 1000.0},
         statistics=statistics,
         techniques=techniques,
     ):
@@ -179,16 +185,16 @@ def deep_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     ):
         table, statistics = found_with(graphs.crown(n), query, Techniques.without("words"))
         wanted = graphs.bicliques_of_crown(n, n_right)
-        yield compared(f"deep, {n_right} on the right", table, wanted) | {"visited": statistics["wide"]}
+        yield compared(f"deep, {n_right} on the right", table, wanted) | {"visited": statistics["list_children"]}
 
 
 def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """How many word nodes are opened where a condition on the right leaves few, and how many may be."""
+    """How many bitset frames are opened where a constraint on the right leaves few, and how many may be."""
     launcher.seed = 0
     n = 20
     # A path of rows of a crown may skip one, so there are depth + 1 nodes of each depth, and all children of each are
-    # looked at. Those with at most ten columns are families, and not opened.
-    most_opened = sum((depth + 1) * (n - depth) for depth in range(n - at.FAMILY_WIDTH - 1))
+    # looked at. Those with at most ten columns are closed-set bitmaps, and not opened.
+    most_opened = sum((depth + 1) * (n - depth) for depth in range(n - at.CLOSED_SET_WIDTH - 1))
     # One node for each one or two rows, and all of their children are looked at.
     most_of_two = sum(math.comb(n, size) for size in (1, 2, 3))
     # Rows inside excluded ones, which are not the siblings before: 182 nodes where they are counted on the right.
@@ -206,9 +212,9 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield compared(f"bounded, {name}", table, wanted) | {"opened": statistics["opened"], "most_opened": most}
 
 
-def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+def suspended_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Arenas that have to grow where only half of the warps can have larger ones: the stacks of the others wait."""
-    from mbe_stage.bicliques.cuda import room, session
+    from mbe_stage.bicliques.cuda import memory_replanning, session
 
     n_waiting = 0
     resume = session.resume
@@ -220,7 +226,7 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         return waiting
 
     session.resume = counted_resume
-    room.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
+    memory_replanning.blocks_that_fit = lambda plan, _held, _budget: max(1, plan.n_blocks // 2)
     for seed, shape, density in ((0, (28, 60), 0.4),):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
@@ -229,33 +235,39 @@ def parked_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         sizes = {"n_blocks": 2, "words": 160}
         same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes) == wanted
         counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes)
-        yield {"case": f"parked {seed}", "wanted": len(wanted), "counted": counted, "same": same, "parked": n_waiting}
+        yield {
+            "case": f"suspended {seed}",
+            "wanted": len(wanted),
+            "counted": counted,
+            "same": same,
+            "suspended": n_waiting,
+        }
 
 
-def given_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+def donated_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Sixteen warps, twelve roots, and deep stacks below a few of them: half of a frame changes hands again and again,
     also where arenas grow meanwhile and stacks are moved.
 
-    Which warp is idle when is decided by the launcher's seed and, as no slice ends by its time, by nothing else.
+    Which warp is idle when is decided by the launcher's seed and, as no quantum ends by its time, by nothing else.
     """
     graph = graphs.from_matrix(graphs.random_matrix(1, 12, 30, 0.75))
     wanted = set(reference.maximal_bicliques(graph))
     for seed, sizes in enumerate(({}, {"words": 64})):
         launcher.seed = seed
-        given: dict[str, dict[str, float]] = {"count": {}, "members": {}}
+        donated: dict[str, dict[str, float]] = {"count": {}, "members": {}}
         sizes = {"n_blocks": 4} | sizes
-        counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes, given["count"])
-        same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes, given["members"]) == wanted
+        counted = found(graph, BicliqueQuery(), Detail.COUNT, sizes, donated["count"])
+        same = found(graph, BicliqueQuery(), Detail.MEMBERS, sizes, donated["members"]) == wanted
         yield {
-            "case": f"given {seed}",
+            "case": f"donated {seed}",
             "wanted": len(wanted),
             "counted": counted,
             "same": same,
-            "given": {detail: statistics["given"] for detail, statistics in given.items()},
+            "donated": {detail: statistics["donated"] for detail, statistics in donated.items()},
         }
 
 
-def progress_case(launcher: Any) -> dict[str, Any]:
+def progress_case(launcher: Any) -> Iterator[dict[str, Any]]:
     """More warps than roots: all are started at once, and none is done for long."""
     launcher.seed = 0
     blocks = list(
@@ -264,35 +276,46 @@ def progress_case(launcher: Any) -> dict[str, Any]:
             BicliqueQuery(),
             Execution(),
             Detail.COUNT,
-            sizes={"n_blocks": 4, "slice_seconds": 0.3},
+            sizes={"n_blocks": 4, "quantum_seconds": 0.3},
             techniques=Techniques.without("families"),
         )
     )
     n_found = sum(block.n_bicliques for block in blocks)
     shares = [block.work_done for block in blocks]
-    return {"case": "progress", "wanted": 2**12 - 2, "counted": n_found, "shares": shares}
+    yield {"case": "progress", "wanted": 2**12 - 2, "counted": n_found, "shares": shares}
 
 
-def main() -> None:
-    warnings.filterwarnings("ignore")
-    np.seterr(all="ignore")
-    launcher = put_in_place()
+def graph_cases(launcher: Any, first: int) -> Iterator[dict[str, Any]]:
+    """Every second graph, each with other sizes of what the engine works in."""
     for number, (name, graph, query) in enumerate(cases()):
+        if number % 2 != first:
+            continue
         launcher.seed = number
         sizes = TINY[number % len(TINY)]
         wanted = {pair for pair in reference.maximal_bicliques(graph) if reference.matches(*pair, query)}
         same = found(graph, query, Detail.MEMBERS, sizes) == wanted
         counted = found(graph, query, Detail.COUNT, sizes)
-        print(
-            json.dumps({"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}),
-            flush=True,
-        )
-    # Parking changes the engine: what grows comes before it.
-    makers = (deep_cases, bounded_cases, given_cases, parked_cases)
-    for case in itertools.chain.from_iterable(make(launcher) for make in makers):
+        yield {"case": name, "sizes": sizes, "wanted": len(wanted), "counted": counted, "same": same}
+
+
+# Suspending changes the engine: it has a process of its own.
+PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+    "even graphs": lambda launcher: graph_cases(launcher, 0),
+    "odd graphs": lambda launcher: graph_cases(launcher, 1),
+    "deep": deep_cases,
+    "bounded": bounded_cases,
+    "donated": donated_cases,
+    "suspended": suspended_cases,
+    "progress": progress_case,
+}
+
+
+def main(part: str) -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    for case in PARTS[part](put_in_place()):
         print(json.dumps(case), flush=True)
-    print(json.dumps(progress_case(launcher)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

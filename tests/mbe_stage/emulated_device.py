@@ -34,7 +34,7 @@ def cases() -> list[tuple[str, BipartiteCSR]]:
         ("one edge", BipartiteCSR.from_edges([1], [2])),
         ("star", graphs.star(50)),
         ("crown", graphs.crown(7)),
-        ("staircase", graphs.staircase(40)),
+        ("half graph", graphs.half_graph(40)),
         ("hubs", graphs.from_matrix(with_hubs)),
         ("sparse", graphs.from_matrix(graphs.random_matrix(2, 40, 30, 0.08))),
         ("dense", graphs.from_matrix(graphs.random_matrix(3, 14, 9, 0.7))),

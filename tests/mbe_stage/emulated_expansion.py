@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage.bicliques.cuda.plan import expansion_bytes
+from mbe_stage.bicliques.cuda.memory_plan import expansion_bytes
 from tests.mbe_stage.emulated_cuda import put_in_place
 
 # Vertices a warp has room for, and up to how many are sorted by counting.
@@ -29,7 +29,7 @@ METERED: list[tuple[Sequence[tuple[int, int]], Sequence[int], int]] = [
 
 
 class Meter:
-    """CuPy as far as `expand` allocates with it, and how much of that is alive."""
+    """CuPy as far as `twin_expansion` allocates with it, and how much of that is alive."""
 
     int32, int64, asnumpy, cumsum = np.int32, np.int64, staticmethod(np.asarray), staticmethod(np.cumsum)
 
@@ -53,18 +53,18 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     put_in_place()
-    from mbe_stage.bicliques.cuda import expand, expand_kernels
+    from mbe_stage.bicliques.cuda import twin_expansion, twin_expansion_kernels
     from tests.mbe_stage import expansion_checks
 
     for number, case in enumerate(expansion_checks.CASES):
         for staged, counted in THRESHOLDS:
-            expand.LONGEST_STAGED = expand_kernels.LONGEST_STAGED = staged
-            expand_kernels._LONGEST_COUNTED = counted
+            twin_expansion.LONGEST_STAGED = twin_expansion_kernels.LONGEST_STAGED = staged
+            twin_expansion_kernels._LONGEST_COUNTED = counted
             sums = expansion_checks.check_expansion(case, number)
             print(json.dumps({"case": case, "staged": staged} | sums), flush=True)
-    expand.LONGEST_STAGED = expand_kernels.LONGEST_STAGED = THRESHOLDS[0][0]
+    twin_expansion.LONGEST_STAGED = twin_expansion_kernels.LONGEST_STAGED = THRESHOLDS[0][0]
     for lengths, group_sizes, piece_members in METERED:
-        expand.cp = meter = Meter()
+        twin_expansion.cp = meter = Meter()
         n_blocks = expansion_checks.expand_all(lengths, group_sizes, piece_members)
         planned = expansion_bytes(len(lengths), piece_members)
         line = {"planned": planned, "peak": meter.peak, "blocks": n_blocks, "alive": meter.alive}

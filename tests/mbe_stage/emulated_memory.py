@@ -14,7 +14,7 @@ import numpy as np
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
-from mbe_stage.bicliques.cuda.plan import MemoryPlan
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.errors import MemoryBudgetExceeded
 from tests.mbe_stage import graphs
@@ -25,8 +25,8 @@ AT_THE_EDGE = 8_000
 CASES: list[tuple[dict[str, Any], int, Detail]] = [
     ({"pool_extra": 64}, PLENTY, Detail.COUNT),
     ({"pool_extra": 64, "words": 64}, 48_000, Detail.MEMBERS),
-    ({"pool_extra": 300, "words": 64}, 12_000, Detail.COUNT),
-    ({"pool_extra": 300, "words": 64}, 16_000, Detail.COUNT),
+    ({"pool_extra": 300, "words": 64}, 20_000, Detail.COUNT),
+    ({"pool_extra": 300, "words": 64}, 24_000, Detail.COUNT),
     # At the edge: which seed decides whether it is enough.
     ({"pool_extra": 300, "words": 64}, AT_THE_EDGE, Detail.COUNT),
     ({"pool_extra": 64, "nodes": 2}, 120_000, Detail.MEMBERS),
@@ -39,13 +39,13 @@ until everything has happened."""
 
 
 def graph() -> BipartiteCSR:
-    """Wide nodes, and some hundred bicliques."""
+    """List children, and some hundred bicliques."""
     return graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6))
 
 
 def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
     """Give a session its plan and so many bytes as its budget, and have it say what becomes of the plan."""
-    from mbe_stage.bicliques.cuda import room, session
+    from mbe_stage.bicliques.cuda import memory_replanning, session
 
     class Limited(original):
         def __init__(
@@ -53,8 +53,8 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
         ) -> None:
             super().__init__(graph, limits, mode, plan, plan.total_bytes + spare_bytes, techniques, rows)
 
-    def with_room_in_pool(plan: MemoryPlan, used: int, needed: int, *others: int) -> MemoryPlan:
-        after = room.with_room_in_pool(plan, used, needed, *others)
+    def with_space_in_pool(plan: MemoryPlan, used: int, needed: int, *others: int) -> MemoryPlan:
+        after = memory_replanning.with_space_in_pool(plan, used, needed, *others)
         if after.pool == plan.pool:
             happened.append("in place")
         else:
@@ -63,7 +63,7 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
             happened.append("fewer warps")
         return after
 
-    session.with_room_in_pool = with_room_in_pool
+    session.with_space_in_pool = with_space_in_pool
     session.Session = Limited
 
 
@@ -74,11 +74,11 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     launcher = emulated_cuda.put_in_place()
-    from mbe_stage.bicliques.cuda import compaction, session
+    from mbe_stage.bicliques.cuda import pool_compaction, session
 
     original = session.Session
     # So that nodes are moved in pieces, and several times.
-    compaction.PASSING_INTS = 96
+    pool_compaction.PASSING_INTS = 96
     wanted = set(reference.maximal_bicliques(graph()))
     seen: set[str] = set()
     for seed, (sizes, spare, detail) in itertools.product(range(MOST_SEEDS), CASES):

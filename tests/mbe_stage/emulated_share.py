@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
-from tests.mbe_stage import warp_emulator
+from tests.mbe_stage import emulated_warp, warp_emulator
 
 
 def chosen_by_model(
@@ -38,8 +38,9 @@ def chosen_by_model(
 def main() -> None:
     # The mixing of numbers wraps around.
     warnings.filterwarnings("ignore", category=RuntimeWarning)
-    warp_emulator.install()
-    from mbe_stage.bicliques.cuda.share import find_open_node, is_drawn
+    emulated_warp.put_in_place()
+    from mbe_stage.bicliques.cuda.open_subgraphs import find_open_node
+    from mbe_stage.bicliques.cuda.work_donation import is_donor
 
     answer = np.zeros(32, np.int32)
 
@@ -72,20 +73,20 @@ def main() -> None:
             # Nothing with children left is before the node where others begin to look.
             assert not (cursors[low : control[at.LOW_NODE]] < nodes[low : control[at.LOW_NODE], at.NODE_END]).any()
             kinds[kind] += 1
-    check_lot(is_drawn)
+    check_choice_of_donors(is_donor)
     print(json.dumps(kinds))
 
 
-def check_lot(is_drawn: Any) -> None:
+def check_choice_of_donors(is_donor: Any) -> None:
     """About four warps for each idle one at every visit, all where there are not so many, none in vain."""
     n_warps = 5280
     warps = SimpleNamespace(idle_mask=np.zeros(n_warps // 32, np.uint32))
     for n_idle in (0, 1, 10, 300, 1320, 5000):
         for visit in (1, 2, 1000):
-            drawn = sum(bool(is_drawn(warp, visit, n_idle, warps)) for warp in range(n_warps))
+            drawn = sum(bool(is_donor(warp, visit, n_idle, warps)) for warp in range(n_warps))
             assert abs(drawn - min(4 * n_idle, n_warps)) <= min(4 * n_idle, 0.25 * n_idle + 4), (n_idle, visit, drawn)
     # Whoever keeps at it is drawn sooner or later.
-    assert all(any(is_drawn(warp, visit, 1, warps) for visit in range(8 * n_warps)) for warp in (0, 7, 5279))
+    assert all(any(is_donor(warp, visit, 1, warps) for visit in range(8 * n_warps)) for warp in (0, 7, 5279))
 
 
 if __name__ == "__main__":

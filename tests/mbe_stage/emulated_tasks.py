@@ -13,9 +13,9 @@ from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
 
-PLENTY = {"n_blocks": 1, "slice_seconds": 1000.0}
-# Several slices, a pool that is compacted, arenas that grow.
-SCARCE = [PLENTY, PLENTY | {"slice_seconds": 0.05}, PLENTY | {"nodes": 2}, PLENTY | {"words": 64, "pool_extra": 64}]
+PLENTY = {"n_blocks": 1, "quantum_seconds": 1000.0}
+# Several quanta, a pool that is compacted, arenas that grow.
+SCARCE = [PLENTY, PLENTY | {"quantum_seconds": 0.05}, PLENTY | {"nodes": 2}, PLENTY | {"words": 64, "pool_extra": 64}]
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     for seed, (n_left, n_right, density) in enumerate([(12, 12, 0.5), (30, 12, 0.3), (9, 40, 0.4), (60, 50, 0.06)]):
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         cases.append((f"random {seed}", graph, BicliqueQuery()))
-    cases.append(("wide", graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6)), BicliqueQuery()))
+    cases.append(("list children", graphs.from_matrix(graphs.random_matrix(7, 110, 9, 0.6)), BicliqueQuery()))
     for (name, graph, query), sizes in zip(cases, itertools.cycle(SCARCE)):
         tasks = engine_cpu.tasks_of(graph, query, 6)
         sink, counted = TableSink(), 0

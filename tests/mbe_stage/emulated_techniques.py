@@ -14,9 +14,9 @@ from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import emulated_cuda, graphs
 
-# Word frames; wide nodes whose columns merge.
+# Bitset frames; list children whose columns merge.
 _SHAPES = ((22, 18, 0.35), (110, 8, 0.55))
-_SIZES = {"n_blocks": 1, "slice_seconds": 1000.0}
+_SIZES = {"n_blocks": 1, "quantum_seconds": 1000.0}
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def star(n_leaves: int) -> BipartiteCSR:
     return BipartiteCSR.from_edges(np.arange(n_leaves), np.zeros(n_leaves, int))
 
 
-def staircase(n: int) -> BipartiteCSR:
+def half_graph(n: int) -> BipartiteCSR:
     """Left vertex i has the right neighbours 0 .. i: n nested bicliques."""
     return from_matrix(np.tri(n, dtype=bool))
 

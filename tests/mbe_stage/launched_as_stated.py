@@ -19,7 +19,7 @@ from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.device.jit import known_kernels
 
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=2), BicliqueQuery(containing_left=(1,), max_right=9))
-SIZES: tuple[dict[str, Any], ...] = ({}, {"n_blocks": 4, "words": 128, "nodes": 8, "slice_seconds": 20.0})
+SIZES: tuple[dict[str, Any], ...] = ({}, {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0})
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def _whole_job() -> None:
             output = {"directory": directory, "members": True, "sort": True}
             run(Config.from_mapping({"execution": {"engine": "rapids"}, "output": output}), edges)
     for kernel, call in known_kernels().items():
-        if call.name.startswith("mbe_stage.bicliques.cuda.keys") or "participation" in call.name:
+        if call.name.startswith("mbe_stage.bicliques.cuda.keys") or "vertex_statistics" in call.name:
             assert kernel.overloads, call.name
 
 

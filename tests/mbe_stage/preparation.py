@@ -43,7 +43,7 @@ def expected(graph: BipartiteCSR, query: BicliqueQuery) -> dict[str, np.ndarray]
         result |= {
             f"offsets of {side}": groups.offsets,
             f"members of {side}": groups.members,
-            f"weights of {side}": groups.weights,
+            f"multiplicities of {side}": groups.multiplicities,
         }
     return result
 
@@ -73,18 +73,18 @@ def prepared(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> dict[s
     n_ints = 2 * facts.n_rows + 3 * facts.n_columns + 3 + 2 * facts.n_edges
     assert (ints[n_ints:] == -7).all()
     result = {"ints": ints[:n_ints], "paths": paths}
-    for side, groups, weights in zip(("rows", "columns"), made.groups(), made.weights(), strict=True):
-        result |= _groups(side, *map(cp.asnumpy, (*groups, weights)))
+    for side, groups, multiplicities in zip(("rows", "columns"), made.groups(), made.multiplicities(), strict=True):
+        result |= _groups(side, *map(cp.asnumpy, (*groups, multiplicities)))
     return result
 
 
 def _groups(
-    side: str, offsets: np.ndarray, members: np.ndarray, alone: np.ndarray, weights: np.ndarray
+    side: str, offsets: np.ndarray, members: np.ndarray, alone: np.ndarray, multiplicities: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Offsets from 0 on, and members in order; that `alone` says the same is checked on the way."""
     members = members[offsets[0] : offsets[-1]]
     offsets = offsets - offsets[0]
-    of = np.repeat(np.arange(weights.size), weights)
+    of = np.repeat(np.arange(multiplicities.size), multiplicities)
     members = members[np.lexsort((members, of))]
-    assert np.array_equal(alone, np.where(weights == 1, members[offsets[:-1]], -1))
-    return {f"offsets of {side}": offsets, f"members of {side}": members, f"weights of {side}": weights}
+    assert np.array_equal(alone, np.where(multiplicities == 1, members[offsets[:-1]], -1))
+    return {f"offsets of {side}": offsets, f"members of {side}": members, f"multiplicities of {side}": multiplicities}

@@ -12,10 +12,10 @@ __all__ = ["run_module"]
 _ROOT = Path(__file__).parents[2]
 
 
-def run_module(name: str) -> str:
+def run_module(name: str, *arguments: str) -> str:
     """The output of a test module run as a script, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", name if "." in name else f"tests.mbe_stage.{name}"],
+        [sys.executable, "-m", name if "." in name else f"tests.mbe_stage.{name}", *arguments],
         cwd=_ROOT,
         env=os.environ | {"PYTHONPATH": str(_ROOT)},
         capture_output=True,

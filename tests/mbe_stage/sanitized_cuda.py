@@ -27,7 +27,7 @@ TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)))
 ROOMY = {"n_blocks": 4}
-TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "slice_seconds": 20.0}
+TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
 _SECONDS = 500
 _OPTIONS = {

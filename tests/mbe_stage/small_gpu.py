@@ -9,7 +9,7 @@ import pytest
 from mbe_stage import BicliqueBlock, BipartiteCSR, Detail, Execution
 from mbe_stage import engines as registry
 from mbe_stage.bicliques import reference
-from mbe_stage.bicliques.cuda.plan import check_preparation
+from mbe_stage.bicliques.cuda.memory_plan import check_preparation
 
 __all__ = ["SmallGpu", "install"]
 

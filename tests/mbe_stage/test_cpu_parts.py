@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mbe_stage import BicliqueQuery, BipartiteCSR
 from mbe_stage.bicliques import reference
-from mbe_stage.bicliques.cpu.expand import Found, Translation, expand_blocks
-from mbe_stage.bicliques.cpu.family import bit_masks, column_groups, family_of, family_of_singles, maximal_family
+from mbe_stage.bicliques.cpu.closed_sets import bit_masks, closed_sets, column_groups, subsets_of, subsets_of_singles
 from mbe_stage.bicliques.cpu.layout import Excluded
-from mbe_stage.bicliques.cpu.rows import (
+from mbe_stage.bicliques.cpu.member_sorting import SORT_SLACK, sort_ids
+from mbe_stage.bicliques.cpu.row_words import (
     drop_dominated,
     drop_dominated_with_payload,
     merge_equal,
@@ -22,7 +22,7 @@ from mbe_stage.bicliques.cpu.rows import (
     sort_rows_with_payload,
     table_size,
 )
-from mbe_stage.bicliques.cpu.sorting import SORT_SLACK, sort_ids
+from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
 from mbe_stage.bicliques.reduction import Groups, reduce_graph
 from mbe_stage.bicliques.results import Detail, TableSink
 from tests.mbe_stage import graphs
@@ -34,22 +34,22 @@ def as_rows(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.uint64)
 
 
-def as_family(subsets: list[int]) -> np.uint64:
+def as_subsets(subsets: list[int]) -> np.uint64:
     return np.uint64(sum(1 << subset for subset in set(subsets)))
 
 
 @given(st.integers(1, 6), st.data())
 @settings(max_examples=300, deadline=None)
-def test_a_family_holds_the_closed_sets_outside_every_excluded_row(width: int, data: st.DataObject) -> None:
+def test_a_bitmap_holds_the_closed_sets_outside_every_excluded_row(width: int, data: st.DataObject) -> None:
     subsets = st.lists(st.integers(0, 2**width - 1), max_size=8)
     candidates, excluded = data.draw(subsets), data.draw(subsets)
     closed = {2**width - 1}
     for row in candidates:
         closed |= {row & known for known in closed}
     expected = {s for s in closed if s and not any(s & ~row == 0 for row in excluded)}
-    family = maximal_family(as_family([*candidates, 2**width - 1]), as_family(excluded))
-    assert {s for s in range(64) if int(family) >> s & 1} == expected
-    without_own_row = maximal_family(as_family(candidates), as_family(excluded))
+    closed = closed_sets(as_subsets([*candidates, 2**width - 1]), as_subsets(excluded))
+    assert {s for s in range(64) if int(closed) >> s & 1} == expected
+    without_own_row = closed_sets(as_subsets(candidates), as_subsets(excluded))
     assert {s for s in range(64) if int(without_own_row) >> s & 1} == {
         s for s in expected if any(s & ~row == 0 for row in candidates)
     }
@@ -57,7 +57,7 @@ def test_a_family_holds_the_closed_sets_outside_every_excluded_row(width: int, d
 
 @given(st.lists(words, max_size=70), st.sets(st.integers(0, 63), min_size=1, max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_family_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -> None:
+def test_subsets_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) -> None:
     bits = sorted(chosen)
     left = np.uint64(sum(1 << bit for bit in bits))
     masks = np.zeros(6, np.uint64)
@@ -65,7 +65,7 @@ def test_family_of_indexes_the_chosen_bits(rows: list[int], chosen: set[int]) ->
     expected = 0
     for row in rows:
         expected |= 1 << sum((row >> bit & 1) << k for k, bit in enumerate(bits))
-    assert int(family_of(as_rows(rows), 0, len(rows), left, masks)) == expected
+    assert int(subsets_of(as_rows(rows), 0, len(rows), left, masks)) == expected
 
 
 @given(st.lists(st.integers(0, 255), max_size=5))
@@ -88,8 +88,8 @@ def test_single_columns_forbid_only_groups_of_one(singles: int) -> None:
     masks = np.full(6, 2**64 - 1, np.uint64)
     groups = [1, 2, 12, 48]
     masks[:4] = groups
-    family = int(family_of_singles(np.uint64(singles), masks))
-    assert family == sum(1 << (1 << k) for k, group in enumerate(groups) if group & singles == group and k < 2)
+    subsets = int(subsets_of_singles(np.uint64(singles), masks))
+    assert subsets == sum(1 << (1 << k) for k, group in enumerate(groups) if group & singles == group and k < 2)
 
 
 @given(st.lists(st.integers(0, 40) | words, max_size=100))

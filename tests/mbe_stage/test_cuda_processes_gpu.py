@@ -99,7 +99,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_between_slices() -> None:
+def test_ctrl_c_between_quanta() -> None:
     """2**52 bicliques: a quarter of an hour, if 5,000 warps counted a thousand each in a microsecond."""
     process = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED],
@@ -113,8 +113,8 @@ def test_ctrl_c_between_slices() -> None:
     watchdog.start()
     try:
         assert process.stdout is not None
-        # Two slices are over, a third is at work.
-        slices = [process.stdout.readline() for _ in range(2)]
+        # Two quanta are over, a third is at work.
+        quanta = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
         stdout, stderr = output_of(process)
     finally:
@@ -122,7 +122,7 @@ def test_ctrl_c_between_slices() -> None:
         process.kill()
     assert process.returncode == 130, stderr
     assert stdout.splitlines()[-1] == f"interrupted {2**9 - 2}"
-    found, shares = zip(*(line.split() for line in slices), strict=True)
+    found, shares = zip(*(line.split() for line in quanta), strict=True)
     assert 0 < int(found[0]) < int(found[1])
     # Of 52 roots the largest are begun, and not done.
     assert float(shares[0]) <= float(shares[1]) < 0.9

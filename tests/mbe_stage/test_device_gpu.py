@@ -85,7 +85,7 @@ def test_hashes() -> None:
         BipartiteCSR.from_edges([1], [2]),
         graphs.star(500),
         graphs.crown(11),
-        graphs.staircase(200),
+        graphs.half_graph(200),
         graphs.blocks([(400, 300), (1, 1), (3, 5)]),
         *(with_hubs(seed) for seed in range(6)),
         *(graphs.from_matrix(graphs.random_matrix(seed, 30, 40, 0.05 + 0.04 * seed)) for seed in range(10)),

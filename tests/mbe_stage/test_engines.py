@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,10 +23,16 @@ from mbe_stage import (
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.results import Detail
 from tests.mbe_stage import graphs
+from tests.mbe_stage.engines import every_engine
 
-ENGINES = ["reference", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-
-every_engine = pytest.mark.parametrize("engine", ENGINES)
+# Small ones: the specification takes a moment for each.
+REAL_GRAPHS = {
+    "southern_women": 63,
+    "corporate_leadership": 66,
+    "club_membership": 60,
+    "moreno_crime": 620,
+    "unicodelang": 460,
+}
 
 
 def found(graph: BipartiteCSR, query: BicliqueQuery | None = None, engine: str = "cpu", **execution) -> set:
@@ -63,7 +70,7 @@ def swapped(pairs: set) -> set:
         (graphs.cycle(3), 6),
         (graphs.cycle(40), 80),
         (graphs.star(200), 1),
-        (graphs.staircase(100), 100),
+        (graphs.half_graph(100), 100),
         (graphs.blocks([(3, 4), (1, 1), (5, 2)]), 3),
         (BipartiteCSR.from_edges([], [], 4, 3), 0),
     ],
@@ -119,12 +126,27 @@ def test_wide_roots(engine: str, shape: tuple[int, int]) -> None:
     assert found(graph, engine=engine) == wanted(graph)
 
 
+@every_engine
+@pytest.mark.parametrize(("name", "n_bicliques"), REAL_GRAPHS.items())
+def test_real_graphs(engine: str, data_dir: Path, name: str, n_bicliques: int) -> None:
+    if not (data_dir / f"{name}.npz").is_file():
+        pytest.skip(f"no {name}.npz in {data_dir}")
+    with np.load(data_dir / f"{name}.npz") as archive:
+        graph = BipartiteCSR.from_edges(*(np.unique(archive[side], return_inverse=True)[1] for side in archive.files))
+    pairs = found(graph, engine=engine)
+    assert len(pairs) == n_bicliques
+    assert pairs == wanted(graph)
+    assert found(graph.swapped(), engine=engine) == swapped(pairs)
+    query = BicliqueQuery(min_left=2, min_right=3)
+    assert found(graph, query, engine) == wanted(graph, query)
+
+
 @pytest.mark.parametrize("block_bytes", [1, 100, 4096])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_pause_grow_and_share_path(threads: int, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arenas of one entry, blocks smaller than a biclique, slices of one child: the set stays the same."""
+    """Arenas of one entry, blocks smaller than a biclique, quanta of one child: the set stays the same."""
     monkeypatch.setattr("mbe_stage.bicliques.cpu.worker._FIRST_WORK_LIMIT", 1)
-    monkeypatch.setattr("mbe_stage.bicliques.cpu.worker._SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("mbe_stage.bicliques.cpu.worker._QUANTUM_SECONDS", 0.0)
     for seed, shape, density in [(1, (14, 14), 0.5), (2, (100, 9), 0.5), (3, (130, 40), 0.1)]:
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
         execution = Execution(threads=threads, block_bytes=block_bytes)
@@ -176,7 +198,7 @@ def test_large_closed_forms() -> None:
         (graphs.star(100_000).swapped(), 1),
         (graphs.complete(2000, 2000), 1),
         (graphs.crown(20), 2**20 - 2),
-        (graphs.staircase(600), 600),
+        (graphs.half_graph(600), 600),
     ]:
         sink = CountSink()
         enumerate_into(sink, graph)

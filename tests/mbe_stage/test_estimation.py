@@ -19,7 +19,7 @@ from mbe_stage.bicliques.estimation.model import GrowthModel
 from mbe_stage.bicliques.estimation.thinning import chances, thinned
 from mbe_stage.bicliques.estimation.walk import Walk
 from mbe_stage.bicliques.reference import maximal_bicliques
-from tests.mbe_stage.graphs import crown, from_matrix, random_matrix, staircase
+from tests.mbe_stage.graphs import crown, from_matrix, half_graph, random_matrix
 
 ENOUGH = Effort(None, 10**9)
 
@@ -93,13 +93,13 @@ def test_a_budget_of_steps_and_a_seed_decide_everything() -> None:
     ("graph", "truth"),
     [
         (crown(34), 2**34 - 2),
-        (staircase(300), 300),
+        (half_graph(300), 300),
         (from_matrix(random_matrix(0, 60, 60, 0.5)), 286_676),
         pytest.param(crown(60), 2**60 - 2, marks=pytest.mark.slow),
         pytest.param(union_of_crowns(30), 2 * (2**30 - 2), marks=pytest.mark.slow),
         pytest.param(from_matrix(random_matrix(0, 60, 60, 0.7)), 29_467_928, marks=pytest.mark.slow),
     ],
-    ids=["crown 34", "staircase", "density 0.5", "crown 60", "two crowns", "density 0.7"],
+    ids=["crown 34", "half graph", "density 0.5", "crown 60", "two crowns", "density 0.7"],
 )
 def test_intervals_hold(graph: BipartiteCSR, truth: int) -> None:
     found = [estimate_bicliques(graph, effort=Effort(None, 20_000_000), seed=seed).bicliques for seed in range(5)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mbe_stage.device.on_grid import on_grid
+from mbe_stage.device.grid import on_grid
 
 PACKAGE = Path(__file__).parents[2] / "mbe_stage"
 SMALL_GRID = "under-utilization"

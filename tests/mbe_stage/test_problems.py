@@ -26,21 +26,7 @@ from tests.toys.butterflies.problem import PROBLEM, EdgeQuery
 from tests.toys.butterflies.results import EdgeSink
 
 ROOT = Path(__file__).parents[2]
-METADATA = "Metadata-Version: 2.1\nName: toys\nVersion: 1\n"
-ENTRY = "[mbe_stage.problems]\nbutterflies = tests.toys.butterflies.problem:PROBLEM\n"
-
-
-@pytest.fixture(autouse=True)
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package with the toy, as far as its entry points go."""
-    folder = tmp_path / "installed" / "toys-1.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(METADATA)
-    (folder / "entry_points.txt").write_text(ENTRY)
-    monkeypatch.syspath_prepend(str(folder.parent))
-    problem_named.cache_clear()
-    yield folder.parent
-    problem_named.cache_clear()
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def found(graph: BipartiteCSR, query: EdgeQuery, engine: str, tasks: list[Task] | None = None) -> dict:

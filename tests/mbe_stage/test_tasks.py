@@ -17,10 +17,9 @@ from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution, InvalidArg
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of, split
 from tests.mbe_stage import graphs
+from tests.mbe_stage.engines import every_engine, module_of
 from tests.mbe_stage.processes import run_module
 
-ENGINES = {"reference": reference, "cpu": engine_cpu, "cuda": engine_cuda}
-every_engine = pytest.mark.parametrize("name", ["reference", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 TWO = Execution(threads=2)
 
 
@@ -39,8 +38,8 @@ def found(engine, graph: BipartiteCSR, query: BicliqueQuery, tasks: list[Task] |
 @every_engine
 @given(matrix=graphs.matrices(), data=st.data())
 @settings(max_examples=150, deadline=None)
-def test_disjoint_pieces_are_together_the_whole(name: str, matrix: np.ndarray, data: st.DataObject) -> None:
-    engine, graph = ENGINES[name], graphs.from_matrix(matrix)
+def test_disjoint_pieces_are_together_the_whole(engine: str, matrix: np.ndarray, data: st.DataObject) -> None:
+    module, graph = module_of(engine), graphs.from_matrix(matrix)
     sizes = st.integers(1, 3)
     query = BicliqueQuery(
         min_left=data.draw(sizes),
@@ -49,16 +48,16 @@ def test_disjoint_pieces_are_together_the_whole(name: str, matrix: np.ndarray, d
         containing_left=tuple(data.draw(st.lists(st.integers(0, graph.n_left - 1), max_size=1))),
         containing_right=tuple(data.draw(st.lists(st.integers(0, graph.n_right - 1), max_size=1))),
     )
-    tasks = engine.tasks_of(graph, query, data.draw(st.integers(1, 8)))
+    tasks = module.tasks_of(graph, query, data.draw(st.integers(1, 8)))
     hands = data.draw(st.lists(st.integers(0, 2), min_size=len(tasks), max_size=len(tasks)))
     # What goes to another process is text.
     sent = [Task.from_json(task.to_json()) for task in tasks]
     parts = [
-        found(engine, graph, query, [task for task, to in zip(sent, hands, strict=True) if to == hand])
+        found(module, graph, query, [task for task, to in zip(sent, hands, strict=True) if to == hand])
         for hand in range(3)
     ]
     assert sum(map(len, parts)) == len(set().union(*parts))
-    assert set().union(*parts) == found(engine, graph, query, None) == found(reference, graph, query, None)
+    assert set().union(*parts) == found(module, graph, query, None) == found(reference, graph, query, None)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
@@ -77,11 +76,11 @@ def test_the_gpu_cuts_as_the_cpu_does() -> None:
 
 
 @every_engine
-def test_a_graph_without_edges_has_no_tasks(name: str) -> None:
-    engine = ENGINES[name]
+def test_a_graph_without_edges_has_no_tasks(engine: str) -> None:
+    module = module_of(engine)
     graph = BipartiteCSR.from_edges([], [], 3, 0)
-    assert engine.tasks_of(graph, BicliqueQuery(), 4) == []
-    assert found(engine, graph, BicliqueQuery(), []) == set()
+    assert module.tasks_of(graph, BicliqueQuery(), 4) == []
+    assert found(module, graph, BicliqueQuery(), []) == set()
 
 
 def rewired_matrix(matrix: np.ndarray) -> np.ndarray:
@@ -96,8 +95,8 @@ def rewired_matrix(matrix: np.ndarray) -> np.ndarray:
 
 
 @every_engine
-def test_tasks_of_other_work_are_refused(name: str) -> None:
-    engine = ENGINES[name]
+def test_tasks_of_other_work_are_refused(engine: str) -> None:
+    module = module_of(engine)
     graph = graphs.from_matrix(graphs.random_matrix(2, 12, 12, 0.5))
     matrix = graphs.random_matrix(2, 12, 12, 0.5)
     matrix[0, 0] = not matrix[0, 0]
@@ -112,15 +111,15 @@ def test_tasks_of_other_work_are_refused(name: str) -> None:
         (graph, BicliqueQuery(min_left=2)),
         (graph, BicliqueQuery(containing_right=(3,))),
     ]
-    tasks = engine.tasks_of(graph, BicliqueQuery(), 3)
+    tasks = module.tasks_of(graph, BicliqueQuery(), 3)
     for other, query in others:
         with pytest.raises(InvalidArgument, match="expected tasks of the same problem, graph and query"):
-            list(engine.run(other, query, TWO, Detail.COUNT, tasks))
+            list(module.run(other, query, TWO, Detail.COUNT, tasks))
     with pytest.raises(InvalidArgument, match="expected disjoint ones"):
-        list(engine.run(graph, BicliqueQuery(), TWO, Detail.COUNT, [tasks[0], tasks[0]]))
+        list(module.run(graph, BicliqueQuery(), TWO, Detail.COUNT, [tasks[0], tasks[0]]))
     beyond = replace(tasks[-1], end=tasks[-1].end + 1)
     with pytest.raises(InvalidArgument, match="expected a range below"):
-        list(engine.run(graph, BicliqueQuery(), TWO, Detail.COUNT, [beyond]))
+        list(module.run(graph, BicliqueQuery(), TWO, Detail.COUNT, [beyond]))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_where_nearly_everybody_is_reached_the_others_are_asked(seed: int) -> No
         (graphs.complete(5, 3), [4] * 5),
         (graphs.crown(6), [5] * 6),
         (graphs.cycle(9), [2] * 9),
-        (graphs.staircase(7), [6] * 7),
+        (graphs.half_graph(7), [6] * 7),
         (graphs.star(4), [3] * 4),
         (graphs.blocks([(3, 4), (1, 1), (5, 2)]), [2] * 3 + [0] + [4] * 5),
         (BipartiteCSR.from_edges([], [], 3, 2), [0] * 3),
@@ -58,7 +58,7 @@ def test_closed_forms(graph: BipartiteCSR, left: list[int]) -> None:
     assert two_hop_degrees(graph).tolist() == left
 
 
-def test_whom_the_base_reaches_costs_nothing() -> None:
+def test_whom_the_hub_reaches_costs_nothing() -> None:
     assert two_hop_steps(graphs.star(1000)) == (0, 999)
     assert wedge_counts(graphs.star(1000)) == (1000, 1_000_000)
     # Nobody is left to ask where one column holds all: each row, and its own neighbours.

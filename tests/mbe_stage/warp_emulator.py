@@ -2,19 +2,20 @@
 
 Each lane is a greenlet that runs until it meets the others: a warp operation returns once all lanes have called it in
 the same place, by the same way; lanes that call different ones, or the same one in two branches, are an error (on a
-GPU: a hang or nonsense). Warps take turns at those
-places. What real hardware does between them (caches, memory order) is not emulated.
+GPU: a hang or nonsense). Warps take turns at those places, and the clock goes on there. What real hardware does between
+them (caches, memory order) is not emulated.
 
 Use it in a process of its own: `install` replaces `numba.cuda`.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
 import sys
-import time
 import types as python_types
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numba
@@ -30,26 +31,16 @@ class Diverged(AssertionError):
 
 class _Lane(greenlet):
     lane: int
-    warp: int
-    block: int
-    n_warps: int
-    n_blocks: int
+    thread: Any
+    of: _Warp
     shared: list
     n_shared: int
 
 
-class _Values(list):
-    """What the lanes brought to where they met."""
+class Met(list):
+    """What the lanes brought to where they met; `common` is what the first of them made of it, for all of them."""
 
-    def __init__(self, values: Iterable[Any]) -> None:
-        super().__init__(values)
-        self._masks: dict[Any, np.uint32] = {}
-
-    def mask_of(self, value: Any) -> np.uint32:
-        """The lanes with this value, found out once for all lanes that ask."""
-        if value not in self._masks:
-            self._masks[value] = np.uint32(sum(1 << lane for lane in _LANES if self[lane] == value))
-        return self._masks[value]
+    common: Any = None
 
 
 class _Atomic:
@@ -96,12 +87,39 @@ class _Shared:
         return me.shared[me.n_shared - 1]
 
 
+class _Clock:
+    """The same at every run: it goes by what the warps have done, not by how fast this machine is."""
+
+    nanoseconds = 0
+    STEP = 20_000
+
+
 _INTRINSICS = {
-    "global_nanoseconds": lambda: np.int64(time.monotonic_ns()),
+    "global_nanoseconds": lambda: np.int64(_Clock.nanoseconds),
     "held": lambda array: array,
     "load_fresh": lambda array, index: array[index],
     "onward": lambda position, step: np.int32(position + step),
 }
+_BITS = [1 << lane for lane in _LANES]
+_BELOW = [np.uint32((1 << lane) - 1) for lane in _LANES]
+_EVERYBODY = 0xFFFFFFFF
+
+
+def meet(name: str, value: Any) -> Met:
+    """Wait here for all lanes of the warp, and learn what each of them brought."""
+    me = getcurrent()
+    warp, lane = me.of, me.lane
+    warp.names[lane], warp.values[lane] = name, value
+    # Straight to the next lane; the launch comes last.
+    warp.turn.pop().switch()
+    return warp.met
+
+
+def _mask(met: Met) -> int:
+    """The lanes that brought something true."""
+    if met.common is None:
+        met.common = sum(itertools.compress(_BITS, met))
+    return met.common
 
 
 class FakeCuda(python_types.ModuleType):
@@ -124,55 +142,55 @@ class FakeCuda(python_types.ModuleType):
 
     @property
     def threadIdx(self) -> Any:
-        me = getcurrent()
-        return python_types.SimpleNamespace(x=me.warp * 32 + me.lane)
+        return getcurrent().thread
 
     @property
     def blockIdx(self) -> Any:
-        return python_types.SimpleNamespace(x=getcurrent().block)
+        return getcurrent().of.block_index
 
     @property
     def gridDim(self) -> Any:
-        return python_types.SimpleNamespace(x=getcurrent().n_blocks)
+        return getcurrent().of.grid
 
     @property
     def blockDim(self) -> Any:
-        return python_types.SimpleNamespace(x=getcurrent().n_warps * 32)
-
-    @staticmethod
-    def _meet(name: str, value: Any) -> _Values:
-        return getcurrent().parent.switch((name, value))
+        return getcurrent().of.block_size
 
     def syncthreads(self) -> None:
-        self._meet("syncthreads", None)
+        meet("syncthreads", None)
 
     def syncwarp(self) -> None:
-        self._meet("syncwarp", None)
+        meet("syncwarp", None)
 
-    def ballot_sync(self, _mask: int, predicate: Any) -> Any:
-        return self._meet("ballot", bool(predicate)).mask_of(True)
+    def ballot_sync(self, _mask_of_lanes: int, predicate: Any) -> Any:
+        return np.uint32(_mask(meet("ballot", bool(predicate))))
 
-    def match_any_sync(self, _mask: int, value: Any) -> Any:
-        return self._meet("match_any", value).mask_of(value)
+    def match_any_sync(self, _mask_of_lanes: int, value: Any) -> Any:
+        met = meet("match_any", value)
+        if met.common is None:
+            met.common = {}
+            for bit, brought in zip(_BITS, met, strict=True):
+                met.common[brought] = met.common.get(brought, 0) | bit
+        return np.uint32(met.common[value])
 
-    def any_sync(self, _mask: int, predicate: Any) -> bool:
-        return bool(self._meet("any", bool(predicate)).mask_of(True))
+    def any_sync(self, _mask_of_lanes: int, predicate: Any) -> bool:
+        return _mask(meet("any", bool(predicate))) != 0
 
-    def all_sync(self, _mask: int, predicate: Any) -> bool:
-        return not self._meet("all", bool(predicate)).mask_of(False)
+    def all_sync(self, _mask_of_lanes: int, predicate: Any) -> bool:
+        return _mask(meet("all", bool(predicate))) == _EVERYBODY
 
-    def shfl_sync(self, _mask: int, value: Any, source: int) -> Any:
-        return self._meet("shfl", value)[int(source) % 32]
+    def shfl_sync(self, _mask_of_lanes: int, value: Any, source: int) -> Any:
+        return meet("shfl", value)[int(source) % 32]
 
-    def shfl_xor_sync(self, _mask: int, value: Any, bits: int) -> Any:
-        return self._meet("shfl_xor", value)[self.laneid ^ bits]
+    def shfl_xor_sync(self, _mask_of_lanes: int, value: Any, bits: int) -> Any:
+        return meet("shfl_xor", value)[self.laneid ^ bits]
 
-    def shfl_up_sync(self, _mask: int, value: Any, step: int) -> Any:
+    def shfl_up_sync(self, _mask_of_lanes: int, value: Any, step: int) -> Any:
         lane = self.laneid
-        return self._meet("shfl_up", value)[lane - step if lane >= step else lane]
+        return meet("shfl_up", value)[lane - step if lane >= step else lane]
 
     def lanemask_lt(self) -> Any:
-        return np.uint32((1 << self.laneid) - 1)
+        return _BELOW[getcurrent().lane]
 
     @staticmethod
     def popc(value: Any) -> int:
@@ -191,7 +209,9 @@ class FakeCuda(python_types.ModuleType):
         """Memory order is not emulated."""
 
     def nanosleep(self, _nanoseconds: int) -> None:
-        getcurrent().parent.switch(("sleep", None))
+        me = getcurrent()
+        me.of.asleep.append(me.lane)
+        me.of.turn.pop().switch()
 
 
 def install() -> FakeCuda:
@@ -230,16 +250,14 @@ class _Block:
 
     def __init__(self, kernel: Any, block: int, n_blocks: int, n_warps: int, arguments: tuple) -> None:
         shared: list = []
-        self.warps: list[_Warp] = []
         self.waiting: list[_Warp] = []
-        for warp in range(n_warps):
-            lanes = []
+        self.warps = [_Warp(block, n_blocks, n_warps) for _ in range(n_warps)]
+        for number, warp in enumerate(self.warps):
             for lane in _LANES:
-                one = _Lane(lambda: kernel(*arguments))
-                one.lane, one.warp, one.block, one.shared, one.n_shared = lane, warp, block, shared, 0
-                one.n_warps, one.n_blocks = n_warps, n_blocks
-                lanes.append(one)
-            self.warps.append(_Warp(lanes))
+                one = _Lane(functools.partial(kernel, *arguments))
+                one.lane, one.of, one.shared, one.n_shared = lane, warp, shared, 0
+                one.thread = python_types.SimpleNamespace(x=number * 32 + lane)
+                warp.lanes.append(one)
 
     def release_if_all_wait(self) -> None:
         if len(self.waiting) == len(self.warps):
@@ -247,43 +265,45 @@ class _Block:
 
 
 class _Warp:
-    """32 lanes: what each is answered when it goes on, and what it waits for."""
+    """32 lanes, what each of them waits for, and who goes on next."""
 
-    def __init__(self, lanes: list[_Lane]) -> None:
-        self.lanes = lanes
-        self.answers: list[tuple | None] = [None] * 32
-        self.waiting: dict[int, tuple] = {}
+    def __init__(self, block: int, n_blocks: int, n_warps: int) -> None:
+        self.lanes: list[_Lane] = []
+        self.block_index = python_types.SimpleNamespace(x=block)
+        self.grid = python_types.SimpleNamespace(x=n_blocks)
+        self.block_size = python_types.SimpleNamespace(x=n_warps * 32)
+        self.names: list[str | None] = [None] * 32
+        self.values: list[Any] = [None] * 32
+        self.met = Met()
+        self.asleep: list[int] = []
+        # From the end: the lanes that are to go on, then the launch.
+        self.turn: list[greenlet] = []
+        self._next: Sequence[int] = _LANES
         self._n_meetings = 0
 
     def step(self) -> int:
         """Let the lanes run to where they meet."""
-        lanes, answers, waiting = self.lanes, self.answers, self.waiting
-        for lane in _LANES:
-            if lane not in waiting and not lanes[lane].dead:
-                answer = answers[lane]
-                request = lanes[lane].switch() if answer is None else lanes[lane].switch(answer[0])
-                if lanes[lane].dead:
-                    continue
-                waiting[lane] = request
-        if not waiting:
-            return _DONE
-        sleeping = [lane for lane, (name, _) in waiting.items() if name == "sleep"]
-        if sleeping:
-            for lane in sleeping:
-                del waiting[lane]
-                answers[lane] = (None,)
+        lanes, names = self.lanes, self.names
+        turn = self.turn = [getcurrent(), *map(lanes.__getitem__, reversed(self._next))]
+        while turn:
+            # A lane that ends comes back here, as does the last one.
+            turn.pop().switch()
+        _Clock.nanoseconds += _Clock.STEP
+        if self.asleep:
+            self._next, self.asleep = self.asleep, []
             return _RUNNING
-        names = {name for name, _ in waiting.values()}
+        name = names[0]
+        if name is None and not any(names):
+            return _DONE
         self._n_meetings += 1
         # All 32 at every meeting would cost half as much again: every lane has its turn.
         looked_at = (0, 31, self._n_meetings % 31)
-        if len(waiting) != 32 or len(names) != 1 or len({self._way(lane) for lane in looked_at}) != 1:
+        if names.count(name) != 32 or len({self._way(lane) for lane in looked_at}) != 1:
             raise Diverged(f"lanes wait at different places: {self._places()}")
-        values = _Values(waiting[lane][1] for lane in _LANES)
-        for lane in _LANES:
-            answers[lane] = (values,)
-        waiting.clear()
-        return _AT_BARRIER if names == {"syncthreads"} else _RUNNING
+        self.met = Met(self.values)
+        self.names = [None] * 32
+        self._next = _LANES
+        return _AT_BARRIER if name == "syncthreads" else _RUNNING
 
     def _way(self, lane: int) -> int:
         """One number for the calls that led a lane from the kernel to where it waits, each by its place."""
@@ -295,9 +315,11 @@ class _Warp:
 
     def _places(self) -> dict:
         where: dict = {}
-        for lane, (name, _) in self.waiting.items():
-            frame = self.lanes[lane].gr_frame.f_back
-            while "warp.py" in frame.f_code.co_filename:
+        for lane, name in enumerate(self.names):
+            if name is None:
+                continue
+            frame = self.lanes[lane].gr_frame
+            while frame.f_back is not None and "warp" in frame.f_code.co_filename.rpartition("/")[2]:
                 frame = frame.f_back
             where.setdefault((name, f"{frame.f_code.co_filename}:{frame.f_lineno}"), []).append(lane)
         return where

@@ -20,15 +20,15 @@ pytest.importorskip("cudf", reason="needs RAPIDS: pip install 'mbe-stage[rapids-
 
 import cudf
 
+from pipeline.backends.cudf.backend import CudfBackend
 from pipeline.config import InputConfig, QueryConfig
 from pipeline.errors import InputError
 from pipeline.ingest import ingest as host_ingest
 from pipeline.query import to_query
-from pipeline.rapids.edge_files import load_edges, save_edges
 from pipeline.rapids.ingest import ingest
-from tests.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT
+from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT
+from tests.pipeline.test_bad_input import TEXTS
 from tests.rapids.agreement import assert_agree, described
-from tests.test_bad_input import TEXTS
 
 pytestmark = pytest.mark.gpu
 
@@ -67,7 +67,11 @@ def config_of(path: Path, **settings: object) -> InputConfig:
 
 def reader_of(caplog: pytest.LogCaptureFixture) -> str:
     """What the log says about who read."""
-    return " ".join(record.getMessage() for record in caplog.records if record.name == "pipeline.rapids.ingest")
+    return " ".join(
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith(("pipeline.ingest", "pipeline.clean"))
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -484,7 +488,9 @@ def test_real_graphs(data_dir: Path, tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("keys", [["b", "a", "ü"], [3, -1, 2**40]])
 def test_edges_on_their_way_between_steps(tmp_path: Path, keys: list[object]) -> None:
     edges = ingest(InputConfig(), (keys, [1, 2, 1]))
-    again = load_edges(save_edges(edges, tmp_path / "scratch"))
+    backend = CudfBackend()
+    backend.save_edges(edges, tmp_path / "scratch")
+    again = backend.load_edges(tmp_path / "scratch")
     assert described(again.to_host()) == described(edges.to_host())
     assert again.facts == edges.facts
     assert again.left_ids.dtype == again.right_ids.dtype == np.int32

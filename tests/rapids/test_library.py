@@ -18,7 +18,7 @@ import cugraph
 from mbe_stage import InvalidArgument
 from pipeline import Config, run
 from pipeline.errors import InputError
-from pipeline.rapids import library
+from pipeline.outputs.bicliques.cudf import library
 from pipeline.rapids.library import BicliqueTables, edges_of_graph, enumerate_bicliques
 
 pytestmark = pytest.mark.gpu

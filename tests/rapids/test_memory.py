@@ -8,9 +8,9 @@ import weakref
 import pytest
 
 from mbe_stage.errors import MemoryBudgetExceeded
+from pipeline.backends.cudf.memory import DevicePool, naming_the_limit, out_of_device_memory
+from pipeline.backends.cudf.plan import MemoryShares
 from pipeline.errors import DeviceMemoryExhausted, exit_code
-from pipeline.rapids.memory import DevicePool, naming_the_limit, out_of_device_memory
-from pipeline.rapids.plan import MemoryShares
 
 LIMIT_REACHED = (
     "std::bad_alloc: out_of_memory: RMM failure at:limiting_resource_adaptor.hpp:152: Exceeded memory limit "

@@ -18,7 +18,7 @@ from pipeline import Config, count, run
 from pipeline.errors import DeviceMemoryExhausted, InputError, PublishError
 from pipeline.publish import RunStore
 from pipeline.verify import verify_run
-from tests.output_support import assert_nothing_staged, assert_sound, crown_pairs
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs
 
 pytestmark = pytest.mark.gpu
 
@@ -155,7 +155,7 @@ def test_memory_that_is_too_little_and_then_a_small_run(tmp_path):
 
 
 def test_files_are_encoded_on_the_host_where_no_encoder_fits(random_edges, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("pipeline.rapids.steps.encoder_bytes", lambda *_: None)
+    monkeypatch.setattr("pipeline.backends.cudf.writing.encoder_bytes", lambda *_: None)
     asked = [
         config(random_edges, tmp_path / e, execution={"engine": e}, output={"sort": True, "members": True})
         for e in ("rapids", "cpu")

@@ -14,11 +14,11 @@ import pytest
 
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.results import BicliqueBlock, TableSink
+from pipeline.backends.arrow.hashes import key_hashes
 from pipeline.errors import DeviceMemoryExhausted, PublishError
-from pipeline.ids import key_hashes
-from pipeline.parquet_sink import ParquetSink
+from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
-from tests.output_support import crown_pairs, edge_data, random_pairs
+from tests.pipeline.output_support import crown_pairs, edge_data, random_pairs
 
 pytestmark = pytest.mark.gpu
 
@@ -65,7 +65,7 @@ def on_device(block: BicliqueBlock):
 
 
 def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encoder="write_frame", **options):
-    from pipeline.rapids import parquet
+    from pipeline.backends.cudf import parquet
 
     write_file = functools.partial(getattr(parquet, encoder), compression=compression)
     return sink_of(edges, run_path, plan, write_file, **options)
@@ -74,13 +74,13 @@ def device_sink(edges, run_path: Path, plan: dict, *, compression="zstd", encode
 def sink_of(edges, run_path: Path, plan: dict, write_file, **options):
     import cupy as cp
 
-    from pipeline.rapids.plan import WritingPlan
-    from pipeline.rapids.sink import DeviceParquetSink
+    from pipeline.backends.cudf.plan import WritingPlan
+    from pipeline.outputs.bicliques.cudf.sink import ParquetSink
 
     hashes = tuple(
         cp.asarray(key_hashes(keys, side)) for keys, side in ((edges.left_keys, "left"), (edges.right_keys, "right"))
     )
-    return DeviceParquetSink(run_path, hashes, WritingPlan(**plan), write_file, **options)
+    return ParquetSink(run_path, hashes, WritingPlan(**plan), write_file, **options)
 
 
 def host_sink(edges, run_path: Path, **options) -> ParquetSink:
@@ -147,8 +147,8 @@ def test_the_codec_is_the_one_asked_for(tmp_path, compression):
     import cudf
     import cupy as cp
 
-    from pipeline.parquet_parts import write_table
-    from pipeline.rapids.parquet import write_frame
+    from pipeline.backends.arrow.parts import write_table
+    from pipeline.backends.cudf.parquet import write_frame
 
     same = cp.zeros(100_000, cp.int32)
     frame = cudf.DataFrame({"n_left": same, "n_right": same, "n_bicliques": cp.arange(100_000) % 7})
@@ -164,11 +164,11 @@ def test_encoding_takes_what_is_planned_for_it(tmp_path, compression, per_list):
     import cupy as cp
 
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-    from pipeline.rapids import plan
-    from pipeline.rapids.memory import device_pool
-    from pipeline.rapids.parquet import encoder_bytes, write_frame
-    from pipeline.rapids.parts import frame_bytes
-    from pipeline.rapids.tables import biclique_frame, members_frame
+    from pipeline.backends.cudf import plan
+    from pipeline.backends.cudf.memory import device_pool
+    from pipeline.backends.cudf.parquet import encoder_bytes, write_frame
+    from pipeline.backends.cudf.parts import frame_bytes
+    from pipeline.outputs.bicliques.cudf.tables import biclique_frame, members_frame
 
     n = (24 << 20) // (32 + 8 * per_list)
     with device_pool(8 << 30) as pool:
@@ -211,7 +211,7 @@ def test_no_bicliques_make_one_empty_part(edges, tmp_path, sort):
 def test_list_columns_share_the_arrays():
     import cupy as cp
 
-    from pipeline.rapids.columns import list_column
+    from pipeline.backends.cudf.frames import list_column
 
     offsets, members = cp.asarray([0, 2, 2, 5], cp.int64), cp.asarray([4, 7, 1, 2, 3], cp.int32)
     column = list_column(offsets, members)
@@ -222,13 +222,14 @@ def test_list_columns_share_the_arrays():
 def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
     import cupy as cp
 
-    from pipeline.rapids import columns
+    from pipeline.backends.cudf import frames as columns
+    from pipeline.outputs.bicliques.cudf.tables import pieces
 
     monkeypatch.setattr(columns, "MOST_CHILDREN", 100)
     block = on_device(blocks[0])
     with pytest.raises(OverflowError, match=r"a list column holds at most 100; cut it with pieces\(\)"):
         columns.list_column(block.left_offsets, block.left_members)
-    parts = list(columns.pieces(block, 4 * 100))
+    parts = list(pieces(block, 4 * 100))
     assert len(parts) > 1
     for part in parts:
         columns.list_column(part.left_offsets, part.left_members)
@@ -240,7 +241,7 @@ def test_more_than_a_column_holds_is_cut(blocks, monkeypatch):
 
 
 def test_a_biclique_above_the_limit_is_alone(blocks):
-    from pipeline.rapids.columns import pieces
+    from pipeline.outputs.bicliques.cudf.tables import pieces
 
     parts = list(pieces(on_device(blocks[0]), 1))
     assert [part.n_bicliques for part in parts] == [1] * blocks[0].n_bicliques
@@ -251,7 +252,7 @@ def test_a_full_disk_is_an_error():
     import cudf
     import cupy as cp
 
-    from pipeline.rapids.parquet import write_frame
+    from pipeline.backends.cudf.parquet import write_frame
 
     sizes = cp.arange(1000, dtype=cp.int32)
     frame = cudf.DataFrame({"n_left": sizes, "n_right": sizes, "n_bicliques": sizes.astype(cp.int64)})
@@ -272,7 +273,7 @@ def test_a_frame_of_another_schema_is_refused(tmp_path, change, message):
     import cudf
     import cupy as cp
 
-    from pipeline.rapids.parquet import write_frame
+    from pipeline.backends.cudf.parquet import write_frame
 
     sizes = cp.arange(3, dtype=cp.int32)
     frame = cudf.DataFrame({"n_left": sizes, "n_right": sizes, "n_bicliques": sizes.astype(cp.int64)})
@@ -285,15 +286,15 @@ def test_vertex_tables_are_the_hosts(tmp_path, keys):
     import cudf
     import cupy as cp
 
-    from mbe_stage.bicliques.participation import Participation
-    from pipeline.parquet_parts import write_table
-    from pipeline.rapids.parquet import write_frame
-    from pipeline.rapids.tables import vertex_frame
-    from pipeline.tables import vertex_table
+    from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+    from pipeline.backends.arrow.parts import write_table
+    from pipeline.backends.cudf.parquet import write_frame
+    from pipeline.outputs.bicliques.arrow.tables import vertex_table
+    from pipeline.outputs.bicliques.cudf.tables import vertex_table as vertex_frame
 
     names = pa.array(keys)
     schema = vertices(names.type)
-    sums = Participation(np.array([2, 0, 1]), np.array([6, 0, 4]), np.array([-9, 0, 2**62]))
+    sums = VertexStatistics(np.array([2, 0, 1]), np.array([6, 0, 4]), np.array([-9, 0, 2**62]))
     degrees = np.array([3, 1, 2])
     for two_hop in (np.array([1, 0, 2]), None):
         write_table(vertex_table(names, degrees, two_hop, sums), tmp_path / "host.parquet", "zstd")
@@ -338,7 +339,7 @@ def writer_threads() -> list[str]:
 def test_memory_above_the_limit_is_one_error_and_comes_back():
     import cupy as cp
 
-    from pipeline.rapids.memory import device_pool
+    from pipeline.backends.cudf.memory import device_pool
 
     with pytest.raises(DeviceMemoryExhausted, match=r"the limit of 64 MiB \(execution.device_memory\)") as refusal:
         take_too_much(64 << 20)
@@ -353,7 +354,7 @@ def take_too_much(limit: int) -> None:
     import cudf
     import cupy as cp
 
-    from pipeline.rapids.memory import device_pool
+    from pipeline.backends.cudf.memory import device_pool
 
     with device_pool(limit):
         half = cp.zeros(limit // 2, cp.uint8)
@@ -363,7 +364,7 @@ def take_too_much(limit: int) -> None:
 def test_a_full_gpu_is_told_from_a_low_limit():
     import cupy as cp
 
-    from pipeline.rapids.memory import device_pool
+    from pipeline.backends.cudf.memory import device_pool
 
     with (
         pytest.raises(DeviceMemoryExhausted, match=r"lower execution\.device_memory to what is free") as refusal,
@@ -374,7 +375,7 @@ def test_a_full_gpu_is_told_from_a_low_limit():
 
 
 def test_other_errors_stay_what_they_are():
-    from pipeline.rapids.memory import device_pool
+    from pipeline.backends.cudf.memory import device_pool
 
     for error in (RuntimeError("a defect"), MemoryError("of the host")):
         with pytest.raises(type(error), match=str(error)), device_pool(1 << 30):

@@ -1,4 +1,4 @@
-"""What the size conditions allow below a node. All of it is asked only where there are conditions."""
+"""What the size constraints allow below a node. All of it is asked only where there are constraints."""
 
 from __future__ import annotations
 
@@ -9,58 +9,74 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
 from mbe_stage.jit import compiled
 
-__all__ = ["drop_narrow", "is_hopeless", "path_weight", "word_weight"]
+__all__ = ["drop_too_small", "is_hopeless", "path_multiplicity", "word_multiplicity"]
 
 _U = np.uint64
 _ONE = _U(1)
 
 
 @compiled(nrt=False)
-def path_weight(path, n_path, right_weights):
+def path_multiplicity(path, n_path, right_multiplicities):
     """Right vertices that every biclique from here down has."""
-    weight = 0
+    multiplicity = 0
     for k in range(n_path):
-        weight += right_weights[path[k]]
-    return weight
+        multiplicity += right_multiplicities[path[k]]
+    return multiplicity
 
 
 @compiled(nrt=False)
-def word_weight(left, columns_at, ints, left_weights):
+def word_multiplicity(left, columns_at, ints, left_multiplicities):
     """Left vertices of a word over the columns at ``ints[columns_at:]``."""
-    weight = 0
+    multiplicity = 0
     while left != _U(0):
         column = columns_at + lowest_bit_index(left)
         for k in range(ints[column], ints[column + 1]):
-            weight += left_weights[ints[columns_at + at.WORD_STARTS + k]]
+            multiplicity += left_multiplicities[ints[columns_at + at.WORD_STARTS + k]]
         left &= left - _ONE
-    return weight
+    return multiplicity
 
 
 @njit(inline="always")
-def is_hopeless(left_most, right_least, right_most, limits):
+def is_hopeless(left_most, right_least, right_most, constraints):
     """Whether no biclique with at most `left_most` left and `right_least` to `right_most` right vertices is wanted."""
     return (
-        left_most < limits[at.MIN_LEFT]
-        or right_most < limits[at.MIN_RIGHT]
-        or right_least > limits[at.MAX_RIGHT]
-        or left_most * right_most < limits[at.MIN_EDGES]
+        left_most < constraints[at.MIN_LEFT]
+        or right_most < constraints[at.MIN_RIGHT]
+        or right_least > constraints[at.MAX_RIGHT]
+        or left_most * right_most < constraints[at.MIN_EDGES]
     )
 
 
 @compiled(nrt=False)
-def drop_narrow(words, start, end, columns_at, ints, payload_at, output):
+def drop_too_small(words, start, end, columns_at, ints, payload_at, output):
     """Keep the rows with as many left vertices as are wanted at least, in place and in order; returns the new end.
 
     Below a narrower row there is nothing but narrower ones, and no wanted left set lies inside it: it is needed neither
     as a candidate, nor as excluded, nor among the right sides. The entries from ``ints[payload_at]`` on move along.
+
+    Parameters
+    ----------
+    words : uint64
+        The arena.
+    start : int
+        First entry.
+    end : int
+        One past the last.
+    columns_at : int
+        Where starts and ids of the columns stand in the arena of ints.
+    ints : int32
+        The arena.
+    payload_at : int
+        Where the entries that move along begin in the arena of ints.
+    output : Output or None
     """
-    least = output.limits[at.MIN_LEFT]
-    if not output.limits[at.ACTIVE] or least == 1:
+    least = output.constraints[at.MIN_LEFT]
+    if not output.constraints[at.ACTIVE] or least == 1:
         return end
     kept = start
     shift = payload_at - start
     for k in range(start, end):
-        if word_weight(words[k], columns_at, ints, output.left_weights) >= least:
+        if word_multiplicity(words[k], columns_at, ints, output.left_multiplicities) >= least:
             words[kept] = words[k]
             ints[shift + kept] = ints[shift + k]
             kept += 1

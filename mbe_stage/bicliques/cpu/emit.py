@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from mbe_stage.bicliques.constraints import are_met
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.bits import lowest_bit_index
-from mbe_stage.bicliques.cpu.family import spread
+from mbe_stage.bicliques.cpu.closed_sets import spread
 from mbe_stage.jit import compiled
 
-__all__ = ["emit_family", "emit_list", "emit_word"]
+__all__ = ["emit_closed_sets", "emit_list", "emit_word"]
 
 _U = np.uint64
 _ONE = _U(1)
+
+_accepts = njit(inline="always")(are_met)
 
 
 @njit(inline="always")
@@ -21,6 +24,22 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
     """One biclique whose left side is a word over the columns whose starts and ids stand at ``ints[columns_at:]``.
 
     Its right side is the path and what is behind every row of ``words[rows_at:rows_end]`` that holds all of `left`.
+
+    Parameters
+    ----------
+    left : uint64
+        The left side.
+    columns_at : int
+        Where starts and ids of the columns stand in the arena of ints.
+    n_path : int
+        Right members on the path.
+    rows_at : int
+        First row in the arena of words.
+    rows_end : int
+        One past the last.
+    behind : Behind
+    worker : WorkerState
+    output : Output or None
     """
     control, words, ints = worker.control, worker.words, worker.ints
     out_left, out_right = output.left, output.right
@@ -62,19 +81,36 @@ def emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, outpu
 
 
 @compiled(nrt=False)
-def emit_family(family, columns_at, n_path, rows_at, rows_end, behind, worker, output):
-    """All bicliques of a family over the groups in ``worker.masks``; see `emit_word` for their right sides."""
-    while family != _U(0):
-        left = spread(_U(lowest_bit_index(family)), worker.masks)
+def emit_closed_sets(closed, columns_at, n_path, rows_at, rows_end, behind, worker, output):
+    """All bicliques of a closed-set bitmap over the groups in ``worker.masks``; their right sides as in `emit_word`.
+
+    Parameters
+    ----------
+    closed : uint64
+        The bitmap.
+    columns_at : int
+        Where starts and ids of the columns stand in the arena of ints.
+    n_path : int
+        Right members on the path.
+    rows_at : int
+        First row in the arena of words.
+    rows_end : int
+        One past the last.
+    behind : Behind
+    worker : WorkerState
+    output : Output or None
+    """
+    while closed != _U(0):
+        left = spread(_U(lowest_bit_index(closed)), worker.masks)
         if not emit_word(left, columns_at, n_path, rows_at, rows_end, behind, worker, output):
             return False
-        family &= family - _ONE
+        closed &= closed - _ONE
     return True
 
 
 @compiled(nrt=False)
 def emit_list(child, n_path, worker, output):
-    """One biclique: the left set of a sparse node's child, and the path."""
+    """One biclique: the left set of a subgraph's child, and the path."""
     control, node = worker.control, child.node
     n_left = control[at.LEFT_USED]
     n_right = control[at.RIGHT_USED]
@@ -83,7 +119,7 @@ def emit_list(child, n_path, worker, output):
     if n_left + child.n_ids > output.left.size or n_right + n_path > output.right.size:
         return False
     for k in range(child.left_at, child.left_end):
-        column = child.base + node[k]
+        column = child.offset + node[k]
         for j in range(child.column_ids + node[column], child.column_ids + node[column + 1]):
             output.left[n_left] = node[j]
             n_left += 1
@@ -97,18 +133,14 @@ def emit_list(child, n_path, worker, output):
 def _commit(n_left, n_right, control, output):
     """Make what was written a biclique, unless its size is not wanted."""
     left_start, right_start = control[at.LEFT_USED], control[at.RIGHT_USED]
-    limits = output.limits
-    if limits[at.ACTIVE]:
-        left_weight = right_weight = 0
+    constraints = output.constraints
+    if constraints[at.ACTIVE]:
+        left_multiplicity = right_multiplicity = 0
         for k in range(left_start, n_left):
-            left_weight += output.left_weights[output.left[k]]
+            left_multiplicity += output.left_multiplicities[output.left[k]]
         for k in range(right_start, n_right):
-            right_weight += output.right_weights[output.right[k]]
-        if not (
-            limits[at.MIN_LEFT] <= left_weight <= limits[at.MAX_LEFT]
-            and limits[at.MIN_RIGHT] <= right_weight <= limits[at.MAX_RIGHT]
-            and left_weight * right_weight >= limits[at.MIN_EDGES]
-        ):
+            right_multiplicity += output.right_multiplicities[output.right[k]]
+        if not _accepts(left_multiplicity, right_multiplicity, constraints):
             return
     n_out = control[at.N_OUT]
     output.left_sizes[n_out] = n_left - left_start

@@ -16,14 +16,16 @@ import numpy as np
 from numba import int64, types
 
 from mbe_stage.bicliques.constraints import ACTIVE, MAX_LEFT, MAX_RIGHT, MIN_EDGES, MIN_LEFT, MIN_RIGHT
-from mbe_stage.jit import INTS, LONGS, WORDS
+from mbe_stage.jit import INTS as _INTS
+from mbe_stage.jit import LONGS as _LONGS
+from mbe_stage.jit import WORDS as _WORDS
 
 __all__ = ["ACTIVE", "MAX_LEFT", "MAX_RIGHT", "MIN_EDGES", "MIN_LEFT", "MIN_RIGHT"]
-__all__ += ["Behind", "Child", "Excluded", "Output", "WorkerState", "sparse_parts"]
+__all__ += ["Behind", "Child", "Collected", "Excluded", "KeptColumns", "Output", "WorkerState", "subgraph_parts"]
 
 
 class WorkerState(NamedTuple):
-    """One thread's state; everything a slice needs to go on where the last one stopped.
+    """One thread's state; everything a quantum needs to go on where the last one stopped.
 
     Attributes
     ----------
@@ -35,7 +37,7 @@ class WorkerState(NamedTuple):
         The right members collected on the way down.
     bits : (n_rows + 1,) uint64
         Scratch, all zero between two children.
-    touched : (n_rows + 1,) int32
+    nonzero : (n_rows + 1,) int32
         Scratch: which entries of `bits` or `counts` are in use.
     counts : (n_rows + 1,) int32
         Scratch, all zero between two children.
@@ -49,41 +51,44 @@ class WorkerState(NamedTuple):
     words: np.ndarray
     path: np.ndarray
     bits: np.ndarray
-    touched: np.ndarray
+    nonzero: np.ndarray
     counts: np.ndarray
     masks: np.ndarray
     control: np.ndarray
 
 
 class Output(NamedTuple):
-    """Where found bicliques go, in ids of the reduced graph, and the size conditions they must meet.
+    """Where found bicliques go, in ids of the reduced graph, and the size constraints they must meet.
 
-    ``limits`` is ``(active, min_left, min_right, max_left, max_right, min_edges)``; sizes count whole groups of twins.
+    ``constraints`` is ``(active, min_left, min_right, max_left, max_right, min_edges)``; sizes count whole groups of
+    twins.
     """
 
     left: np.ndarray
     right: np.ndarray
     left_sizes: np.ndarray
     right_sizes: np.ndarray
-    left_weights: np.ndarray
-    right_weights: np.ndarray
-    limits: np.ndarray
+    left_multiplicities: np.ndarray
+    right_multiplicities: np.ndarray
+    constraints: np.ndarray
 
 
 # Their types in compiled code.
-WORKER_STATE = types.NamedTuple((int64[:, ::1], INTS, WORDS, INTS, WORDS, INTS, INTS, WORDS, LONGS), WorkerState)
-OUTPUT = types.NamedTuple((*6 * (INTS,), LONGS), Output)
+WORKER_STATE = types.NamedTuple(
+    (int64[:, ::1], _INTS, _WORDS, _INTS, _WORDS, _INTS, _INTS, _WORDS, _LONGS), WorkerState
+)
+OUTPUT = types.NamedTuple((*6 * (_INTS,), _LONGS), Output)
 
 
 class Child(NamedTuple):
-    """A child of a sparse node while it is visited: positions in `node`, the array that holds the node.
+    """A child of a subgraph while it is visited: positions in `node`, the array that holds the node.
 
     ``node[left_at:left_end]`` is its left set, in the node's columns; `n_ids` left vertices stand behind them where
-    members are wanted. The node's parts are those of `sparse_parts`.
+    members are wanted. The node's parts are those of `subgraph_parts`.
     """
 
     node: np.ndarray
-    base: int
+    offset: int
     row_ids: int
     column_offsets: int
     column_members: int
@@ -95,8 +100,35 @@ class Child(NamedTuple):
     depth: int
 
 
+class KeptColumns(NamedTuple):
+    """The part of a child's left set that stays, ``columns[first : first + n]``, columns of the subgraph.
+
+    The new column of the k-th stands at ``ints[groups + k]``; where `groups` is negative it is k.
+    """
+
+    columns: np.ndarray
+    first: int
+    n: int | np.int64
+    groups: int
+
+
+class Collected(NamedTuple):
+    """What `merged_columns.collect_columns` has left in the scratch of ints, from `scratch` to `end`.
+
+    Attributes
+    ----------
+    n_columns, n_kept : int
+        New columns, and for how many of the parent's they stand.
+    """
+
+    scratch: int
+    end: int
+    n_columns: int
+    n_kept: int
+
+
 class Excluded(NamedTuple):
-    """The excluded rows of a word node's child: two pieces of the arena of words, and single columns in one word.
+    """The excluded rows of a bitset frame's child: two pieces of the arena of words, and single columns in one word.
 
     The second piece holds the earlier siblings.
     """
@@ -138,19 +170,19 @@ N_PATH = 12  # right members on the path, this node's included
 COLUMNS = 13  # word: where its columns' starts (65 of them) and then ids stand in the arena of ints
 FRAME_FIELDS = 14
 
-# Kinds of nodes. The whole graph is a sparse node in an array of its own.
+# Kinds of nodes. The whole graph is a subgraph in an array of its own.
 WHOLE_GRAPH = 0
-SPARSE = 1
-WORD = 2
+SUBGRAPH = 1
+BITSET = 2
 
-# A sparse node is, one behind the other: column starts, row ids (excluded rows first), row offsets, column offsets,
+# A subgraph is, one behind the other: column starts, row ids (excluded rows first), row offsets, column offsets,
 # row members, column members, column ids. Starts and offsets count from 0. Column c stands for the left vertices
 # ``column_ids[column_starts[c]:column_starts[c + 1]]``, which below the whole graph are there only if members are asked
 # for.
 
 
-def sparse_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int, int, int, int, int]:
-    """Where row ids, row offsets, column offsets, row members, column members and column ids of a sparse node stand."""
+def subgraph_parts(n_rows: int, n_columns: int, n_edges: int) -> tuple[int, int, int, int, int, int]:
+    """Where row ids, row offsets, column offsets, row members, column members and column ids of a subgraph stand."""
     row_ids = n_columns + 1
     row_offsets = row_ids + n_rows
     column_offsets = row_offsets + n_rows + 1
@@ -166,7 +198,7 @@ N_OUT = 2  # bicliques in the output
 LEFT_USED = 3
 RIGHT_USED = 4
 NEEDED = 5  # how many entries the arena that is short must have
-WORK = 6  # elementary steps in this slice
+WORK = 6  # elementary steps in this quantum
 VISITED = 7  # children visited, those finished without a frame included
 CONTROL_FIELDS = 8
 
@@ -176,10 +208,10 @@ WORD_STARTS = WORD_BITS + 1
 # The payload of a row is the right vertex itself, not a group of them.
 NO_GROUPS = -1
 
-# What a slice ends with.
+# What a quantum ends with.
 OK = 0
 DONE = 1
-SLICE_OVER = 2
+QUANTUM_OVER = 2
 OUTPUT_FULL = 3
 INTS_SHORT = 4
 WORDS_SHORT = 5

@@ -1,19 +1,19 @@
-"""What a walk starts from: the whole graph in the layout of a sparse node."""
+"""What a walk starts from: the whole graph in the layout of a subgraph."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mbe_stage.bicliques.cpu.layout import sparse_parts
+from mbe_stage.bicliques.cpu.layout import subgraph_parts
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["as_sparse_node"]
+__all__ = ["as_subgraph"]
 
 
-def as_sparse_node(graph: BipartiteCSR) -> np.ndarray:
+def as_subgraph(graph: BipartiteCSR) -> np.ndarray:
     """The whole graph in the layout that the tree walk reads, rows being the right side."""
-    row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = sparse_parts(
+    row_ids, row_offsets, column_offsets, row_members, column_members, column_ids = subgraph_parts(
         graph.n_right, graph.n_left, graph.n_edges
     )
     end = column_ids + graph.n_left

@@ -1,4 +1,4 @@
-"""One thread's work: pieces into slices, slices into blocks."""
+"""One thread's work: pieces of the tree into time quanta, what they find into blocks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.expand import Found, Translation, expand_blocks
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
-from mbe_stage.bicliques.cpu.tree import run_slice
+from mbe_stage.bicliques.cpu.tree import run_quantum
+from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
 from mbe_stage.bicliques.cpu.worker_pool import Piece, WorkerPool
 from mbe_stage.bicliques.cpu.worker_state import (
     FirstSizes,
@@ -28,7 +28,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 
 __all__ = ["Plan", "Worker"]
 
-_SLICE_SECONDS = 0.02
+_QUANTUM_SECONDS = 0.02
 _FIRST_WORK_LIMIT = 1 << 20
 _REPORT_SECONDS = 0.1
 
@@ -40,13 +40,13 @@ class Plan:
     Attributes
     ----------
     graph : int32
-        The whole graph in the layout of a sparse node.
+        The whole graph in the layout of a subgraph.
     n_rows, n_columns : int
     columns, rows : Translation
         The user's ids behind columns and rows.
     rows_are_left : bool
         Whether the rows are the user's left side.
-    limits : (6,) int64
+    constraints : (6,) int64
         As in `layout.Output`, columns being the left side.
     detail : Detail
     block_bytes : int
@@ -60,7 +60,7 @@ class Plan:
     columns: Translation
     rows: Translation
     rows_are_left: bool
-    limits: np.ndarray
+    constraints: np.ndarray
     detail: Detail
     block_bytes: int
     first_sizes: FirstSizes
@@ -68,7 +68,7 @@ class Plan:
     @property
     def collects(self) -> bool:
         """Whether the walk has to collect members: for the sink, or to check sizes."""
-        return self.detail > Detail.COUNT or bool(self.limits[at.ACTIVE])
+        return self.detail > Detail.COUNT or bool(self.constraints[at.ACTIVE])
 
     def new_output(self, n_bytes: int) -> Output:
         """Room for found bicliques."""
@@ -78,9 +78,9 @@ class Plan:
             right=np.empty(n_members, np.int32),
             left_sizes=np.empty(n_bicliques, np.int32),
             right_sizes=np.empty(n_bicliques, np.int32),
-            left_weights=self.columns.weights,
-            right_weights=self.rows.weights,
-            limits=self.limits,
+            left_multiplicities=self.columns.multiplicities,
+            right_multiplicities=self.rows.multiplicities,
+            constraints=self.constraints,
         )
 
 
@@ -117,7 +117,7 @@ class Worker:
         self._flush()
 
     def _walk(self, state: WorkerState, cost: float) -> WorkerState:
-        """Work a piece off, slice by slice; returns the state, whose arenas may have grown."""
+        """Work a piece off, quantum by quantum; returns the state, whose arenas may have grown."""
         ahead = share_left(state)
         while not self._pool.stopped:
             began = time.perf_counter()
@@ -128,7 +128,7 @@ class Worker:
                 self._pool.finish(cost)
                 self._report()
                 break
-            elif status == at.SLICE_OVER:
+            elif status == at.QUANTUM_OVER:
                 self._adapt(time.perf_counter() - began)
                 still_ahead = min(ahead, share_left(state))
                 finished = cost * (1.0 - still_ahead / ahead) if ahead > 0 else 0.0
@@ -145,7 +145,7 @@ class Worker:
         return state
 
     def _slice(self, state: WorkerState) -> int:
-        """Run one slice with this worker's output."""
+        """Run one quantum with this worker's output."""
         control = state.control
         control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = (
             self._n_out,
@@ -153,7 +153,7 @@ class Worker:
             self._right_used,
         )
         control[at.COUNT] = control[at.VISITED] = 0
-        status = run_slice(self._plan.graph, state, self._output, self._work_limit)
+        status = run_quantum(self._plan.graph, state, self._output, self._work_limit)
         self._n_found += int(control[at.COUNT])
         self.n_visited += int(control[at.VISITED])
         self._n_out = int(control[at.N_OUT])
@@ -162,17 +162,17 @@ class Worker:
 
     def _share(self, state: WorkerState, cost: float) -> bool:
         """Split the piece and offer one half; False where it cannot be split, or not within the budget."""
-        taker = split_piece(state, self._plan.collects, self._pool.reserve)
-        if taker is None:
+        receiver = split_piece(state, self._plan.collects, self._pool.reserve)
+        if receiver is None:
             return False
-        self._pool.offer(Piece(cost=cost, state=taker))
+        self._pool.offer(Piece(cost=cost, state=receiver))
         return True
 
     def _adapt(self, seconds: float) -> None:
-        """Keep slices short enough for sharing, progress and Ctrl-C, and long enough to be worth a call."""
-        if seconds < _SLICE_SECONDS / 2:
+        """Keep quanta short enough for sharing, progress and Ctrl-C, and long enough to be worth a call."""
+        if seconds < _QUANTUM_SECONDS / 2:
             self._work_limit *= 2
-        elif seconds > _SLICE_SECONDS * 2:
+        elif seconds > _QUANTUM_SECONDS * 2:
             self._work_limit = max(_FIRST_WORK_LIMIT, self._work_limit // 2)
 
     def _make_room(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.family import FAMILY_WIDTH
+from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import WorkerState
 
 __all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_state", "set_piece", "share_left", "split_piece"]
@@ -27,9 +27,9 @@ def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> 
         words=np.zeros(first_words, np.uint64),
         path=np.zeros(n_rows + 1, np.int32),
         bits=np.zeros(n_rows + 1, np.uint64),
-        touched=np.zeros(n_rows + 1, np.int32),
+        nonzero=np.zeros(n_rows + 1, np.int32),
         counts=np.zeros(n_rows + 1, np.int32),
-        masks=np.zeros(FAMILY_WIDTH, np.uint64),
+        masks=np.zeros(CLOSED_SET_WIDTH, np.uint64),
         control=np.zeros(at.CONTROL_FIELDS, np.int64),
     )
     worker.control[at.DEPTH] = -1
@@ -81,7 +81,7 @@ def share_left(worker: WorkerState) -> float:
     return min(1.0, ahead)
 
 
-def split_piece(giver: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
+def split_piece(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
     """Take half of the children that are still ahead from the shallowest node that has some.
 
     The children of a node depend on that node alone, so a copy of its frame with another range of children is a task of
@@ -89,10 +89,10 @@ def split_piece(giver: WorkerState, has_members: bool, reserve: Callable[[int], 
 
     Parameters
     ----------
-    giver : WorkerState
+    donor : WorkerState
         Keeps the earlier half; what it is in the middle of stays with it.
     has_members : bool
-        Whether the walk collects members; if not, word nodes own nothing in the arena of ints.
+        Whether the walk collects members; if not, bitset frames own nothing in the arena of ints.
     reserve : callable
         Takes bytes from the budget, and returns 0 where there were enough.
 
@@ -101,44 +101,44 @@ def split_piece(giver: WorkerState, has_members: bool, reserve: Callable[[int], 
     WorkerState or None
         A new worker's state with the later half as its task; None when there is nothing to share or no memory for it.
     """
-    deepest = int(giver.control[at.DEPTH])
+    deepest = int(donor.control[at.DEPTH])
     for depth in range(deepest + 1):
-        frame = giver.frames[depth]
+        frame = donor.frames[depth]
         ahead = int(frame[at.END] - frame[at.CURSOR])
         # The deepest node keeps at least one child: its worker must not be left without work.
         given = ahead // 2 if depth == deepest else ahead - ahead // 2
         if given > 0:
-            taker = _copy_frame(giver, frame, has_members)
-            if reserve(nbytes(taker)):
+            receiver = _copy_frame(donor, frame, has_members)
+            if reserve(nbytes(receiver)):
                 return None
-            taker.frames[0, at.FIRST] = taker.frames[0, at.CURSOR] = frame[at.END] - given
+            receiver.frames[0, at.FIRST] = receiver.frames[0, at.CURSOR] = frame[at.END] - given
             frame[at.END] -= given
-            return taker
+            return receiver
     return None
 
 
-def _copy_frame(giver: WorkerState, frame: np.ndarray, has_members: bool) -> WorkerState:
+def _copy_frame(donor: WorkerState, frame: np.ndarray, has_members: bool) -> WorkerState:
     kind = frame[at.KIND]
-    words = giver.words[frame[at.WORDS] : frame[at.WORDS_TOP]]
-    ints = giver.ints[:0]
-    columns = giver.ints[:0]
-    if kind == at.SPARSE or (kind == at.WORD and has_members):
-        ints = giver.ints[frame[at.INTS] : frame[at.INTS_TOP]]
-    if kind == at.WORD and has_members:
+    words = donor.words[frame[at.WORDS] : frame[at.WORDS_TOP]]
+    ints = donor.ints[:0]
+    columns = donor.ints[:0]
+    if kind == at.SUBGRAPH or (kind == at.BITSET and has_members):
+        ints = donor.ints[frame[at.INTS] : frame[at.INTS_TOP]]
+    if kind == at.BITSET and has_members:
         ids_at = frame[at.COLUMNS] + at.WORD_STARTS
-        columns = giver.ints[frame[at.COLUMNS] : ids_at + giver.ints[ids_at - 1]]
-    taker = new_state(
-        giver.path.size - 1,
-        (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), giver.frames.shape[0]),
+        columns = donor.ints[frame[at.COLUMNS] : ids_at + donor.ints[ids_at - 1]]
+    receiver = new_state(
+        donor.path.size - 1,
+        (max(1 << 16, 2 * (ints.size + columns.size)), max(1 << 15, 2 * words.size), donor.frames.shape[0]),
     )
-    taker.words[: words.size] = words
-    taker.ints[: columns.size] = columns
-    taker.ints[columns.size : columns.size + ints.size] = ints
-    taker.path[:] = giver.path
-    copy = taker.frames[0]
+    receiver.words[: words.size] = words
+    receiver.ints[: columns.size] = columns
+    receiver.ints[columns.size : columns.size + ints.size] = ints
+    receiver.path[:] = donor.path
+    copy = receiver.frames[0]
     copy[:] = frame
     copy[at.WORDS], copy[at.WORDS_TOP] = 0, words.size
     copy[at.COLUMNS] = 0
     copy[at.INTS], copy[at.INTS_TOP] = columns.size, columns.size + ints.size
-    taker.control[at.DEPTH] = 0
-    return taker
+    receiver.control[at.DEPTH] = 0
+    return receiver

@@ -6,18 +6,18 @@ import cupy as cp
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.control import Control
-from mbe_stage.bicliques.cuda.plan import MemoryPlan, whole_lines
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, whole_lines
 
 __all__ = ["new_output", "new_scratch", "new_warps", "scratch_of", "zeroed_scratch"]
 
 
 def new_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
-    """The arrays of `layout.Warps` that hold nothing between two slices; `bits` and `counts` are yet to be zeroed."""
+    """The arrays of `layout.Warps` that hold nothing between two quanta; `bits` and `counts` are yet to be zeroed."""
     n_rows, n_columns = whole_lines(plan.n_rows), whole_lines(plan.max_row_degree)
     return {
         "bits": cp.empty((plan.n_warps, n_rows), cp.uint32),
         "counts": cp.empty((plan.n_warps, n_rows), cp.int32),
-        "touched": cp.empty((plan.n_warps, n_rows), cp.int32),
+        "nonzero": cp.empty((plan.n_warps, n_rows), cp.int32),
         "columns": cp.empty((plan.n_warps, n_columns), cp.int32),
     }
 
@@ -32,11 +32,11 @@ def zeroed_scratch(plan: MemoryPlan) -> dict[str, cp.ndarray]:
 
 def scratch_of(warps: at.Warps) -> dict[str, cp.ndarray]:
     """The same arrays of warps that there are."""
-    return {"bits": warps.bits, "counts": warps.counts, "touched": warps.touched, "columns": warps.columns}
+    return {"bits": warps.bits, "counts": warps.counts, "nonzero": warps.nonzero, "columns": warps.columns}
 
 
 def new_warps(plan: MemoryPlan, control: Control, scratch: dict[str, cp.ndarray]) -> at.Warps:
-    """Warps with nothing in hand, on this scratch."""
+    """Warps with nothing in progress, on this scratch."""
     n = plan.n_warps
     state = cp.zeros((n, at.STATE_FIELDS), cp.int64)
     state[:, at.DEPTH] = -1

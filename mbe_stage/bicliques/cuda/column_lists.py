@@ -23,7 +23,25 @@ _ONE = np.uint32(1)
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
-    """Write the rows of a short list in ascending order; by one lane."""
+    """Write the rows of a short list in ascending order; by one lane.
+
+    Parameters
+    ----------
+    start : int
+        First entry of the list.
+    end : int
+        One past its last.
+    members : int32, global
+        Of the column's side.
+    rows_from : int
+        Where the vertices of the rows' side begin in the common numbering.
+    numbers : (n_vertices,) int32, global
+        The row of each vertex, -1 for those that are left out.
+    ints : int32, global
+        Receives the rows.
+    to : int
+        From here on.
+    """
     stop = to
     for k in range(start, end):
         row = numbers[rows_from + members[k]]
@@ -38,7 +56,25 @@ def _sort_by_inserting(start, end, members, rows_from, numbers, ints, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
-    """Write the rows of at most 32 list entries in ascending order: each counts the smaller ones."""
+    """Write the rows of at most 32 list entries in ascending order: each counts the smaller ones.
+
+    Parameters
+    ----------
+    first : int
+        First entry of the list.
+    last : int
+        One past its last.
+    members : int32, global
+        Of the column's side.
+    rows_from : int
+        Where the vertices of the rows' side begin in the common numbering.
+    numbers : (n_vertices,) int32, global
+        The row of each vertex, -1 for those that are left out.
+    ints : int32, global
+        Receives the rows.
+    to : int
+        From here on.
+    """
     lane = cuda.laneid
     row = -1
     if first + lane < last:
@@ -53,7 +89,28 @@ def _sort_by_counting(first, last, members, rows_from, numbers, ints, to):
 
 @cuda.jit(device=True, forceinline=True)
 def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to, bitmap):
-    """Write the rows of a long list in ascending order: they are marked in a bitmap, a part of all rows at a time."""
+    """Write the rows of a long list in ascending order: they are marked in a bitmap, a part of all rows at a time.
+
+    Parameters
+    ----------
+    first : int
+        First entry of the list.
+    last : int
+        One past its last.
+    members : int32, global
+        Of the column's side.
+    rows_from : int
+        Where the vertices of the rows' side begin in the common numbering.
+    n_rows : int
+    numbers : (n_vertices,) int32, global
+        The row of each vertex, -1 for those that are left out.
+    ints : int32, global
+        Receives the rows.
+    to : int
+        From here on.
+    bitmap : (words,) uint32, shared
+        The warp's.
+    """
     lane = cuda.laneid
     for lowest in range(0, n_rows, _BITMAP_ROWS):
         n_words = (min(_BITMAP_ROWS, n_rows - lowest) + 31) // 32
@@ -80,8 +137,25 @@ def _sort_by_marking(first, last, members, rows_from, n_rows, numbers, ints, to,
 
 
 @cuda.jit(device=True, forceinline=True)
-def fill_columns(offsets, members, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
-    """Each column's rows, ascending."""
+def fill_columns(lists, rows_from, columns_from, n_rows, numbers, ints, offsets_at, members_at, bitmap):
+    """Each column's rows, ascending.
+
+    Parameters
+    ----------
+    lists : Lists
+        Of the side that becomes the columns.
+    rows_from, columns_from : int
+        Where the vertices of the sides begin in the common numbering.
+    n_rows : int
+    numbers : (n_vertices,) int32, global
+        The row or column of each vertex, -1 for those that are left out.
+    ints : int32, global
+    offsets_at, members_at : int
+        Where offsets and members of the columns stand there.
+    bitmap : (words,) uint32, shared
+        The warp's.
+    """
+    offsets, members = lists.offsets, lists.members
     lane = cuda.laneid
     n = offsets.size - 1
     n_tiles = tile_count(n)

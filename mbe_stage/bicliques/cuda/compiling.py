@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.collapse import collapse_twins_warp_per_tile
-from mbe_stage.bicliques.cuda.core import keep_alive_warp_per_tile, peel_warp_per_vertex, shrinks
-from mbe_stage.bicliques.cuda.device import walking_kernel
-from mbe_stage.bicliques.cuda.expand_kernels import (
+from mbe_stage.bicliques.cuda.collapse_twins import collapse_twins_warp_per_tile
+from mbe_stage.bicliques.cuda.kernels import walking_kernel
+from mbe_stage.bicliques.cuda.pq_core import keep_alive_warp_per_tile, peel_warp_per_vertex, shrinks
+from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     expanded_lists_warp_per_tile,
     full_sizes_warp_per_tile,
     sort_long_lists_block_per_list,
 )
-from mbe_stage.bicliques.cuda.groups import groups_thread_per_vertex, weights_thread_per_vertex
-from mbe_stage.bicliques.cuda.growth import copy_pieces_block_per_piece
-from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.bicliques.cuda.twin_groups import groups_thread_per_vertex, multiplicities_thread_per_vertex
 from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.device.copying import copy_pieces_block_per_piece
 from mbe_stage.device.jit import compile_steps_of, step_together
 
 __all__ = ["all_steps", "steps_of"]
 
-_PAIRS = ((at.MEMBERS, at.COUNTS), (at.WITHIN, at.SIZES))
+_PAIRS = ((at.MEMBERS, at.COUNTS), (at.CONSTRAINED, at.SIZES))
 _PREPARING = (collapse_twins_warp_per_tile, write_whole_graph_warp_per_tile)
 _SHRINKING = (peel_warp_per_vertex, keep_alive_warp_per_tile)
-_WEIGHING = (weights_thread_per_vertex,)
+_COUNTING_TWINS = (multiplicities_thread_per_vertex,)
 _EXPANDING = (
     groups_thread_per_vertex,
     full_sizes_warp_per_tile,
@@ -49,8 +49,8 @@ def steps_of(query: BicliqueQuery, mode: int) -> Sequence[CompileStep]:
         walking_kernel(mode, ALL_TECHNIQUES),
         *_PREPARING,
         *(_SHRINKING if shrinks(query) else ()),
-        *(_WEIGHING if mode > at.COUNTS else ()),
-        *(_EXPANDING if mode in (at.MEMBERS, at.WITHIN) else ()),
+        *(_COUNTING_TWINS if mode > at.COUNTS else ()),
+        *(_EXPANDING if mode in (at.MEMBERS, at.CONSTRAINED) else ()),
     )
 
 
@@ -58,4 +58,4 @@ def all_steps() -> Sequence[CompileStep]:
     """What compiles every kernel of any run, those included that only one short of memory launches."""
     # Two processes for the four: with one it would take longer, with four each would be slowed down by the others.
     walking = (step_together(*(walking_kernel(mode, ALL_TECHNIQUES) for mode in pair)) for pair in _PAIRS)
-    return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_WEIGHING, *_EXPANDING, *_GROWING))
+    return (*walking, *compile_steps_of(*_PREPARING, *_SHRINKING, *_COUNTING_TWINS, *_EXPANDING, *_GROWING))

@@ -1,4 +1,4 @@
-"""The words that all warps share and that the host sets before a slice and reads after it, in one piece of memory."""
+"""The words that all warps share and that the host sets before a quantum and reads after it, in one piece of memory."""
 
 from __future__ import annotations
 
@@ -6,60 +6,62 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.device import upload
-from mbe_stage.bicliques.cuda.plan import MemoryPlan
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
+from mbe_stage.device.arrays import upload
 
 __all__ = ["Control"]
 
 
 class Control:
-    """Control words, idle mask and mailboxes: one copy to the device begins a slice, one back ends it.
+    """Control words, idle mask and mailboxes: one copy to the device begins a quantum, one back ends it.
 
     Parameters
     ----------
     n_warps : int
     pool_top : int
         Entries of the pool that node 0 takes.
-    limits : (6,) int64
+    constraints : (6,) int64
         As in `layout.Pool`.
 
     Attributes
     ----------
     fields : (CONTROL_FIELDS,) int32
-    wide_fields : (WIDE_CONTROL_FIELDS,) int64
-    limits : (6,) int64
+    fields_64 : (CONTROL_64_FIELDS,) int64
+    constraints : (6,) int64
     idle_mask : ((n_warps + 31) // 32,) uint32
     mailbox : (n_warps,) int32
         As in `layout`, on the device.
-    host, wide_host
-        The same fields on the host, as the last slice left them. What is changed here is what the next one begins with.
+    host, host_64
+        The same fields on the host, as the last quantum left them. What is changed here is what the next one begins
+        with.
     n_found : int
         Bicliques counted so far.
     """
 
-    def __init__(self, n_warps: int, pool_top: int, limits: np.ndarray) -> None:
-        # In this order, the 64-bit words first: what was found, wide fields, limits; fields; idle mask; mailboxes.
-        wide_at = 8
-        limits_at = wide_at + 8 * at.WIDE_CONTROL_FIELDS
-        fields_at = limits_at + limits.nbytes
+    def __init__(self, n_warps: int, pool_top: int, constraints: np.ndarray) -> None:
+        # In this order, the 64-bit words first: what was found, 64-bit fields, constraints; fields; idle mask;
+        # mailboxes.
+        fields_64_at = 8
+        constraints_at = fields_64_at + 8 * at.CONTROL_64_FIELDS
+        fields_at = constraints_at + constraints.nbytes
         mask_at = fields_at + 4 * at.CONTROL_FIELDS
         mailbox_at = mask_at + 4 * ((n_warps + 31) // 32)
         n_bytes = mailbox_at + 4 * n_warps
         self._device = cp.empty(n_bytes, cp.uint8)
         self._host = np.zeros(n_bytes, np.uint8)
         self._n_read_back = mask_at
-        self._found = self._device[:wide_at].view(cp.int64).reshape(())
-        self.wide_fields = self._device[wide_at:limits_at].view(cp.int64)
-        self.limits = self._device[limits_at:fields_at].view(cp.int64)
+        self._found = self._device[:fields_64_at].view(cp.int64).reshape(())
+        self.fields_64 = self._device[fields_64_at:constraints_at].view(cp.int64)
+        self.constraints = self._device[constraints_at:fields_at].view(cp.int64)
         self.fields = self._device[fields_at:mask_at].view(cp.int32)
         self.idle_mask = self._device[mask_at:mailbox_at].view(cp.uint32)
         self.mailbox = self._device[mailbox_at:].view(cp.int32)
-        self._found_host = self._host[:wide_at].view(np.int64)
-        self.wide_host = self._host[wide_at:limits_at].view(np.int64)
+        self._found_host = self._host[:fields_64_at].view(np.int64)
+        self.host_64 = self._host[fields_64_at:constraints_at].view(np.int64)
         self.host = self._host[fields_at:mask_at].view(np.int32)
-        self._host[limits_at:fields_at].view(np.int64)[:] = limits
+        self._host[constraints_at:fields_at].view(np.int64)[:] = constraints
         self.host[at.N_NODES] = self.host[at.N_OPEN] = 1
-        self.wide_host[at.POOL_TOP] = pool_top
+        self.host_64[at.POOL_TOP] = pool_top
 
     @property
     def n_found(self) -> int:
@@ -67,15 +69,15 @@ class Control:
         return int(self._found_host[0])
 
     def begin(self, plan: MemoryPlan) -> None:
-        """Set what a slice begins with."""
+        """Set what a quantum begins with."""
         self.host[at.SIGNAL] = self.host[at.STATUS] = 0
         self.host[at.N_BUSY] = plan.n_warps
-        self.wide_host[at.MEMBERS_TOP : at.NEEDED_MEMBERS + 1] = 0
-        self.wide_host[at.SLICE_NS] = int(plan.slice_seconds * 1e9)
-        self.wide_host[at.CHUNK_MEMBERS] = plan.chunk_members
+        self.host_64[at.MEMBERS_TOP : at.NEEDED_MEMBERS + 1] = 0
+        self.host_64[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
+        self.host_64[at.CHUNK_MEMBERS] = plan.chunk_members
         upload(self._host, self._device)
 
     def finish(self, found_by_warp: cp.ndarray) -> None:
-        """Wait for the slice, and read what it left."""
+        """Wait for the quantum, and read what it left."""
         found_by_warp.sum(out=self._found)
         self._host[: self._n_read_back] = cp.asnumpy(self._device[: self._n_read_back])

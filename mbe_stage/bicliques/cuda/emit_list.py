@@ -1,4 +1,4 @@
-"""Writing a biclique whose left side is a list of a sparse node's columns. See `emit`."""
+"""Writing a biclique whose left side is a list of a subgraph's columns. See `emit_bitsets`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bounds import limits_hold
-from mbe_stage.bicliques.cuda.chunk import accepts, commit, has_room
-from mbe_stage.bicliques.cuda.ids import ids_of, weight_of_ids
-from mbe_stage.bicliques.cuda.nodes import entry
+from mbe_stage.bicliques.cuda.bounds import has_constraints
+from mbe_stage.bicliques.cuda.output_chunk import accepts, commit, has_room
+from mbe_stage.bicliques.cuda.subgraph_parts import entry, ids_of, multiplicity_of_ids
 from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_one, next_tile, rank, sum_small
 
 __all__ = ["emit_list"]
@@ -18,34 +17,68 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
-    """One biclique with a list of a node's columns; its right side is the path and the touched rows that hold them all.
+def emit_list(node, child, n_nonzero, own, pool, output, launch):
+    """One biclique with a list of a node's columns; its right side is the path and the nonzero rows that hold them all.
 
     Returns False, with nothing done, where there is no room.
+
+    Parameters
+    ----------
+    node : Node
+    child : Child
+        Its left set is that of the biclique.
+    n_nonzero : int32
+        Rows that see the left set, as they stand in the accumulator.
+    own : Own
+    pool : Pool
+    output : Output
+    launch : Launch
     """
-    lane = np.int32(cuda.laneid)
-    numbers = pool.ints
-    weighs = mode == at.SIZES or limits_hold(mode, pool)
-    left_at, n_left = child.left_at, child.n_left
-    n_members = np.int32(0)
-    left_weight = np.int32(0)
-    k = lane
-    while k < n_left:
-        first, end = ids_of(node, numbers[entry(node, left_at + k)], numbers)
-        n_members = np.int32(n_members + (end - first))
-        if weighs:
-            left_weight = np.int32(left_weight + weight_of_ids(first, end, node, pool))
-        k = next_tile(k)
-    n_members = sum_small(n_members)
-    if not has_room(n_members + node.n_path + n_touched, 1, mode, own.chunk, wide_control, output):
+    mode = launch.mode
+    counts_twins = mode == at.SIZES or has_constraints(mode, pool)
+    n_members, left_multiplicity = _left_sizes(node, child, counts_twins, pool)
+    if not has_room(n_members + node.n_path + n_nonzero, 1, own.chunk, output, launch):
         return False
     place = np.uint64(own.chunk[at.CHUNK_AT])
+    if mode >= at.MEMBERS:
+        place = _write_left(place, node, child, pool.ints, output)
+    n_right, right_multiplicity = _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output)
+    left_multiplicity = sum_small(left_multiplicity)
+    right_multiplicity = sum_small(right_multiplicity)
+    accepted = cuda.laneid == 0 and (
+        not has_constraints(mode, pool) or accepts(left_multiplicity, right_multiplicity, pool.constraints)
+    )
+    n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
+    commit(accepted, np.int32(0), n_members, n_right, left_multiplicity, right_multiplicity, n_used, mode, own, output)
+    return True
+
+
+@cuda.jit(device=True, forceinline=True)
+def _left_sizes(node, child, counts_twins, pool):
+    """How many vertices of the reduced graph stand behind the left set, and this lane's part of the user's."""
+    numbers = pool.ints
+    n_members = np.int32(0)
+    multiplicity = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
+        n_members = np.int32(n_members + (end - first))
+        if counts_twins:
+            multiplicity = np.int32(multiplicity + multiplicity_of_ids(first, end, node, pool))
+        k = next_tile(k)
+    return sum_small(n_members), multiplicity
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_left(place, node, child, numbers, output):
+    """Write the vertices behind the left set from `place` on; returns the place behind them."""
+    lane = np.int32(cuda.laneid)
     tile = np.int32(0)
-    while tile < n_left and mode >= at.MEMBERS:
+    while tile < child.n_left:
         first = np.int32(0)
         length = np.int32(0)
-        if np.int32(tile + lane) < n_left:
-            first, end = ids_of(node, numbers[entry(node, left_at + tile + lane)], numbers)
+        if np.int32(tile + lane) < child.n_left:
+            first, end = ids_of(node, numbers[entry(node, child.left_at + tile + lane)], numbers)
             length = np.int32(end - first)
         ends = inclusive_sum(length)
         j = np.int32(0)
@@ -54,35 +87,59 @@ def emit_list(node, child, n_touched, own, mode, pool, output, wide_control):
             j = next_one(j)
         place += np.uint64(cuda.shfl_sync(ALL, ends, 31))
         tile = next_tile(tile)
-    right_weight = np.int32(0)
+    return place
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_right(place, node, child, n_nonzero, own, mode, counts_twins, pool, output):
+    """Write the rows of the right side from `place` on, where members are wanted.
+
+    Parameters
+    ----------
+    place : uint64
+        In the output's members.
+    node : Node
+    child : Child
+    n_nonzero : int32
+    own : Own
+    mode : int, known when it is compiled
+    counts_twins : bool
+        Whether the user's vertices are counted.
+    pool : Pool
+    output : Output
+
+    Returns
+    -------
+    n_right : int32
+    multiplicity : int32
+        This lane's part of the user's vertices.
+    """
+    lane = np.int32(cuda.laneid)
+    numbers = pool.ints
+    multiplicity = np.int32(0)
     k = lane
     while k < node.n_path:
         row = numbers[entry(node, node.path + k)]
-        if weighs:
-            right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
+        if counts_twins:
+            multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(row)])
         if mode >= at.MEMBERS:
             output.members[place + np.uint64(k)] = row
         k = next_tile(k)
     n_right = np.int32(node.n_path)
     tile = np.int32(0)
-    while tile < n_touched:
+    while tile < n_nonzero:
         holds = False
         row = np.int32(0)
-        if np.int32(tile + lane) < n_touched:
-            row = own.touched[_U(tile + lane)]
-            holds = own.counts[_U(row)] == n_left
+        if np.int32(tile + lane) < n_nonzero:
+            row = own.nonzero[_U(tile + lane)]
+            holds = own.counts[_U(row)] == child.n_left
         mask = ballot(holds)
         if holds:
             row = numbers[entry(node, node.row_ids + row)]
-            if weighs:
-                right_weight = np.int32(right_weight + pool.row_weights[_U(row)])
+            if counts_twins:
+                multiplicity = np.int32(multiplicity + pool.row_multiplicities[_U(row)])
             if mode >= at.MEMBERS:
                 output.members[place + np.uint64(n_right + rank(mask))] = row
         n_right = np.int32(n_right + count_bits(mask))
         tile = next_tile(tile)
-    left_weight = sum_small(left_weight)
-    right_weight = sum_small(right_weight)
-    accepted = lane == 0 and (not limits_hold(mode, pool) or accepts(left_weight, right_weight, pool.limits))
-    n_used = np.int32(n_members + n_right) if cuda.any_sync(ALL, accepted) else np.int32(0)
-    commit(accepted, np.int32(0), n_members, n_right, left_weight, right_weight, n_used, mode, own, output)
-    return True
+    return n_right, multiplicity

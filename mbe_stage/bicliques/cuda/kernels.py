@@ -1,7 +1,10 @@
-"""The kernel: persistent warps, one for each task, that work until the tree is done or the slice ends.
+"""The kernel: persistent warps, one for each task, that work until the tree is done or the quantum ends.
 
-Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `MEMBERS`, `WITHIN`): four entries, one
-body.
+Compiled once for each thing it can be asked to say (`layout.COUNTS`, `SIZES`, `MEMBERS`, `CONSTRAINED`): four entries,
+one body.
+
+Persistent threads that take the next piece of work when one is done: GMBE+ IV-C 1 and its algorithm 4. Here the unit is
+a child of a node at any depth, not a root, and there is no queue: a node is its own list of tasks.
 """
 
 from __future__ import annotations
@@ -13,35 +16,34 @@ import numpy as np
 from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.bundles import OUTPUT, POOL, WARPS
-from mbe_stage.bicliques.cuda.share import (
-    EXIT,
-    NO_NODE,
-    find_open_node,
-    read_shared,
-    stop_if_late,
-    take_child,
-    wait_for_work,
-)
-from mbe_stage.bicliques.cuda.sparse_node import visit_sparse_child
+from mbe_stage.bicliques.cuda.bitset_walk import walk_bitset_frames
+from mbe_stage.bicliques.cuda.open_subgraphs import NO_NODE, find_open_node, take_child
+from mbe_stage.bicliques.cuda.subgraph_children import visit_subgraph_child
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES, SPLITTING
-from mbe_stage.bicliques.cuda.word_node import walk_word_nodes
-from mbe_stage.device.jit import I32, I64, kernel
+from mbe_stage.bicliques.cuda.time_quantum import read_shared, stop_if_late
+from mbe_stage.bicliques.cuda.walk_bundles import Launch, Own
+from mbe_stage.bicliques.cuda.work_donation import EXIT, wait_for_work
+from mbe_stage.device.jit import I32, I32_2D, I32_3D, I64, I64_2D, U32, U32_2D, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds, held, load_fresh
 
-__all__ = ["THREADS", "blocks_per_multiprocessor", "kernel_for"]
+__all__ = ["OUTPUT", "THREADS", "blocks_per_multiprocessor", "kernel_for", "walking_blocks", "walking_kernel"]
 
-THREADS = at.WARPS_PER_BLOCK * at.WARP_SIZE
+# The types of the bundles in which kernels take their arrays.
+POOL = bundle(at.Pool, I32, I64_2D, I32, I32, I32, I32, I64)
+WARPS = bundle(at.Warps, U32_2D, I32_2D, I32_3D, I64_2D, I32_2D, U32_2D, I32_2D, I32_2D, I32_2D, U32, I32)
+OUTPUT = bundle(at.Output, I32, I64, I32, I32)
+
+THREADS = at.WALKING_WARPS_PER_BLOCK * at.WARP_SIZE
 _HOPPER = (9, 0)
-_TABLES_SHAPE = (at.WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
-_FAMILIES_SHAPE = (at.WARPS_PER_BLOCK, 64)
+_TABLES_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 2 * at.BITMAP_WORDS)
+_SUBSETS_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 64)
 _SIGNATURE = (POOL, WARPS, OUTPUT, I32, I64)
-_CHUNKS_SHAPE = (at.WARPS_PER_BLOCK, 4)
+_CHUNKS_SHAPE = (at.WALKING_WARPS_PER_BLOCK, 4)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_child(own, pool, control, mode, techniques):
-    """A child of a sparse node: of this warp's own newest one, else of one that anybody has made."""
+def _next_child(own, pool, launch):
+    """A child of a subgraph: of this warp's own newest one, else of one that anybody has made."""
     child = np.int32(-1)
     node = np.int32(NO_NODE)
     n_own = np.int32(own.state[at.N_OWN])
@@ -50,10 +52,10 @@ def _next_child(own, pool, control, mode, techniques):
         if is_own:
             node = own.own_nodes[n_own - 1]
         else:
-            node = find_open_node(pool, control, techniques & SPLITTING != 0, mode)
+            node = find_open_node(pool, launch.control, launch.techniques & SPLITTING != 0, launch.mode)
             if node < 0:
                 break
-        child = take_child(node, is_own, pool, control)
+        child = take_child(node, is_own, pool, launch.control)
         if child < 0 and is_own:
             n_own = np.int32(n_own - 1)
     cuda.syncwarp()
@@ -67,13 +69,13 @@ def _next_child(own, pool, control, mode, techniques):
 def _own(warp, slot, warps):
     """What belongs to this warp, with an empty chunk of the output."""
     tables = cuda.shared.array(_TABLES_SHAPE, types.uint32)
-    families = cuda.shared.array(_FAMILIES_SHAPE, types.uint32)
+    subsets = cuda.shared.array(_SUBSETS_SHAPE, types.uint32)
     chunks = cuda.shared.array(_CHUNKS_SHAPE, types.int64)
     chunk = chunks[slot]
     if cuda.laneid < 4:
         chunk[cuda.laneid] = 0
     cuda.syncwarp()
-    return at.Own(
+    return Own(
         held(warps.words[warp]),
         held(warps.ints[warp]),
         held(warps.frames[warp]),
@@ -81,10 +83,10 @@ def _own(warp, slot, warps):
         warps.own_nodes[warp],
         held(warps.bits[warp]),
         held(warps.counts[warp]),
-        held(warps.touched[warp]),
+        held(warps.nonzero[warp]),
         held(warps.columns[warp]),
         tables[slot],
-        families[slot],
+        subsets[slot],
         chunk,
     )
 
@@ -101,30 +103,47 @@ def _go_idle(warp, first, now, states):
 @cuda.jit(device=True, forceinline=True)
 def _go_on(warp, first, now, states):
     """Take that back; the first warp that goes on where all of a block were idle accounts for how long."""
-    if cuda.laneid == 0 and cuda.atomic.add(states, (first, at.N_IDLE), -1) == at.WARPS_PER_BLOCK:
+    if cuda.laneid == 0 and cuda.atomic.add(states, (first, at.N_IDLE), -1) == at.WALKING_WARPS_PER_BLOCK:
         since = load_fresh(states[first], at.IDLE_SINCE)
-        for other in range(1, at.WARPS_PER_BLOCK):
+        for other in range(1, at.WALKING_WARPS_PER_BLOCK):
             since = max(since, load_fresh(states[first + other], at.IDLE_SINCE))
         states[warp, at.BLOCK_IDLE_NS] += now - since
 
 
 @cuda.jit(device=True, forceinline=True)
-def _work(pool, warps, output, control, wide_control, mode, techniques):
+def _work(pool, warps, output, control, control_64, mode, techniques):
+    """What one warp does until nothing is left or the quantum ends.
+
+    Parameters
+    ----------
+    pool : Pool
+        Global, shared by all warps: the graph, subgraphs and their cursors.
+    warps : Warps
+        Global, one row a warp.
+    output : Output
+        Global, shared by all warps.
+    control : int32
+        Global: the words that host and warps share.
+    control_64 : int64
+        Global: the same, of 64 bits.
+    mode, techniques : int
+        Known when it is compiled: what is told of a biclique, and `Techniques.kernel_mask`.
+    """
     lane = cuda.laneid
     slot = np.int32(cuda.threadIdx.x // at.WARP_SIZE)
-    warp = np.int32(cuda.blockIdx.x * at.WARPS_PER_BLOCK + slot)
+    warp = np.int32(cuda.blockIdx.x * at.WALKING_WARPS_PER_BLOCK + slot)
     own = _own(warp, slot, warps)
     state = own.state
     began = global_nanoseconds()
-    deadline = began + wide_control[at.SLICE_NS]
+    launch = Launch(control, control_64, began + control_64[at.QUANTUM_NS], mode, techniques)
     idle = 0
     while True:
-        stop_if_late(control, deadline)
+        stop_if_late(launch)
         if read_shared(control, at.SIGNAL) >= at.STOP_BIT:
             break
         if state[at.DEPTH] >= 0:
-            status = walk_word_nodes(
-                warp, own, pool, warps, output, control, wide_control, deadline, mode, techniques
+            status = walk_bitset_frames(
+                warp, own, pool, warps, output, launch
             )  # fmt: skip
             if status == at.PAUSED:
                 break
@@ -132,11 +151,11 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
         node = np.int32(state[at.PENDING_NODE])
         row = np.int32(state[at.PENDING_ROW])
         if node < 0:
-            node, row = _next_child(own, pool, control, mode, techniques)
+            node, row = _next_child(own, pool, launch)
             if row < 0:
                 before = global_nanoseconds()
                 _go_idle(warp, np.int32(warp - slot), before, warps.state)
-                answer = wait_for_work(warp, warps, control, deadline)
+                answer = wait_for_work(warp, warps, launch)
                 after = global_nanoseconds()
                 _go_on(warp, np.int32(warp - slot), after, warps.state)
                 idle += after - before
@@ -150,7 +169,7 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
                 state[at.PENDING_ROW] = row
                 state[at.ROOT] = row if node == 0 else pool.nodes[node, at.NODE_ROOT]
             cuda.syncwarp()
-        status = visit_sparse_child(node, row, own, pool, output, control, wide_control, mode, techniques)
+        status = visit_subgraph_child(node, row, own, pool, output, launch)
         if status == at.PAUSED:
             break
         if lane == 0:
@@ -162,31 +181,31 @@ def _work(pool, warps, output, control, wide_control, mode, techniques):
         state[at.BUSY_NS] += global_nanoseconds() - began - idle
 
 
-def bicliques_warp_per_task_counts(pool, warps, output, control, wide_control):
+def bicliques_warp_per_task_counts(pool, warps, output, control, control_64):
     """Count only."""
-    _work(pool, warps, output, control, wide_control, at.COUNTS, ALL_TECHNIQUES)
+    _work(pool, warps, output, control, control_64, at.COUNTS, ALL_TECHNIQUES)
 
 
-def bicliques_warp_per_task_sizes(pool, warps, output, control, wide_control):
+def bicliques_warp_per_task_sizes(pool, warps, output, control, control_64):
     """Check sizes and write them."""
-    _work(pool, warps, output, control, wide_control, at.SIZES, ALL_TECHNIQUES)
+    _work(pool, warps, output, control, control_64, at.SIZES, ALL_TECHNIQUES)
 
 
-def bicliques_warp_per_task_members(pool, warps, output, control, wide_control):
+def bicliques_warp_per_task_members(pool, warps, output, control, control_64):
     """Write members."""
-    _work(pool, warps, output, control, wide_control, at.MEMBERS, ALL_TECHNIQUES)
+    _work(pool, warps, output, control, control_64, at.MEMBERS, ALL_TECHNIQUES)
 
 
-def bicliques_warp_per_task_within(pool, warps, output, control, wide_control):
+def bicliques_warp_per_task_constrained(pool, warps, output, control, control_64):
     """Check sizes and write members."""
-    _work(pool, warps, output, control, wide_control, at.WITHIN, ALL_TECHNIQUES)
+    _work(pool, warps, output, control, control_64, at.CONSTRAINED, ALL_TECHNIQUES)
 
 
 _ENTRIES = (
     bicliques_warp_per_task_counts,
     bicliques_warp_per_task_sizes,
     bicliques_warp_per_task_members,
-    bicliques_warp_per_task_within,
+    bicliques_warp_per_task_constrained,
 )
 
 
@@ -207,7 +226,21 @@ def kernel_for(mode: int, techniques: int, capability: tuple[int, int]) -> Any:
     if techniques == ALL_TECHNIQUES:
         return compiled(_ENTRIES[mode])
 
-    def bicliques_warp_per_task(pool, warps, output, control, wide_control):
-        _work(pool, warps, output, control, wide_control, mode, techniques)
+    def bicliques_warp_per_task(pool, warps, output, control, control_64):
+        _work(pool, warps, output, control, control_64, mode, techniques)
 
     return compiled(bicliques_warp_per_task)
+
+
+def walking_kernel(mode: int, techniques: int) -> Any:
+    """`kernel_for` the current device."""
+    from mbe_stage.device.launch import capability
+
+    return kernel_for(mode, techniques, capability())
+
+
+def walking_blocks(mode: int) -> int:
+    """How many blocks of the walk are resident on the current device: waiting warps rely on the others running."""
+    from mbe_stage.device.launch import capability, multiprocessors
+
+    return multiprocessors() * blocks_per_multiprocessor(mode, capability())

@@ -8,7 +8,7 @@ from numba import cuda
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.keys import SIDE_SALTS, Fingerprint
-from mbe_stage.device.grid import WARPS_PER_BLOCK
+from mbe_stage.device.grid import this_thread, this_warp
 from mbe_stage.device.jit import I32, I64, U8, U64, kernel
 from mbe_stage.device.launch import launch_threads, launch_warps
 from mbe_stage.device.warp import sum_all
@@ -98,7 +98,7 @@ def _sums(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.nd
 @kernel(I64, I32, I64, I64)
 def hash_sum_warp_per_list(offsets, members, hashes, sums):
     """Sum of the hashes of a list's members; signed numbers wrap to the same bits."""
-    index = cuda.blockIdx.x * WARPS_PER_BLOCK + cuda.threadIdx.x // 32
+    index = this_warp()
     if index >= sums.size:
         return
     total = np.int64(0)
@@ -112,7 +112,7 @@ def hash_sum_warp_per_list(offsets, members, hashes, sums):
 @kernel(I32, U8, U64)
 def text_hash_thread_per_string(offsets, data, hashes):
     """FNV-1a."""
-    index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x
+    index = this_thread()
     if index >= hashes.size:
         return
     value = _FNV_OFFSET
@@ -124,7 +124,7 @@ def text_hash_thread_per_string(offsets, data, hashes):
 @kernel(I64, U64)
 def integer_hash_thread_per_value(values, hashes):
     """FNV-1a of the decimal digits, the first one first."""
-    index = cuda.blockIdx.x * WARPS_PER_BLOCK * 32 + cuda.threadIdx.x
+    index = this_thread()
     if index >= hashes.size:
         return
     number = values[index]

@@ -12,23 +12,34 @@ from functools import cached_property
 import cupy as cp
 import numpy as np
 
-from mbe_stage.bicliques.cuda.collapse import (
+from mbe_stage.bicliques.cuda.collapse_twins import (
     ALIVE,
     DEGREE_MASK,
     EDGES,
     FACTS_PER_SIDE,
+    LARGEST_DEGREE,
     SQUARES,
-    WIDEST,
     collapse_twins_warp_per_tile,
 )
-from mbe_stage.bicliques.cuda.core import shrinks, shrunk
-from mbe_stage.bicliques.cuda.device import kernel_views
-from mbe_stage.bicliques.cuda.groups import DeviceGroups, groups_thread_per_vertex, weights_thread_per_vertex
-from mbe_stage.bicliques.cuda.plan import GraphFacts, check_preparation, slots_for
-from mbe_stage.bicliques.cuda.whole_graph import N_BINS, PARTS_PER_WARP, write_whole_graph_warp_per_tile
+from mbe_stage.bicliques.cuda.memory_plan import GraphFacts, check_preparation, slots_for
+from mbe_stage.bicliques.cuda.pq_core import shrinks, shrunk
+from mbe_stage.bicliques.cuda.root_order import N_BINS
+from mbe_stage.bicliques.cuda.twin_groups import (
+    DeviceGroups,
+    groups_thread_per_vertex,
+    multiplicities_thread_per_vertex,
+)
+from mbe_stage.bicliques.cuda.whole_graph import (
+    PARTS_PER_WARP,
+    Numbering,
+    Target,
+    write_whole_graph_warp_per_tile,
+)
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK
-from mbe_stage.device.on_grid import on_grid
+from mbe_stage.device.arrays import kernel_bundles, kernel_views
+from mbe_stage.device.graph import on_device
+from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
+from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["DeviceGraph", "RootOrder", "prepare"]
@@ -75,14 +86,13 @@ class RootOrder:
 class _Side:
     """One side of the graph. Vertices of both sides have numbers in common here, the left ones first."""
 
-    offsets: cp.ndarray
-    members: cp.ndarray
+    lists: Lists
     first_vertex: int
     facts: np.ndarray
 
     @property
     def n_vertices(self) -> int:
-        return self.offsets.size - 1
+        return self.lists.offsets.size - 1
 
     @property
     def n_alive(self) -> int:
@@ -105,7 +115,7 @@ class DeviceGraph:
     _rows: _Side
     _columns: _Side
     _twins: cp.ndarray
-    _weights: cp.ndarray
+    _multiplicities: cp.ndarray
     _keys: cp.ndarray
     _order: cp.ndarray
     _numbers: cp.ndarray
@@ -118,27 +128,19 @@ class DeviceGraph:
         parts = cp.empty(PARTS_PER_WARP * self._n_blocks * WARPS_PER_BLOCK, cp.int32)
         roots = RootOrder(cp.empty(facts.n_rows, cp.int32), cp.empty(facts.n_rows, cp.int64))
         self._numbers.fill(-1)
-        on_grid(write_whole_graph_warp_per_tile, self._n_blocks, THREADS)(
-            *kernel_views(
-                rows.offsets,
-                rows.members,
-                columns.offsets,
-                columns.members,
-                self._order,
-                self._keys,
-                self._numbers,
-                parts,
-                zeros[1:],
-                ints,
-                nodes,
-                roots.order,
-                roots.paths,
-                zeros[:1],
+        kernel = write_whole_graph_warp_per_tile
+        on_grid(kernel, self._n_blocks, THREADS)(
+            *kernel_bundles(
+                kernel,
+                rows.lists,
+                columns.lists,
+                Numbering(self._order, self._keys, self._numbers, parts, zeros[1:]),
+                Target(ints, nodes, roots.order, roots.paths),
             ),
+            *kernel_views(zeros[:1]),
             rows.first_vertex,
             rows.first_vertex + rows.n_vertices - rows.n_alive,
             columns.first_vertex,
-            facts.n_rows,
             facts.n_columns,
             facts.n_edges,
         )
@@ -151,18 +153,18 @@ class DeviceGraph:
         # Of its side those that are left out come first.
         return cp.asnumpy(self._order[last - rows.n_alive : last]).astype(np.int32) - np.int32(rows.first_vertex)
 
-    def weights(self) -> tuple[cp.ndarray, cp.ndarray]:
+    def multiplicities(self) -> tuple[cp.ndarray, cp.ndarray]:
         """How many of the user's vertices each row and each column stands for, int32; once the graph is written."""
         n_rows = self.facts.n_rows
-        return self._weights_by_number[:n_rows], self._weights_by_number[n_rows:]
+        return self._multiplicities_by_number[:n_rows], self._multiplicities_by_number[n_rows:]
 
     def groups(self) -> tuple[DeviceGroups, DeviceGroups]:
         """The user's vertices behind the rows and behind the columns; once the graph is written."""
-        rows, columns, weights = self._rows, self._columns, self._weights_by_number
-        offsets = cp.zeros(weights.size + 1, cp.int64)
-        cp.cumsum(weights, out=offsets[1:])
-        n_others = cp.zeros(weights.size, cp.int32)
-        members, alone = cp.empty(self._numbers.size, cp.int32), cp.empty(weights.size, cp.int32)
+        rows, columns, multiplicities = self._rows, self._columns, self._multiplicities_by_number
+        offsets = cp.zeros(multiplicities.size + 1, cp.int64)
+        cp.cumsum(multiplicities, out=offsets[1:])
+        n_others = cp.zeros(multiplicities.size, cp.int32)
+        members, alone = cp.empty(self._numbers.size, cp.int32), cp.empty(multiplicities.size, cp.int32)
         on_grid(groups_thread_per_vertex, self._blocks_of_threads(), THREADS)(
             *kernel_views(self._numbers, self._twins),
             rows.first_vertex,
@@ -178,12 +180,12 @@ class DeviceGraph:
         )
 
     @cached_property
-    def _weights_by_number(self) -> cp.ndarray:
+    def _multiplicities_by_number(self) -> cp.ndarray:
         """Those of the rows and, behind them, those of the columns."""
         rows = self._rows
         result = cp.empty(rows.n_alive + self._columns.n_alive, cp.int32)
-        on_grid(weights_thread_per_vertex, self._blocks_of_threads(), THREADS)(
-            *kernel_views(self._numbers, self._weights),
+        on_grid(multiplicities_thread_per_vertex, self._blocks_of_threads(), THREADS)(
+            *kernel_views(self._numbers, self._multiplicities),
             rows.first_vertex,
             rows.n_vertices,
             rows.n_alive,
@@ -221,27 +223,28 @@ def prepare(
         return None
     n = graph.n_left + graph.n_right
     check_preparation(n, budget_bytes)
-    graph = _on_device(graph)
+    graph = on_device(graph)
     if shrinks(query):
         graph = shrunk(graph, query, n_blocks)
         if graph.n_edges == 0:
             return None
     n_slots = slots_for(n)
-    wide_zeros = cp.zeros(n_slots + 2 * FACTS_PER_SIDE, cp.int64)
+    zeros_64 = cp.zeros(n_slots + 2 * FACTS_PER_SIDE, cp.int64)
     zeros = cp.zeros(n_slots + n + 1, cp.int32)
-    hashes, facts = wide_zeros[:n_slots].view(cp.uint64), wide_zeros[n_slots:]
-    firsts, weights, arrived = zeros[:n_slots], zeros[n_slots:-1], zeros[-1:]
+    hashes, facts = zeros_64[:n_slots].view(cp.uint64), zeros_64[n_slots:]
+    firsts, multiplicities, arrived = zeros[:n_slots], zeros[n_slots:-1], zeros[-1:]
     slots, twins, keys = cp.empty(n, cp.int32), cp.empty(n, cp.int32), cp.empty(n, cp.uint32)
-    lists = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+    lists = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
     on_grid(collapse_twins_warp_per_tile, n_blocks, THREADS)(
-        *kernel_views(*lists, hashes, firsts, slots, twins, weights, keys, facts, arrived)
+        *kernel_bundles(collapse_twins_warp_per_tile, *lists),
+        *kernel_views(hashes, firsts, slots, twins, multiplicities, keys, facts, arrived),
     )
     # A vertex that is left out has degree 0 and stands before the others of its side in any case.
     # Stable, so that rows are numbered as the host numbers them: tasks that it has cut are done here.
     order = cp.argsort(keys if by_degree else (keys & ~DEGREE_MASK) | cp.minimum(keys & DEGREE_MASK, 1), kind="stable")
     by_side = cp.asnumpy(facts).reshape(2, FACTS_PER_SIDE)
-    left = _Side(*lists[:2], 0, by_side[0])
-    right = _Side(*lists[2:], graph.n_left, by_side[1])
+    left = _Side(lists[0], 0, by_side[0])
+    right = _Side(lists[1], graph.n_left, by_side[1])
     rows_are_left = bool(by_side[1, SQUARES] < by_side[0, SQUARES])
     rows, columns = (left, right) if rows_are_left else (right, left)
     return DeviceGraph(
@@ -250,29 +253,18 @@ def prepare(
             n_rows=rows.n_alive,
             n_columns=columns.n_alive,
             n_edges=int(rows.facts[EDGES]),
-            max_row_degree=int(rows.facts[WIDEST]),
-            max_column_degree=int(columns.facts[WIDEST]),
+            max_row_degree=int(rows.facts[LARGEST_DEGREE]),
+            max_column_degree=int(columns.facts[LARGEST_DEGREE]),
             wedges=int(columns.facts[SQUARES]),
         ),
         rows_are_left=rows_are_left,
         _rows=rows,
         _columns=columns,
         _twins=twins,
-        _weights=weights,
+        _multiplicities=multiplicities,
         _keys=keys,
         _order=order,
         # The hash table's slots are of no use any more.
         _numbers=slots,
         _n_blocks=n_blocks,
-    )
-
-
-def _on_device(graph: BipartiteCSR) -> BipartiteCSR:
-    return BipartiteCSR(
-        graph.n_left,
-        graph.n_right,
-        cp.asarray(graph.left_offsets, cp.int64),
-        cp.asarray(graph.left_members, cp.int32),
-        cp.asarray(graph.right_offsets, cp.int64),
-        cp.asarray(graph.right_members, cp.int32),
     )

@@ -1,43 +1,44 @@
-"""One run on the device: its memory, its slices, and making room where a slice ran out of it."""
+"""One run on the device: its memory, its time quanta, and re-planning memory where a quantum ran out of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.allocation import new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
-from mbe_stage.bicliques.cuda.compaction import LiveNodes, live_nodes, moved_down, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.control import Control
-from mbe_stage.bicliques.cuda.device import kernel_bundles, kernel_views, walking_kernel, zeroed_beside
-from mbe_stage.bicliques.cuda.kernels import THREADS
-from mbe_stage.bicliques.cuda.parking import (
-    ParkedTasks,
+from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
+from mbe_stage.bicliques.cuda.memory_replanning import check_growth, with_larger_arenas, with_space_in_pool
+from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, live_nodes, moved_down, moved_out, put_in, table_of
+from mbe_stage.bicliques.cuda.prepare import DeviceGraph
+from mbe_stage.bicliques.cuda.task_suspension import (
+    SuspendedTasks,
     mark_owned,
     own_renumbered,
-    park,
     resume,
     state_without_tasks,
+    suspend,
     task_bytes,
 )
-from mbe_stage.bicliques.cuda.plan import MemoryPlan
-from mbe_stage.bicliques.cuda.prepare import DeviceGraph
-from mbe_stage.bicliques.cuda.room import check_growth, with_larger_arenas, with_room_in_pool
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.device.on_grid import on_grid
+from mbe_stage.device.arrays import kernel_bundles, kernel_views, zeroed_beside
+from mbe_stage.device.grid import on_grid
 
 __all__ = ["Session"]
 
 
 class Session:
-    """Device memory of one run, and the slices that work on it.
+    """Device memory of one run, and the quanta that work on it.
 
     Parameters
     ----------
     graph : DeviceGraph
-    limits : (6,) int64
+    constraints : (6,) int64
         As in `layout.Pool`.
     mode : int
     plan : MemoryPlan
@@ -52,7 +53,7 @@ class Session:
     def __init__(
         self,
         graph: DeviceGraph,
-        limits: np.ndarray,
+        constraints: np.ndarray,
         mode: int,
         plan: MemoryPlan,
         budget_bytes: int,
@@ -63,17 +64,17 @@ class Session:
         self.mode = mode
         self._kernel = walking_kernel(mode, techniques)
         self.status = 0
-        self.n_slices = 0
+        self.n_quanta = 0
         self._budget_bytes = budget_bytes
-        self._control = Control(plan.n_warps, graph.facts.pool_ints, limits)
+        self._control = Control(plan.n_warps, graph.facts.pool_ints, constraints)
         self._warps = new_warps(plan, self._control, new_scratch(plan))
         # Scratch of hundreds of megabytes is zeroed while the graph is being written.
         with zeroed_beside(self._warps.bits, self._warps.counts):
             self._pool = self._new_pool(graph, rows)
         self._output = new_output(plan)
-        self._arguments: tuple | None = None
+        self._arguments: tuple[Any, ...] | None = None
         self._n_taken = 0
-        self._parked: list[ParkedTasks] = []
+        self._suspended: list[SuspendedTasks] = []
 
     def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> at.Pool:
         plan = self.plan
@@ -83,20 +84,22 @@ class Session:
         if rows is not None:
             self._roots = self._roots.only(rows)
             nodes[0, at.NODE_END] = self._roots.n
-        no_weights = cp.empty(1, cp.int32)
-        row_weights, column_weights = graph.weights() if self.mode > at.COUNTS else (no_weights, no_weights)
+        no_multiplicities = cp.empty(1, cp.int32)
+        row_multiplicities, column_multiplicities = (
+            graph.multiplicities() if self.mode > at.COUNTS else (no_multiplicities, no_multiplicities)
+        )
         return at.Pool(
             ints=ints,
             nodes=nodes,
             cursors=cp.zeros(plan.nodes, cp.int32),
             order=self._roots.order,
-            row_weights=row_weights,
-            column_weights=column_weights,
-            limits=self._control.limits,
+            row_multiplicities=row_multiplicities,
+            column_multiplicities=column_multiplicities,
+            constraints=self._control.constraints,
         )
 
-    def start_slice(self) -> None:
-        """Enqueue work for a slice's time. What was written before must have been taken."""
+    def start_quantum(self) -> None:
+        """Enqueue work for a quantum's time. What was written before must have been taken."""
         if self.mode > at.COUNTS:
             self._output.left_sizes.fill(0)
         if self.mode == at.SIZES:
@@ -106,47 +109,48 @@ class Session:
         if self._arguments is None:
             self._arguments = (
                 *kernel_bundles(self._kernel, self._pool, self._warps, self._output),
-                *kernel_views(self._control.fields, self._control.wide_fields),
+                *kernel_views(self._control.fields, self._control.fields_64),
             )
         on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
 
-    def finish_slice(self) -> bool:
+    def finish_quantum(self) -> bool:
         """Wait for it, and make room where something was short; True when the tree is done."""
         self._control.finish(self._warps.state[:, at.FOUND])
-        self.n_slices += 1
+        self.n_quanta += 1
         self.status = int(self._control.host[at.STATUS])
-        if self.status == 0 and self._parked:
-            self._parked = resume(self._parked, self._warps)
+        if self.status == 0 and self._suspended:
+            self._suspended = resume(self._suspended, self._warps)
             return False
         if self.status & at.WORDS_SHORT:
-            self._grow_words(int(self._control.wide_host[at.NEEDED_WORDS]))
+            self._replan_arenas(int(self._control.host_64[at.NEEDED_WORDS]))
         if self.status & (at.POOL_FULL | at.NODES_FULL):
-            self._make_room_in_pool(int(self._control.wide_host[at.NEEDED_POOL]))
+            self._replan_pool(int(self._control.host_64[at.NEEDED_POOL]))
         return self.status == 0
 
     def enlarge_output(self) -> None:
         """Room for the single biclique that did not fit; what was written must have been taken."""
-        needed = int(self._control.wide_host[at.NEEDED_MEMBERS])
+        needed = int(self._control.host_64[at.NEEDED_MEMBERS])
         if needed > self.plan.members:
             self.plan = check_growth(replace(self.plan, members=needed), 4 * self.plan.members, self._budget_bytes)
             self._output = self._output._replace(members=cp.empty(needed, cp.int32))
             self._arguments = None
 
-    def _grow_words(self, needed: int) -> None:
-        """Larger arenas for all warps; where they do not fit, for fewer, and what the others had in hand waits."""
+    def _replan_arenas(self, needed: int) -> None:
+        """Larger arenas for all warps; where they do not fit, for fewer, and the tasks of the others wait."""
         state = cp.asnumpy(self._warps.state)
         self._arrange_warps(with_larger_arenas(self.plan, needed, self._task_bytes(state), self._budget_bytes), state)
 
-    def _make_room_in_pool(self, needed: int) -> None:
+    def _replan_pool(self, needed: int) -> None:
         """Leave only the nodes in the pool that have children left or are being visited, and make it larger where that
-        is not enough; where a larger one does not fit, with fewer warps."""
+        is not enough; where a larger one does not fit, with fewer warps.
+        """
         n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
         state = cp.asnumpy(self._warps.state)
-        pending = [state[:, at.PENDING_NODE], *(tasks.pending_nodes for tasks in self._parked)]
+        pending = [state[:, at.PENDING_NODE], *(tasks.pending_nodes for tasks in self._suspended)]
         fields, cursors = self._pool.nodes[:n_nodes, : at.NODE_SIZE + 1], self._pool.cursors[:n_nodes]
         live = live_nodes(cp.asnumpy(fields), cp.asnumpy(cursors), np.concatenate(pending))
         held = self._task_bytes(state)
-        plan = with_room_in_pool(self.plan, live.used, needed, live.numbers.size, held, self._budget_bytes)
+        plan = with_space_in_pool(self.plan, live.used, needed, live.numbers.size, held, self._budget_bytes)
         if plan.n_blocks < self.plan.n_blocks:
             self._arrange_warps(replace(self.plan, n_blocks=plan.n_blocks), state)
         self._move_nodes(live, plan)
@@ -156,20 +160,21 @@ class Session:
         self._control.host[at.N_NODES] = live.numbers.size
         self._control.host[at.LOW_NODE] = 0
         self._control.host[at.N_OPEN] = live.n_open
-        self._control.wide_host[at.POOL_TOP] = live.used
+        self._control.host_64[at.POOL_TOP] = live.used
         self._arguments = None
 
     def _task_bytes(self, state: np.ndarray) -> int:
         """What all tasks take while no warp holds them."""
-        waiting = sum(tasks.nbytes for tasks in self._parked)
+        waiting = sum(tasks.nbytes for tasks in self._suspended)
         return waiting + task_bytes(self._warps, state, self.mode > at.COUNTS)
 
     def _arrange_warps(self, plan: MemoryPlan, state: np.ndarray) -> None:
-        """As many warps as planned, with arenas as planned; they go on with what there is in hand, as far as it goes
-        round."""
-        parked = park(self._warps, state, self.mode > at.COUNTS)
+        """As many warps as planned, with arenas as planned; they go on with the tasks in progress, as far as these go
+        round.
+        """
+        suspended = suspend(self._warps, state, self.mode > at.COUNTS)
         own_nodes = self._warps.own_nodes[: plan.n_warps].copy()
-        # Arenas are let go of before others are taken. Scratch is all zero between two slices.
+        # Arenas are let go of before others are taken. Scratch is all zero between two quanta.
         scratch = scratch_of(self._warps) if plan.n_blocks == self.plan.n_blocks else None
         del self._warps
         self._arguments = None
@@ -178,13 +183,13 @@ class Session:
         self._warps.own_nodes[:] = own_nodes
         self._warps.state[:] = cp.asarray(state_without_tasks(state, plan.n_warps))
         mark_owned(self._warps, self._pool.nodes)
-        self._parked = resume([parked, *self._parked], self._warps)
+        self._suspended = resume([suspended, *self._suspended], self._warps)
 
     def _move_nodes(self, live: LiveNodes, plan: MemoryPlan) -> None:
         """The live nodes, one behind the other, in a pool of the planned size."""
         pool = self._pool
         if plan.pool == pool.ints.size:
-            spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._parked)
+            spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)
             moved_down(pool.ints, live, spare // 4)
             return
         copy = moved_out(pool.ints, live)
@@ -196,7 +201,7 @@ class Session:
 
     def _renumber(self, numbers: np.ndarray) -> None:
         """Nodes have new numbers: say so wherever one is named."""
-        for tasks in self._parked:
+        for tasks in self._suspended:
             tasks.pending_nodes[:] = numbers[tasks.pending_nodes]
         d_numbers = cp.asarray(numbers)
         state = self._warps.state
@@ -211,21 +216,21 @@ class Session:
 
     @property
     def found(self) -> at.Output:
-        """What a slice writes, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
+        """What a quantum writes, in ids of the reduced graph; columns are the left side. Unused slots have size 0."""
         return self._output
 
     @property
     def taken(self) -> cp.ndarray:
-        """(1,) int64: how many slots the slice has taken, on the device. More than there are means all."""
-        return self._control.wide_fields[at.DESCRIPTORS_TOP : at.DESCRIPTORS_TOP + 1]
+        """(1,) int64: how many slots the quantum has taken, on the device. More than there are means all."""
+        return self._control.fields_64[at.DESCRIPTORS_TOP : at.DESCRIPTORS_TOP + 1]
 
     @property
     def n_slots(self) -> int:
-        """How many slots the last slice has taken."""
-        return min(int(self._control.wide_host[at.DESCRIPTORS_TOP]), self.plan.descriptors)
+        """How many slots the last quantum has taken."""
+        return min(int(self._control.host_64[at.DESCRIPTORS_TOP]), self.plan.descriptors)
 
     def take_sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Left and right sizes that the last slice wrote, in `SIZES` mode: the user's vertices, (n,) int32 each.
+        """Left and right sizes that the last quantum wrote, in `SIZES` mode: the user's vertices, (n,) int32 each.
 
         They are copied to the host with the unused slots, which takes no memory on the device.
         """
@@ -241,7 +246,7 @@ class Session:
         unfinished = [
             state[is_task, at.ROOT],
             nodes[cursors < nodes[:, at.NODE_END], at.NODE_ROOT],
-            *(cp.asarray(tasks.roots) for tasks in self._parked),
+            *(cp.asarray(tasks.roots) for tasks in self._suspended),
         ]
         return self._roots.work_done(min(int(self._pool.cursors[0]), self._roots.n), cp.concatenate(unfinished))
 
@@ -253,16 +258,16 @@ class Session:
         """
         state = cp.asnumpy(self._warps.state)
         busy, idle = float(state[:, at.BUSY_NS].sum()), float(state[:, at.IDLE_NS].sum())
-        of_blocks = (busy + idle) / at.WARPS_PER_BLOCK
+        of_blocks = (busy + idle) / at.WALKING_WARPS_PER_BLOCK
         idle_blocks = float(state[:, at.BLOCK_IDLE_NS].sum())
         return {
-            "slices": self.n_slices,
+            "quanta": self.n_quanta,
             "kernel_ms": float((state[:, at.BUSY_NS] + state[:, at.IDLE_NS]).max()) / 1e6,
             "busiest_ms": float(state[:, at.BUSY_NS].max()) / 1e6,
             "busy_ratio": 1.0 - idle_blocks / max(1.0, of_blocks),
             "busy_warps": busy / max(1.0, busy + idle),
             "opened": int(state[:, at.N_OPENED].sum()),
-            "families": int(state[:, at.N_FAMILIES].sum()),
-            "wide": int(state[:, at.N_WIDE].sum()),
-            "given": int(state[:, at.N_GIVEN].sum()),
+            "closed_sets": int(state[:, at.N_CLOSED_SETS].sum()),
+            "list_children": int(state[:, at.N_LISTS].sum()),
+            "donated": int(state[:, at.N_DONATED].sum()),
         }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["ALL_TECHNIQUES", "DOMINATED", "FAMILIES", "MERGING", "SPLITTING", "WORDS", "Techniques"]
+__all__ = ["ALL_TECHNIQUES", "CLOSED_SETS", "DOMINATED", "MERGING", "SPLITTING", "WORDS", "Techniques"]
 
 # Bits of the constant that a kernel is compiled for.
-MERGING, FAMILIES, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
-ALL_TECHNIQUES = MERGING | FAMILIES | DOMINATED | WORDS | SPLITTING
+MERGING, CLOSED_SETS, DOMINATED, WORDS, SPLITTING = (1 << bit for bit in range(5))
+ALL_TECHNIQUES = MERGING | CLOSED_SETS | DOMINATED | WORDS | SPLITTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class Techniques:
     merging : bool
         Columns that candidates cannot tell apart stand as one.
     families : bool
-        A subtree over at most ten columns is finished at once, as a set of subsets.
+        A subtree over at most ten columns is finished at once, as a closed-set bitmap.
     dominated : bool
-        Candidates inside an excluded row are dropped when a word frame is made; without it every child is looked at.
+        Candidates inside an excluded row are dropped when a bitset frame is made; without it every child is looked at.
     words : bool
-        A node over at most 32 columns keeps a word for each row. Without it all nodes are lists (and there are no
-        families).
+        A node over at most 32 columns keeps a word for each row. Without it all nodes are lists, and there are no
+        closed-set bitmaps.
     splitting : bool
-        Children of a sparse node are taken by any warp, and word frames are shared with idle ones. Without it a warp
+        Children of a subgraph are taken by any warp, and bitset frames are shared with idle ones. Without it a warp
         works alone on all that is below its root.
     ordering : bool
         Rows in ascending degree; without it in the order of the user's ids.

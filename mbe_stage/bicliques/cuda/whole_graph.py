@@ -6,12 +6,15 @@ Rows are numbered anew, so a column's list has to be sorted (`column_lists`).
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import cuda, types
 
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.collapse import DEGREE_MASK
+from mbe_stage.bicliques.cuda.collapse_twins import DEGREE_MASK
 from mbe_stage.bicliques.cuda.column_lists import BITMAPS_SHAPE, fill_columns
+from mbe_stage.bicliques.cuda.root_order import add_to_bins, bin_of, starts_of_bins
 from mbe_stage.device.grid import (
     BLOCKS_PER_MULTIPROCESSOR,
     SHORT,
@@ -22,15 +25,57 @@ from mbe_stage.device.grid import (
     tile_count,
     wait_for_all,
 )
-from mbe_stage.device.jit import I32, I64, I64_2D, INT, U32, kernel
+from mbe_stage.device.jit import CSR, I32, I64, I64_2D, INT, U32, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, inclusive_sum, rank, sum_all
 
-__all__ = ["N_BINS", "PARTS_PER_WARP", "write_whole_graph_warp_per_tile"]
+__all__ = ["PARTS_PER_WARP", "Numbering", "Target", "write_whole_graph_warp_per_tile"]
 
 PARTS_PER_WARP = 3
-N_BINS = 512
-"""RootOrder are started in order of their paths' number to within an eighth: eight bins for each power of two."""
 _ONE = np.uint32(1)
+
+
+class Numbering(NamedTuple):
+    """What vertices are numbered anew by. Those of both sides have numbers in common, the left ones first.
+
+    Attributes
+    ----------
+    order : (n_vertices,) int64
+        Vertices by side and degree.
+    keys : (n_vertices,) uint32
+        Of each vertex its side and degree (`collapse_twins`).
+    numbers : (n_vertices,) int32
+        Of each vertex its row or column, -1 before.
+    parts : (PARTS_PER_WARP * n_warps,) int32
+    bins : (N_BINS,) int32
+        Zeros before.
+    """
+
+    order: Any
+    keys: Any
+    numbers: Any
+    parts: Any
+    bins: Any
+
+
+class Target(NamedTuple):
+    """What is written: the pool's piece of node 0 and its fields, the roots in order, and the paths from each row.
+
+    Attributes
+    ----------
+    ints : int32
+    nodes : (max_nodes, NODE_FIELDS) int64
+    roots : (n_rows,) int32
+    costs : (n_rows,) int64
+    """
+
+    ints: Any
+    nodes: Any
+    roots: Any
+    costs: Any
+
+
+_NUMBERING = bundle(Numbering, I64, U32, I32, I32, I32)
+_TARGET = bundle(Target, I32, I64_2D, I32, I64)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -40,7 +85,21 @@ def _degree(keys, vertex):
 
 @cuda.jit(device=True, forceinline=True)
 def _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts):
-    """What this warp's piece of the rows and of the columns adds up to, for the scan over all pieces."""
+    """What this warp's piece of the rows and of the columns adds up to, for the scan over all pieces.
+
+    Parameters
+    ----------
+    order : (n_vertices,) int64, global
+    keys : (n_vertices,) uint32, global
+    rows_from : int
+        Where the rows begin in the order.
+    columns_from : int
+        Where the vertices of the columns' side begin in the common numbering.
+    n_rows : int
+    n_column_vertices : int
+        Vertices of that side.
+    parts : (PARTS_PER_WARP * n_warps,) int32, global
+    """
     lane = cuda.laneid
     warp = this_warp()
     in_rows = 0
@@ -72,7 +131,21 @@ def _sum_before(parts, which):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_at):
-    """Rows in ascending degree, and where their lists begin."""
+    """Rows in ascending degree, and where their lists begin.
+
+    Parameters
+    ----------
+    order : (n_vertices,) int64, global
+    keys : (n_vertices,) uint32, global
+    rows_from : int
+        Where the rows begin in the order.
+    n_rows : int
+    parts : (PARTS_PER_WARP * n_warps,) int32, global
+    numbers : (n_vertices,) int32, global
+    ints : int32, global
+    offsets_at : int
+        Where their offsets stand there.
+    """
     lane = cuda.laneid
     first, last = piece_of(n_rows)
     before = _sum_before(parts, 0)
@@ -91,7 +164,21 @@ def _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, offsets_a
 
 @cuda.jit(device=True, forceinline=True)
 def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, offsets_at):
-    """Columns in the order of their vertices, and where their lists begin; -1 for vertices that are left out."""
+    """Columns in the order of their vertices, and where their lists begin; -1 for vertices that are left out.
+
+    Parameters
+    ----------
+    keys : (n_vertices,) uint32, global
+    columns_from : int
+        Where the vertices of the columns' side begin in the common numbering.
+    n_column_vertices : int
+        Vertices of that side.
+    parts : (PARTS_PER_WARP * n_warps,) int32, global
+    numbers : (n_vertices,) int32, global
+    ints : int32, global
+    offsets_at : int
+        Where their offsets stand there.
+    """
     lane = cuda.laneid
     first, last = piece_of(n_column_vertices)
     number = _sum_before(parts, 1)
@@ -114,33 +201,25 @@ def _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints,
 
 
 @cuda.jit(device=True, forceinline=True)
-def _bin_of(cost):
-    """Smaller for a larger cost, which is at least 1."""
-    power = 63 - cuda.clz(np.int64(cost))
-    eighth = (cost << 3 >> power) & 7
-    return N_BINS - 1 - (8 * power + eighth)
+def _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, offsets_at, members_at):
+    """Each row's columns, ascending, and how many two-step paths begin in it.
 
-
-@cuda.jit(device=True, forceinline=True)
-def _add_to_bins(bins, which):
-    """Add 1 to a bin for each lane (none where it is negative); what the bin held before this lane's 1.
-
-    Lanes with the same bin add up first: most roots fall into a few bins.
+    Parameters
+    ----------
+    rows : Lists
+        Of the side that becomes the rows.
+    numbering : Numbering
+    target : Target
+    rows_at, columns_from : int
+        Where the vertices of that side and of the other one begin in the common numbering.
+    rows_from : int
+        Where the rows begin in the order.
+    offsets_at, members_at : int
+        Where offsets and members of the rows stand in `Target.ints`.
     """
-    same = np.uint32(cuda.match_any_sync(ALL, which))
-    first_lane = cuda.ffs(same) - 1
-    before = 0
-    if which >= 0 and cuda.laneid == first_lane:
-        before = cuda.atomic.add(bins, which, cuda.popc(same))
-    return cuda.shfl_sync(ALL, before, first_lane) + rank(same)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _fill_rows(
-    offsets, members, order, keys, rows_from, rows_at, columns_from, n_rows, numbers, ints, offsets_at, members_at,
-    costs, bins
-):  # fmt: skip
-    """Each row's columns, ascending, and how many two-step paths begin in it."""
+    offsets, members, n_rows = rows.offsets, rows.members, target.roots.size
+    order, keys, numbers, bins = numbering.order, numbering.keys, numbering.numbers, numbering.bins
+    ints, costs = target.ints, target.costs
     lane = cuda.laneid
     n_tiles = tile_count(n_rows)
     for tile in range(this_warp(), n_tiles, n_warps()):
@@ -184,52 +263,89 @@ def _fill_rows(
         root_bin = -1
         if row < n_rows:
             costs[row] = cost
-            root_bin = _bin_of(cost)
-        _add_to_bins(bins, root_bin)
+            root_bin = bin_of(cost)
+        add_to_bins(bins, root_bin)
 
 
-@cuda.jit(device=True, forceinline=True)
-def _starts_of_bins(bins):
-    """Counts into where each bin begins; by one warp."""
-    before = 0
-    for tile in range(0, N_BINS, 32):
-        count = bins[tile + cuda.laneid]
-        ends = inclusive_sum(count)
-        bins[tile + cuda.laneid] = before + ends - count
-        before += cuda.shfl_sync(ALL, ends, 31)
-
-
-_WRITING = (I64, I32, I64, I32, I64, U32, I32, I32, I32, I32, I64_2D, I32, I64, I32, *(INT,) * 6)
+_WRITING = (CSR, CSR, _NUMBERING, _TARGET, I32, *(INT,) * 5)
 
 
 @kernel(*_WRITING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=4.0)
 def write_whole_graph_warp_per_tile(
-    row_offsets, row_members, column_offsets, column_members, order, keys, numbers, parts, bins, ints, nodes, roots,
-    costs, arrived, rows_at, rows_from, columns_from, n_rows, n_columns, n_edges
-):  # fmt: skip
+    rows, columns, numbering, target, arrived, rows_at, rows_from, columns_from, n_columns, n_edges
+):
     """Node 0 (`layout.Pool`), the roots in the order they are to be started in, and their two-step paths.
 
-    The lists are those of the user's graph, of the side that becomes the rows and of the other one, whose vertices
-    begin at `rows_at` and `columns_from` in the common numbering. In `order` the rows begin at `rows_from`. `numbers`
-    begins as -1, `bins` and `arrived` as zeros.
+    Parameters
+    ----------
+    rows, columns : Lists
+        Those of the user's graph, of the side that becomes the rows and of the other one.
+    numbering : Numbering
+    target : Target
+    arrived : (1,) int32
+        0 before.
+    rows_at, columns_from : int
+        Where the vertices of the sides begin in the common numbering.
+    rows_from : int
+        Where the rows begin in the order.
+    n_columns, n_edges : int
     """
     lane = cuda.laneid
     warp = this_warp()
     bitmap = cuda.shared.array(BITMAPS_SHAPE, types.uint32)[cuda.threadIdx.x // at.WARP_SIZE]
-    n_column_vertices = column_offsets.size - 1
-    ids_at = n_columns + 1
-    row_ids_at = ids_at + n_columns
-    row_offsets_at = row_ids_at + n_rows
+    order, keys, numbers, parts, bins = numbering
+    ints, n_rows = target.ints, target.roots.size
+    n_column_vertices = columns.offsets.size - 1
+    row_offsets_at = n_columns + 1 + n_columns + n_rows
     column_offsets_at = row_offsets_at + n_rows + 1
     row_members_at = column_offsets_at + n_columns + 1
     column_members_at = row_members_at + n_edges
 
     _sum_pieces(order, keys, rows_from, columns_from, n_rows, n_column_vertices, parts)
+    _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at)
+    wait_for_all(arrived, 1)
+    _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
+    _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, column_offsets_at)
+    wait_for_all(arrived, 2)
+    _fill_rows(rows, numbering, target, rows_at, rows_from, columns_from, row_offsets_at, row_members_at)
+    fill_columns(columns, rows_at, columns_from, n_rows, numbers, ints, column_offsets_at, column_members_at, bitmap)
+    wait_for_all(arrived, 3)
+    if warp == 0:
+        starts_of_bins(bins)
+    wait_for_all(arrived, 4)
+    for tile in range(warp * 32, n_rows, n_warps() * 32):
+        root_bin = -1
+        if tile + lane < n_rows:
+            root_bin = bin_of(target.costs[tile + lane])
+        place = add_to_bins(bins, root_bin)
+        if tile + lane < n_rows:
+            target.roots[place] = tile + lane
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_constants(target, n_columns, n_edges, row_offsets_at, column_offsets_at, column_members_at):
+    """What depends on the sizes alone: ids, which are the numbers, the ends of offsets, and the fields of the node.
+
+    Parameters
+    ----------
+    target : Target
+    n_columns : int
+    n_edges : int
+    row_offsets_at : int
+        Where the rows' offsets stand in `Target.ints`.
+    column_offsets_at : int
+        Where the columns' do.
+    column_members_at : int
+        Where the columns' members do.
+    """
+    lane, warp = cuda.laneid, this_warp()
+    ints, nodes, n_rows = target.ints, target.nodes, target.roots.size
+    ids_at = n_columns + 1
     for k in range(warp * 32 + lane, n_columns, n_warps() * 32):
         ints[k] = k
         ints[ids_at + k] = k
     for k in range(warp * 32 + lane, n_rows, n_warps() * 32):
-        ints[row_ids_at + k] = k
+        ints[ids_at + n_columns + k] = k
     if warp == 0 and lane == 0:
         ints[n_columns] = n_columns
         ints[row_offsets_at + n_rows] = n_edges
@@ -240,26 +356,3 @@ def write_whole_graph_warp_per_tile(
         nodes[0, at.NODE_EDGES] = n_edges
         nodes[0, at.NODE_END] = n_rows
         nodes[0, at.NODE_SIZE] = column_members_at + n_edges
-    wait_for_all(arrived, 1)
-    _number_rows(order, keys, rows_from, n_rows, parts, numbers, ints, row_offsets_at)
-    _number_columns(keys, columns_from, n_column_vertices, parts, numbers, ints, column_offsets_at)
-    wait_for_all(arrived, 2)
-    _fill_rows(
-        row_offsets, row_members, order, keys, rows_from, rows_at, columns_from, n_rows, numbers, ints,
-        row_offsets_at, row_members_at, costs, bins
-    )  # fmt: skip
-    fill_columns(
-        column_offsets, column_members, rows_at, columns_from, n_rows, numbers, ints, column_offsets_at,
-        column_members_at, bitmap
-    )  # fmt: skip
-    wait_for_all(arrived, 3)
-    if warp == 0:
-        _starts_of_bins(bins)
-    wait_for_all(arrived, 4)
-    for tile in range(warp * 32, n_rows, n_warps() * 32):
-        root_bin = -1
-        if tile + lane < n_rows:
-            root_bin = _bin_of(costs[tile + lane])
-        place = _add_to_bins(bins, root_bin)
-        if tile + lane < n_rows:
-            roots[place] = tile + lane

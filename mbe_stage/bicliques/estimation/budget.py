@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 __all__ = ["Budget"]
 
@@ -19,10 +20,12 @@ class Budget:
         From now on; None is no limit.
     steps : int or None
         Elementary steps of the tree walk, plus a fixed number a visit; None is no limit.
+    goes_on : callable, optional
+        Asked before each visit, and may wait; by False all is spent.
     """
 
-    def __init__(self, seconds: float | None, steps: int | None) -> None:
-        self._seconds, self._steps = seconds, steps
+    def __init__(self, seconds: float | None, steps: int | None, goes_on: Callable[[], bool] | None = None) -> None:
+        self._seconds, self._steps, self._goes_on = seconds, steps, goes_on
         self._start = time.perf_counter()
         self._n_steps = 0
 
@@ -39,4 +42,4 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether nothing is left."""
-        return self.spent >= 1.0
+        return self.spent >= 1.0 or (self._goes_on is not None and not self._goes_on())

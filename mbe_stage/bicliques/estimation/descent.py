@@ -55,8 +55,11 @@ class Descent:
 
 
 class _Pieces(NamedTuple):
-    """Pieces as arrays of one length: the number of the node, the child, logarithm of the weight, the visit that left
-    it (-1 for none), what can be seen of it, and the logarithm of what it is expected to hold."""
+    """Pieces as arrays of one length.
+
+    The number of the node, the child, logarithm of the weight, the visit that left it (-1 for none), what can be seen
+    of it, and the logarithm of what it is expected to hold.
+    """
 
     nodes: np.ndarray
     children: np.ndarray
@@ -90,6 +93,20 @@ def descend(
     """One descent with a population of about `n_pieces`; None where the budget ended first.
 
     `roots` are those of the same walk, model and population; without them they are worked out.
+
+    Parameters
+    ----------
+    walk : Walk
+        Opens, walks and keeps nodes of the graph's tree.
+    model : GrowthModel
+        What a piece is expected to hold.
+    n_pieces : int
+    rng : np.random.Generator
+        Chooses where pieces are thinned.
+    budget : Budget
+        Asked before each piece of a level.
+    roots : Roots, optional
+        From `roots_of`.
     """
     pieces, nodes, thinning = roots or roots_of(walk, model, n_pieces)
     nodes = list(nodes)

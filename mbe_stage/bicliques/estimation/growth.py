@@ -30,7 +30,7 @@ def compile_steps() -> tuple[CompileStep, ...]:
 
 @compiled(WORDS, int64, LONGS, LONGS)
 def word_degrees(rows, n_rows, columns, edges):
-    """Of each child of a word node: its columns, and the edges that its later siblings have in them."""
+    """Of each child of a bitset frame: its columns, and the edges that its later siblings have in them."""
     later = np.zeros(64, np.int64)
     for child in range(n_rows - 1, -1, -1):
         n_columns = n_edges = 0
@@ -44,7 +44,18 @@ def word_degrees(rows, n_rows, columns, edges):
 
 @compiled(INTS, INTS, int64, int64, LONGS, LONGS)
 def list_degrees(offsets, members, n_columns, first, columns, edges):
-    """The same for a node that is kept as lists, from its child `first` on."""
+    """The same for a node that is kept as lists, from its child `first` on.
+
+    Parameters
+    ----------
+    offsets, members : (n_children + 1,) and (n_entries,) int32
+        Columns of each child, as numbers below `n_columns`.
+    n_columns : int64
+    first : int64
+        The first child that is looked at.
+    columns, edges : (n_children - first,) int64
+        The result.
+    """
     later = np.zeros(n_columns, np.int64)
     for child in range(offsets.size - 2, first - 1, -1):
         n_edges = 0
@@ -63,10 +74,10 @@ def child_features(columns, edges, n_rows, first, features):
         features[k, :] = 0.0
         if n_columns > 0 and n_edges > 0:
             # Rows that share a column with the child, if the edges fell on the later rows at random.
-            touched = max(later * (1.0 - exp(-n_edges / later)), n_edges / n_columns)
-            features[k, 0] = _random_growth(touched, n_columns, n_edges / (touched * n_columns))
+            rows_met = max(later * (1.0 - exp(-n_edges / later)), n_edges / n_columns)
+            features[k, 0] = _random_growth(rows_met, n_columns, n_edges / (rows_met * n_columns))
             features[k, 1] = log(n_edges)
-            features[k, 2] = n_edges / max(touched, n_columns)
+            features[k, 2] = n_edges / max(rows_met, n_columns)
 
 
 @compiled()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import exp, floor, log, sqrt
 
 import numpy as np
-from scipy.special import stdtrit
 
 __all__ = ["Interval", "interval_of", "whole_number"]
 
@@ -66,6 +65,9 @@ def interval_of(logs: np.ndarray) -> Interval:
     Interval
         Open where the estimates are few or disagree; then `low` holds by Markov's inequality alone.
     """
+    # It takes a tenth of a second, and most who import this module only ask what has to be compiled.
+    from scipy.special import stdtrit
+
     if logs.size == 0 or not np.isfinite(logs).any():
         return Interval(0, 0, None)
     top = float(logs.max())
@@ -90,7 +92,7 @@ def whole_number(logarithm: float) -> int:
 
     Examples
     --------
-    >>> whole_number(log(3)), whole_number(2000 * log(2)).bit_length()
+    >>> whole_number(log(3)), whole_number(2000.5 * log(2)).bit_length()
     (3, 2001)
     """
     if logarithm < 700:

@@ -13,15 +13,15 @@ import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.expand import Translation
-from mbe_stage.bicliques.cpu.layout import Output, sparse_parts
-from mbe_stage.bicliques.cpu.tree import run_slice
-from mbe_stage.bicliques.cpu.whole_graph import as_sparse_node
+from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
+from mbe_stage.bicliques.cpu.tree import run_quantum
+from mbe_stage.bicliques.cpu.twin_expansion import Translation
+from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
 from mbe_stage.bicliques.cpu.worker_state import grown, new_state
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.reduction import reduce_graph
+from mbe_stage.bicliques.reduction import ReducedGraph, reduce_graph
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["Left", "Node", "Visit", "Walk"]
@@ -39,7 +39,7 @@ class Node:
         Its positions count from the beginning of the copies.
     words : uint64
     ints : int32
-        Where it is a word node its columns, and then its part of the arena.
+        Where it is a bitset frame its columns, and then its part of the arena.
     path : int32
     """
 
@@ -74,25 +74,32 @@ class Walk:
     ----------
     graph : BipartiteCSR
     query : BicliqueQuery
+    collects : bool
+        Without it members are not counted: the engine's other walk does, which is quicker and checks no sizes.
     """
 
-    def __init__(self, graph: BipartiteCSR, query: BicliqueQuery) -> None:
+    def __init__(self, graph: BipartiteCSR, query: BicliqueQuery, collects: bool = True) -> None:
         reduced = reduce_graph(graph, query)
         if enumerates_left(reduced.graph):
             reduced, query = reduced.swapped(), query.swapped()
         reduced = rows_by_degree(reduced)
-        self._graph = as_sparse_node(reduced.graph)
+        self._graph = as_subgraph(reduced.graph)
         self._worker = new_state(reduced.graph.n_right)
-        self._output = Output(
+        self._output: Output | None = None
+        if collects:
+            self._output = self._new_output(reduced, query)
+        self.root = self._whole(reduced.graph)
+
+    def _new_output(self, reduced: ReducedGraph, query: BicliqueQuery) -> Output:
+        return Output(
             left=np.empty(_MEMBERS, np.int32),
             right=np.empty(_MEMBERS, np.int32),
             left_sizes=np.empty(_BICLIQUES, np.int32),
             right_sizes=np.empty(_BICLIQUES, np.int32),
-            left_weights=Translation.of(reduced.left_groups).weights,
-            right_weights=Translation.of(reduced.right_groups).weights,
-            limits=size_constraints(query),
+            left_multiplicities=Translation.of(reduced.left_groups).multiplicities,
+            right_multiplicities=Translation.of(reduced.right_groups).multiplicities,
+            constraints=size_constraints(query),
         )
-        self.root = self._whole(reduced.graph)
 
     def _whole(self, graph: BipartiteCSR) -> Left:
         frame = np.zeros(at.FRAME_FIELDS, np.int64)
@@ -110,13 +117,13 @@ class Walk:
         while True:
             control = self._worker.control
             control[at.N_OUT] = control[at.LEFT_USED] = control[at.RIGHT_USED] = control[at.COUNT] = 0
-            status = run_slice(self._graph, self._worker, self._output, max(1, most_steps - n_steps))
+            status = run_quantum(self._graph, self._worker, self._output, max(1, most_steps - n_steps))
             n_bicliques += int(control[at.COUNT])
             n_steps += int(control[at.WORK])
             n_members += self._n_members()
             if status == at.DONE:
                 return Visit(n_bicliques, n_members, n_steps, [])
-            if status == at.SLICE_OVER:
+            if status == at.QUANTUM_OVER:
                 return Visit(n_bicliques, n_members, n_steps, self._left())
             if status == at.OUTPUT_FULL:
                 if control[at.N_OUT] == 0:
@@ -126,10 +133,13 @@ class Walk:
 
     def _n_members(self) -> int:
         control, output = self._worker.control, self._output
+        if output is None:
+            return 0
         left, right = output.left[: control[at.LEFT_USED]], output.right[: control[at.RIGHT_USED]]
-        return int(output.left_weights[left].sum()) + int(output.right_weights[right].sum())
+        return int(output.left_multiplicities[left].sum()) + int(output.right_multiplicities[right].sum())
 
     def _enlarge_output(self) -> None:
+        assert self._output is not None
         n = 2 * self._output.left.size
         self._output = self._output._replace(left=np.empty(n, np.int32), right=np.empty(n, np.int32))
 
@@ -164,9 +174,10 @@ class Walk:
     def _kept(self, frame: np.ndarray) -> Node:
         worker = self._worker
         words = worker.words[frame[at.WORDS] : frame[at.WORDS_TOP]].copy()
-        own = worker.ints[frame[at.INTS] : frame[at.INTS_TOP]]
-        columns = worker.ints[:0]
-        if frame[at.KIND] == at.WORD:
+        own = columns = worker.ints[:0]
+        if frame[at.KIND] != at.BITSET or self._output is not None:
+            own = worker.ints[frame[at.INTS] : frame[at.INTS_TOP]]
+        if frame[at.KIND] == at.BITSET and self._output is not None:
             ids_at = frame[at.COLUMNS] + at.WORD_STARTS
             columns = worker.ints[frame[at.COLUMNS] : ids_at + worker.ints[ids_at - 1]]
         copy = frame.copy()
@@ -179,14 +190,14 @@ class Walk:
         """Of children ``first`` to ``end``, ``(end - first, N_FEATURES) float64``."""
         frame = node.frame
         n_rows, n_columns = int(frame[at.N_ROWS]), int(frame[at.N_COLUMNS])
-        if frame[at.KIND] == at.WORD:
+        if frame[at.KIND] == at.BITSET:
             columns, edges = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
             word_degrees(node.words, n_rows, columns, edges)
             columns, edges = columns[first:], edges[first:]
         else:
             part = self._graph if frame[at.KIND] == at.WHOLE_GRAPH else node.ints
             columns, edges = np.empty(n_rows - first, np.int64), np.empty(n_rows - first, np.int64)
-            _, offsets_at, other_offsets_at, members_at, _, _ = sparse_parts(n_rows, n_columns, 0)
+            _, offsets_at, other_offsets_at, members_at, _, _ = subgraph_parts(n_rows, n_columns, 0)
             list_degrees(part[offsets_at:other_offsets_at], part[members_at:], n_columns, first, columns, edges)
         features = np.empty((end - first, N_FEATURES))
         child_features(columns[: end - first], edges[: end - first], n_rows, first, features)

@@ -13,7 +13,7 @@ from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task, ranges_of, split
 from tests.toys.butterflies.problem import EdgeQuery
-from tests.toys.butterflies.results import EdgeBlock, roots_of, tasks_of
+from tests.toys.butterflies.results import EdgeBlock, possible_butterflies, roots_of, tasks_of
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
@@ -41,6 +41,7 @@ def run(
 ) -> Iterator[EdgeBlock]:
     ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
     left, right = graph.edges()
+    possible = possible_butterflies(graph)
     n_all = max(1, sum(end - first for first, end in ranges))
     n_done = 0
     for first, end in ranges:
@@ -49,7 +50,7 @@ def run(
             counts = np.zeros(part.stop - part.start, np.int64)
             lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
             _count(*lists, first + start, first + stop, counts)
-            kept = counts >= query.min_butterflies
+            kept = query.accepts(counts, possible[part])
             n_done += stop - start
             yield EdgeBlock(left[part][kept], right[part][kept], counts[kept], n_done / n_all)
 

@@ -10,7 +10,7 @@ import numpy as np
 from mbe_stage.device.available import unavailable_reason
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.tasks import Task, ranges_of
-from tests.toys.butterflies.results import EdgeBlock, roots_of, tasks_of
+from tests.toys.butterflies.results import EdgeBlock, possible_butterflies, roots_of, tasks_of
 
 if TYPE_CHECKING:
     from mbe_stage.compile_ahead import CompileStep
@@ -45,6 +45,7 @@ def run(
 
     ranges = [(0, graph.n_left)] if tasks is None else ranges_of(tasks, roots_of(graph, query))
     left, right = graph.edges()
+    possible = possible_butterflies(graph)
     lists = [
         cp.asarray(array)
         for array in (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members, left)
@@ -56,6 +57,6 @@ def run(
         counts = cp.zeros(part.stop - part.start, cp.int64)
         launch_threads(count_thread_per_edge, counts.size, *lists, part.start, counts)
         found = cp.asnumpy(counts)
-        kept = found >= query.min_butterflies
+        kept = query.accepts(found, possible[part])
         n_done += end - first
         yield EdgeBlock(left[part][kept], right[part][kept], found[kept].astype(np.int64), n_done / n_all)

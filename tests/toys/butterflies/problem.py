@@ -1,21 +1,42 @@
-"""The problem, as an entry point of the group `mbe_stage.problems` names it."""
+"""The problem, as an entry point of the group `mbe_stage.problems` names it.
+
+It is imported to list the problems that there are: arrays come with the engines.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.problem import Problem
+
+if TYPE_CHECKING:
+    from mbe_stage.graphs.bipartite import BipartiteCSR
 
 __all__ = ["PROBLEM", "EdgeQuery"]
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeQuery:
-    """The edges that are in so many butterflies at least."""
+    """Which edges are wanted: by their butterflies, and by the share of those that they could be in."""
 
     min_butterflies: int = 0
+    max_butterflies: int | None = None
+    min_share: float = 0.0
+
+    def accepts(self, butterflies: Any, possible: Any) -> Any:
+        """Whether an edge is wanted, of numbers or of arrays of them.
+
+        Parameters
+        ----------
+        butterflies
+            That it is in.
+        possible
+            That it would be in if all neighbours of its ends were joined.
+        """
+        wanted = (butterflies >= self.min_butterflies) & (butterflies >= self.min_share * possible)
+        return wanted if self.max_butterflies is None else wanted & (butterflies <= self.max_butterflies)
 
 
 def _check(graph: BipartiteCSR, query: EdgeQuery) -> None:
@@ -33,4 +54,6 @@ PROBLEM = Problem(
     },
     check=_check,
     limit=None,
+    publication="tests.toys.butterflies.publication:PUBLICATION",
+    about="How many butterflies, complete 2 x 2 subgraphs, each edge is in.",
 )

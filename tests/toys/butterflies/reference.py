@@ -47,10 +47,11 @@ def run(
     wanted = range(graph.n_left)
     if tasks is not None:
         wanted = set(positions(ranges_of(tasks, roots_of(graph, query))).tolist())
+    degrees = graph.left_degrees.tolist(), graph.right_degrees.tolist()
     rows = [
         (left, right, n)
         for (left, right), n in butterflies(graph).items()
-        if left in wanted and n >= query.min_butterflies
+        if left in wanted and query.accepts(n, (degrees[0][left] - 1) * (degrees[1][right] - 1))
     ]
     columns = np.array(rows, np.int64).reshape(-1, 3).T
     yield EdgeBlock(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2], work_done=1.0)

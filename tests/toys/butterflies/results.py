@@ -10,7 +10,7 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.tasks import Roots, Task, cut
 from tests.toys.butterflies.problem import EdgeQuery
 
-__all__ = ["EdgeBlock", "EdgeSink", "roots_of", "tasks_of"]
+__all__ = ["EdgeBlock", "EdgeCount", "EdgeSink", "possible_butterflies", "roots_of", "tasks_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +30,15 @@ class EdgeBlock:
         return EdgeBlock(self.left[:n], self.right[:n], self.butterflies[:n], self.work_done)
 
 
+class EdgeCount:
+    """Counts, and stores nothing."""
+
+    detail = None
+
+    def accept(self, block: EdgeBlock) -> None:
+        """Whoever streams has counted already."""
+
+
 class EdgeSink:
     """Keeps every edge."""
 
@@ -47,6 +56,12 @@ class EdgeSink:
 def roots_of(graph: BipartiteCSR, query: EdgeQuery) -> Roots:
     """A root is a left vertex, and its subtree are its edges."""
     return Roots.of("butterflies", np.arange(graph.n_left), query, graph.n_right, graph.n_edges)
+
+
+def possible_butterflies(graph: BipartiteCSR) -> np.ndarray:
+    """How many butterflies each edge could be in, in the order of the edges: (n_edges,) int64."""
+    left, right = graph.edges()
+    return (graph.left_degrees[left] - 1) * (graph.right_degrees[right] - 1)
 
 
 def tasks_of(graph: BipartiteCSR, query: EdgeQuery, n: int) -> list[Task]:

@@ -1,0 +1,168 @@
+"""Nodes with at most 64 left vertices: a row is one word. Nearly all nodes are of this kind.
+
+In the arena of words a node keeps its candidates' rows (distinct, ascending, none dominated) and behind them the rows
+of its excluded vertices. Where members are wanted, the arena of ints holds the groups, the right vertices behind each
+candidate row: ``n_rows + 1`` starts and then the ids.
+
+Iteration in memory that a whole subtree shares: node reuse of GMBE+ IV-A 1. Rows as bitmaps: GMBE+ IV-B, there of 32
+bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.bits import popcount
+from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
+from mbe_stage.bicliques.cpu.bounds import drop_too_small, word_multiplicity
+from mbe_stage.bicliques.cpu.closed_sets import (
+    CLOSED_SET_WIDTH,
+    bit_masks,
+    closed_sets,
+    column_groups,
+    subsets_of,
+    subsets_of_singles,
+)
+from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_word
+from mbe_stage.bicliques.cpu.row_words import is_excluded, table_size
+from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
+from mbe_stage.jit import compiled
+
+__all__ = ["walk_bitset_frames"]
+
+_U = np.uint64
+
+
+@compiled(nrt=False)
+def walk_bitset_frames(worker, output, work_limit):
+    """Work on the deepest frame, a bitset frame, and everything below it.
+
+    Returns
+    -------
+    int
+        ``OK`` when the node is finished and popped, else why the walk stopped; it can go on from there.
+    """
+    frames, words, control, masks = worker.frames, worker.words, worker.control, worker.masks
+    depth = control[at.DEPTH]
+    while depth >= 0 and frames[depth, at.KIND] == at.BITSET:
+        if depth + 2 > frames.shape[0]:
+            control[at.NEEDED] = 2 * frames.shape[0]
+            return at.FRAMES_SHORT
+        rows_at = frames[depth, at.WORDS]
+        excluded_at = rows_at + frames[depth, at.N_ROWS]
+        excluded_end = excluded_at + frames[depth, at.N_EXCLUDED]
+        singles = _U(frames[depth, at.SINGLES])
+        end = rows_at + frames[depth, at.END]
+        row_at = rows_at + frames[depth, at.CURSOR]
+        steps = 8 + ((excluded_end - rows_at) >> 2)
+        status = at.OK
+        while row_at < end:
+            if control[at.WORK] >= work_limit:
+                status = at.QUANTUM_OVER
+                break
+            control[at.WORK] += steps
+            control[at.VISITED] += 1
+            left = words[row_at]
+            if CLOSED_SETS and output is None and popcount(left) <= CLOSED_SET_WIDTH:
+                # Counting needs no list of the child's rows. Its own row is one: its left set is a result itself.
+                bit_masks(left, masks)
+                forbidden = subsets_of(words, excluded_at, excluded_end, left, masks)
+                forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(singles, masks)
+                candidates = subsets_of(words, row_at, excluded_at, left, masks)
+                control[at.COUNT] += popcount(closed_sets(candidates, forbidden))
+                row_at += 1
+                continue
+            n_out, left_used, right_used = control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED]
+            count = control[at.COUNT]
+            excluded = at.Excluded(excluded_at, excluded_end, singles, rows_at, row_at)
+            status = _visit_child(left, excluded, depth, worker, output)
+            if status != at.OK:
+                control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = n_out, left_used, right_used
+                control[at.COUNT] = count
+                break
+            row_at += 1
+            if control[at.DEPTH] != depth:
+                break
+        frames[depth, at.CURSOR] = row_at - rows_at
+        if status != at.OK:
+            return status
+        if control[at.DEPTH] == depth:
+            control[at.DEPTH] = depth - 1
+        depth = control[at.DEPTH]
+    return at.OK
+
+
+@njit(inline="always")
+def _is_too_small(left, columns_at, ints, output):
+    """Whether a left set stands for fewer of the user's vertices than are wanted."""
+    constraints = output.constraints
+    return (
+        constraints[at.ACTIVE]
+        and word_multiplicity(left, columns_at, ints, output.left_multiplicities) < constraints[at.MIN_LEFT]
+    )
+
+
+@njit(inline="always")
+def _visit_child(left, excluded, depth, worker, output):
+    """Visit a child, a maximal biclique; push it unless its subtree is finished on the spot.
+
+    The node's rows stand between its earlier siblings, which are excluded for the child, and its excluded rows.
+    """
+    words, ints, control, frames, masks = worker.words, worker.ints, worker.control, worker.frames, worker.masks
+    if output is not None and _is_too_small(left, frames[depth, at.COLUMNS], ints, output):
+        return at.OK
+    if not DOMINATED and is_excluded(left, words, excluded):
+        return at.OK
+    top, ints_top = frames[depth, at.WORDS_TOP], frames[depth, at.INTS_TOP]
+    rows_at, row_at, rows_end = excluded.siblings, excluded.siblings_end, excluded.start
+    n_all_excluded = excluded.end - excluded.start + row_at - rows_at
+    needed = top + rows_end - rows_at + n_all_excluded + table_size(n_all_excluded)
+    if needed > words.size:
+        control[at.NEEDED] = needed
+        return at.WORDS_SHORT
+    raw_end = top
+    n_path = frames[depth, at.N_PATH]
+    columns_at = frames[depth, at.COLUMNS]
+    groups_at = frames[depth, at.INTS]
+    ids_at = groups_at + rows_end - rows_at + 1
+    behind = at.Behind(ints_top, groups_at, ids_at)
+    if output is None:
+        for k in range(row_at + 1, rows_end):
+            row = words[k] & left
+            words[raw_end] = row
+            raw_end += (row != _U(0)) & (row != left)
+        control[at.COUNT] += 1
+    else:
+        needed = ints_top + 2 * (rows_end - rows_at) + 2 + ints_top - ids_at
+        if needed > ints.size:
+            control[at.NEEDED] = needed
+            return at.INTS_SHORT
+        for k in range(row_at, rows_end):
+            row = words[k] & left
+            if row == left:
+                group = groups_at + k - rows_at
+                for j in range(ids_at + ints[group], ids_at + ints[group + 1]):
+                    worker.path[n_path] = ints[j]
+                    n_path += 1
+            elif row != _U(0):
+                words[raw_end] = row
+                ints[ints_top + raw_end - top] = k - rows_at
+                raw_end += 1
+        if not emit_word(left, columns_at, n_path, top, top, behind, worker, output):
+            return at.OUTPUT_FULL
+        raw_end = drop_too_small(words, top, raw_end, columns_at, ints, ints_top, output)
+    if raw_end == top:
+        return at.OK
+    if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
+        forbidden = subsets_of(words, excluded.start, excluded.end, left, masks)
+        forbidden |= subsets_of(words, rows_at, row_at, left, masks) | subsets_of_singles(excluded.singles, masks)
+        closed = closed_sets(subsets_of(words, top, raw_end, left, masks), forbidden)
+        if output is None:
+            control[at.COUNT] += popcount(closed)
+        elif not emit_closed_sets(closed, columns_at, n_path, top, raw_end, behind, worker, output):
+            return at.OUTPUT_FULL
+        return at.OK
+    push_bitset_frame(top, raw_end, excluded, behind, n_path, columns_at, worker, output)
+    return at.OK

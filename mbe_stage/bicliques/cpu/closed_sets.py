@@ -1,0 +1,164 @@
+"""Whole subtrees at once: six left vertices have only 64 subsets, and one word holds a set of subsets.
+
+A set of subsets is a bitmap: a uint64 whose bit ``s`` says whether the subset with index ``s`` (bit ``b`` of ``s``:
+vertex ``b``) is in it. For a node whose candidates' rows are the subsets F and whose excluded rows are the subsets Q,
+the left sides of all maximal bicliques below it are the non-empty sets S that
+
+- are an intersection of members of F: S lies in one, and every vertex outside S is missing in one that holds S;
+- lie inside no member of Q.
+
+Both are a few shifts: the down-set of a bitmap (all subsets of its members) takes one step per vertex.
+
+Columns that the candidates cannot tell apart are in the same left sets, so the six "vertices" may be six groups of
+columns, each given by its mask: a candidate's row holds all of a group or none of it, an excluded row counts as holding
+a group only if it holds all of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.jit import compiled
+
+__all__ = [
+    "CLOSED_SET_WIDTH",
+    "bit_masks",
+    "closed_sets",
+    "column_groups",
+    "spread",
+    "subsets_of",
+    "subsets_of_singles",
+]
+
+CLOSED_SET_WIDTH = 6
+"""Most groups of columns whose subsets fit one word."""
+
+_U = np.uint64
+# Subsets without vertex 0, 1, ... 5.
+_WITHOUT_0 = _U(0x5555555555555555)
+_WITHOUT_1 = _U(0x3333333333333333)
+_WITHOUT_2 = _U(0x0F0F0F0F0F0F0F0F)
+_WITHOUT_3 = _U(0x00FF00FF00FF00FF)
+_WITHOUT_4 = _U(0x0000FFFF0000FFFF)
+_WITHOUT_5 = _U(0x00000000FFFFFFFF)
+_ONE = _U(1)
+# Stands for a group that is not there: no restricted row has all 64 columns.
+_NO_GROUP = ~_U(0)
+
+
+@njit(inline="always")
+def _down_set(subsets):
+    subsets |= (subsets & ~_WITHOUT_0) >> _U(1)
+    subsets |= (subsets & ~_WITHOUT_1) >> _U(2)
+    subsets |= (subsets & ~_WITHOUT_2) >> _U(4)
+    subsets |= (subsets & ~_WITHOUT_3) >> _U(8)
+    subsets |= (subsets & ~_WITHOUT_4) >> _U(16)
+    subsets |= (subsets & ~_WITHOUT_5) >> _U(32)
+    return subsets
+
+
+@compiled(nrt=False)
+def closed_sets(candidates, excluded):
+    """The left sides of all maximal bicliques that contain a candidate, as a bitmap.
+
+    Parameters
+    ----------
+    candidates, excluded : uint64
+        Bitmaps of rows; the node's own left set counts as a candidate where it is to be among the results.
+
+    Returns
+    -------
+    uint64
+    """
+    closed = ~_WITHOUT_0 | _down_set(candidates & _WITHOUT_0)
+    closed &= ~_WITHOUT_1 | _down_set(candidates & _WITHOUT_1)
+    closed &= ~_WITHOUT_2 | _down_set(candidates & _WITHOUT_2)
+    closed &= ~_WITHOUT_3 | _down_set(candidates & _WITHOUT_3)
+    closed &= ~_WITHOUT_4 | _down_set(candidates & _WITHOUT_4)
+    closed &= ~_WITHOUT_5 | _down_set(candidates & _WITHOUT_5)
+    return closed & _down_set(candidates) & ~_ONE & ~_down_set(excluded)
+
+
+@njit(inline="always")
+def bit_masks(word, masks):
+    """Fill `masks`, (6,) uint64, with the (at most six) set bits of a word, each a group of its own."""
+    for k in range(CLOSED_SET_WIDTH):
+        lowest = word & (~word + _ONE)
+        masks[k] = lowest if word != _U(0) else _NO_GROUP
+        word ^= lowest
+
+
+@compiled(nrt=False)
+def column_groups(words, start, end, masks):
+    """Fill `masks`, (6,) uint64, with the groups of columns that the rows ``words[start:end]`` cannot tell apart.
+
+    Returns
+    -------
+    bool
+        False where there are more than six. Columns in no row belong to no group.
+    """
+    n_groups = 0
+    covered = _U(0)
+    for k in range(CLOSED_SET_WIDTH):
+        masks[k] = _NO_GROUP
+    for k in range(start, end):
+        row = words[k]
+        for g in range(n_groups):
+            inside = masks[g] & row
+            if inside != _U(0) and inside != masks[g]:
+                if n_groups == CLOSED_SET_WIDTH:
+                    return False
+                masks[n_groups] = masks[g] ^ inside
+                masks[g] = inside
+                n_groups += 1
+        fresh = row & ~covered
+        if fresh != _U(0):
+            if n_groups == CLOSED_SET_WIDTH:
+                return False
+            masks[n_groups] = fresh
+            n_groups += 1
+            covered |= row
+    return True
+
+
+@compiled(nrt=False)
+def subsets_of(words, start, end, left, masks):
+    """The subsets that are ``words[start:end]`` restricted to `left`: the groups each row holds (no branches: vector
+    code).
+    """
+    rows = words[start:end]
+    m0, m1, m2, m3, m4, m5 = masks[0], masks[1], masks[2], masks[3], masks[4], masks[5]
+    subsets = _U(0)
+    for k in range(rows.size):
+        row = rows[k] & left
+        index = (
+            (_ONE if row & m0 == m0 else _U(0))
+            | (_U(2) if row & m1 == m1 else _U(0))
+            | (_U(4) if row & m2 == m2 else _U(0))
+            | (_U(8) if row & m3 == m3 else _U(0))
+            | (_U(16) if row & m4 == m4 else _U(0))
+            | (_U(32) if row & m5 == m5 else _U(0))
+        )
+        subsets |= _ONE << index
+    return subsets
+
+
+@njit(inline="always")
+def subsets_of_singles(columns, masks):
+    """The subsets that are rows of one column each, given as a word: a group counts only if it is one of them."""
+    subsets = _U(0)
+    for k in range(CLOSED_SET_WIDTH):
+        if masks[k] & columns == masks[k] and masks[k] & (masks[k] - _ONE) == _U(0):
+            subsets |= _ONE << (_ONE << _U(k))
+    return subsets
+
+
+@njit(inline="always")
+def spread(subset, masks):
+    """The columns of all groups in the subset with this index."""
+    word = _U(0)
+    for k in range(CLOSED_SET_WIDTH):
+        if subset >> _U(k) & _ONE:
+            word |= masks[k]
+    return word

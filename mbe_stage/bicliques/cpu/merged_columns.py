@@ -1,0 +1,208 @@
+"""The columns of a list child: only rows that still matter, and columns that candidates cannot tell apart as one.
+
+Columns with the same candidates are in the same left sets further down, so one stands for all: it holds an excluded row
+only if all of them do. On dense data thousands of columns become a few dozen.
+
+Scratch at the top of the arena of ints, `n_left` entries each: where each new column's list begins, how many candidates
+it has, how many excluded rows follow them; the parent's columns that were kept, and which new column stands for each.
+Behind that come the lists.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu.row_words import table_size
+from mbe_stage.bicliques.cpu.techniques import MERGED_COLUMNS
+from mbe_stage.jit import compiled
+
+__all__ = ["collect_columns", "columns_room", "write_column_ids"]
+
+_U = np.uint64
+_ONE = _U(1)
+
+
+@njit(inline="always")
+def columns_room(n_left, n_members):
+    """Entries of the arenas of ints and words that `collect_columns` may use."""
+    return 5 * n_left + n_members, table_size(n_left) + n_left
+
+
+@compiled(nrt=False)
+def collect_columns(child, counts, ints, scratch_at, words, top):
+    """Collect the columns of a child's left set that have a candidate: a later row with a count that is not 0.
+
+    Parameters
+    ----------
+    child : Child
+    counts : (n_rows + 1,) int32
+        How many of the left set each row holds; 0 for those that no longer matter.
+    ints : int32
+        The arena.
+    scratch_at : int
+        Where the arena of ints is free.
+    words : uint64
+        The arena.
+    top : int
+        Where the arena of words is free.
+
+    Returns
+    -------
+    n_columns, n_kept, members_end : int
+        How many new columns there are, for how many of the parent's they stand, and where the lists end.
+    """
+    node, row, n_left = child.node, child.row, child.left_end - child.left_at
+    starts_at, candidates_at, excluded_at = scratch_at, scratch_at + n_left, scratch_at + 2 * n_left
+    kept_at, groups_at = scratch_at + 3 * n_left, scratch_at + 4 * n_left
+    members_end = scratch_at + 5 * n_left
+    hashes_at = top + table_size(n_left)
+    last = _U(hashes_at - top - 1)
+    words[top:hashes_at] = _U(0)
+    n_kept = 0
+    n_columns = 0
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
+        first, end = child.column_members + node[column], child.column_members + node[column + 1]
+        start = members_end
+        hashed = _U(0)
+        j = end - 1
+        while j >= first and node[j] > row:
+            if counts[node[j]]:
+                ints[members_end] = node[j]
+                members_end += 1
+                hashed = (hashed + _U(node[j]) + _ONE) * _U(0x9E3779B97F4A7C15)
+                hashed ^= hashed >> _U(29)
+            j -= 1
+        n_candidates = members_end - start
+        if n_candidates == 0:
+            continue
+        for i in range(first, j + 1):
+            ints[members_end] = node[i]
+            members_end += counts[node[i]] != 0
+        ints[kept_at + n_kept] = node[k]
+        twin = -1
+        if MERGED_COLUMNS:
+            twin = _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates)
+        if twin >= 0:
+            ints[groups_at + n_kept] = twin
+            n_kept += 1
+            ints[excluded_at + twin] = _intersect(
+                ints,
+                ints[starts_at + twin] + n_candidates,
+                ints[excluded_at + twin],
+                start + n_candidates,
+                members_end - start - n_candidates,
+            )
+            members_end = start
+            continue
+        ints[groups_at + n_kept] = n_columns
+        n_kept += 1
+        place = hashed & last
+        while words[top + np.int64(place)] != _U(0):
+            place = (place + _ONE) & last
+        words[top + np.int64(place)] = _U(n_columns + 1)
+        words[hashes_at + n_columns] = hashed
+        ints[starts_at + n_columns] = start
+        ints[candidates_at + n_columns] = n_candidates
+        ints[excluded_at + n_columns] = members_end - start - n_candidates
+        n_columns += 1
+    return n_columns, n_kept, members_end
+
+
+@compiled(nrt=False)
+def _find(words, top, hashes_at, last, hashed, ints, starts_at, candidates_at, start, n_candidates):
+    """The column with the same candidates as the list at `start`, or -1; equal hashes are not taken as a proof.
+
+    Parameters
+    ----------
+    words : uint64
+        The arena.
+    top : int
+        First entry of the hash table in the arena of words.
+    hashes_at : int
+        Where the hashes of the new columns begin.
+    last : uint64
+        Mask of the hash table.
+    hashed : uint64
+        Of the list that is looked for.
+    ints : int32
+        The arena.
+    starts_at : int
+        Where it is said where each new column's list begins.
+    candidates_at : int
+        And how many candidates it has.
+    start : int
+        Where the list begins.
+    n_candidates : int
+        How many it has.
+    """
+    place = hashed & last
+    while words[top + np.int64(place)] != _U(0):
+        known = np.int64(words[top + np.int64(place)]) - 1
+        if words[hashes_at + known] == hashed and ints[candidates_at + known] == n_candidates:
+            same = True
+            for k in range(n_candidates):
+                if ints[ints[starts_at + known] + k] != ints[start + k]:
+                    same = False
+                    break
+            if same:
+                return known
+        place = (place + _ONE) & last
+    return -1
+
+
+@compiled(nrt=False)
+def _intersect(ints, at, n, other_at, n_other):
+    """Keep of the ascending list at `at` what the other ascending list holds too; returns how much."""
+    kept = k = j = 0
+    while k < n and j < n_other:
+        a, b = ints[at + k], ints[other_at + j]
+        ints[at + kept] = a
+        kept += a == b
+        k += a <= b
+        j += b <= a
+    return kept
+
+
+@compiled(nrt=False)
+def write_column_ids(child, kept, ints, starts_at, n_starts, new_ids_at):
+    """Write starts and ids of new columns: the left vertices behind the parent's columns that are kept.
+
+    Parameters
+    ----------
+    child : Child
+    kept : KeptColumns
+    ints : int32
+        The arena.
+    starts_at, n_starts : int
+        Where the starts go, and how many there are: one more than columns, or padded with the end.
+    new_ids_at : int
+        Where the ids go.
+
+    Returns
+    -------
+    int
+        How many ids were written.
+    """
+    node, offset, ids_at = child.node, child.offset, child.column_ids
+    columns, first, n_kept, groups = kept
+    for k in range(n_starts):
+        ints[starts_at + k] = 0
+    for k in range(n_kept):
+        group = k if groups < 0 else ints[groups + k]
+        start = offset + columns[first + k]
+        ints[starts_at + group + 1] += node[start + 1] - node[start]
+    # Each start first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    n_ids = 0
+    for k in range(1, n_starts):
+        n = ints[starts_at + k]
+        ints[starts_at + k] = n_ids
+        n_ids += n
+    for k in range(n_kept):
+        place = starts_at + 1 + (k if groups < 0 else ints[groups + k])
+        start = offset + columns[first + k]
+        for j in range(ids_at + node[start], ids_at + node[start + 1]):
+            ints[new_ids_at + ints[place]] = node[j]
+            ints[place] += 1
+    return n_ids

@@ -1,0 +1,229 @@
+"""Rows as 64-bit words: sorting, merging equal ones, dropping dominated ones.
+
+A row that is a subset of another is also the smaller number, so ascending order puts no row behind one it lies in:
+no child can then be dominated by an earlier sibling.
+
+All functions take a piece of an arena as ``words, start, end``.
+
+`drop_dominated` contains the pruning by local neighbourhood size of GMBE+ IV-A 2: a candidate that a traversed
+sibling's child left as it was lies inside that sibling's row, which is excluded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu.techniques import DISTINCT_EXCLUDED
+from mbe_stage.jit import compiled
+
+__all__ = [
+    "drop_dominated",
+    "drop_dominated_with_payload",
+    "is_excluded",
+    "is_inside_any",
+    "merge_equal",
+    "restrict_distinct",
+    "sort_rows",
+    "sort_rows_with_payload",
+    "table_size",
+]
+
+_U = np.uint64
+_ONE = _U(1)
+_BATCH = 32
+_HASH_FACTOR = _U(0x9E3779B97F4A7C15)
+
+
+@compiled(nrt=False)
+def sort_rows(words, start, end):
+    """Sort rows ascending, in place. Shell sort: it needs no memory, and rows are few."""
+    gap = 1
+    while gap < (end - start) // 3:
+        gap = 3 * gap + 1
+    while gap >= 1:
+        for k in range(start + gap, end):
+            row = words[k]
+            j = k
+            while j >= start + gap and words[j - gap] > row:
+                words[j] = words[j - gap]
+                j -= gap
+            words[j] = row
+        gap //= 3
+
+
+@compiled(nrt=False)
+def sort_rows_with_payload(words, start, end, ints, payload_at):
+    """The same, moving the entries from ``ints[payload_at]`` on along."""
+    shift = payload_at - start
+    gap = 1
+    while gap < (end - start) // 3:
+        gap = 3 * gap + 1
+    while gap >= 1:
+        for k in range(start + gap, end):
+            row, carried = words[k], ints[shift + k]
+            j = k
+            while j >= start + gap and words[j - gap] > row:
+                words[j] = words[j - gap]
+                ints[shift + j] = ints[shift + j - gap]
+                j -= gap
+            words[j] = row
+            ints[shift + j] = carried
+        gap //= 3
+
+
+@njit(inline="always")
+def merge_equal(words, start, end):
+    """Keep the first of each run of equal (sorted) rows, in place; returns the new end."""
+    kept = start
+    for k in range(start, end):
+        if k == start or words[k] != words[kept - 1]:
+            words[kept] = words[k]
+            kept += 1
+    return kept
+
+
+@compiled(nrt=False)
+def is_inside_any(row, words, start, end):
+    """Whether `row` is a subset of one of the rows; whole batches without branches, so that they are vector code."""
+    rows = words[start:end]
+    n = rows.size
+    done = 0
+    while done + _BATCH <= n:
+        hits = 0
+        for k in range(done, done + _BATCH):
+            hits += (row & ~rows[k]) == _U(0)
+        if hits != 0:
+            return True
+        done += _BATCH
+    hits = 0
+    for k in range(done, n):
+        hits += (row & ~rows[k]) == _U(0)
+    return hits != 0
+
+
+@compiled(nrt=False)
+def is_excluded(row, words, excluded):
+    """Whether `row` lies inside an excluded row: one of two lists, or a single column of `singles`."""
+    if row & (row - _ONE) == _U(0) and row & excluded.singles != _U(0):
+        return True
+    if is_inside_any(row, words, excluded.siblings, excluded.siblings_end):
+        return True
+    return is_inside_any(row, words, excluded.start, excluded.end)
+
+
+@njit(inline="always")
+def drop_dominated(words, start, end, excluded):
+    """Keep the rows that lie inside no excluded row, in place and in order; returns the new end.
+
+    What is dropped can never yield a maximal biclique below this node: every left set inside it lies inside the
+    excluded row too.
+    """
+    kept = start
+    for k in range(start, end):
+        row = words[k]
+        if not is_excluded(row, words, excluded):
+            words[kept] = row
+            kept += 1
+    return kept
+
+
+@njit(inline="always")
+def drop_dominated_with_payload(words, start, end, excluded, ints, payload_at):
+    """The same, moving the entries from ``ints[payload_at]`` on along.
+
+    Parameters
+    ----------
+    words : uint64
+        The arena.
+    start : int
+        First entry.
+    end : int
+        One past the last.
+    excluded : Excluded
+    ints : int32
+        The arena.
+    payload_at : int
+        Where the entries that move along begin in the arena of ints.
+    """
+    kept = start
+    shift = payload_at - start
+    for k in range(start, end):
+        row = words[k]
+        if not is_excluded(row, words, excluded):
+            words[kept] = row
+            ints[shift + kept] = ints[shift + k]
+            kept += 1
+    return kept
+
+
+@compiled(nrt=False)
+def table_size(n_rows):
+    """Places of the hash table that finds the distinct ones of `n_rows` rows: at most half of them get used."""
+    size = 16
+    while size < 2 * n_rows:
+        size *= 2
+    return size
+
+
+@compiled(nrt=False)
+def restrict_distinct(words, start, end, mask, kept_at, kept_end, singles, table_at, table_end):
+    """Append the distinct restrictions of rows to `mask` that have two columns or more to those kept before.
+
+    Restrictions to a single column are collected in the word `singles` instead: most excluded rows end as one.
+    The table is a hash table of what is kept, a power of two in size and never full; 0 marks a free place. Kept rows
+    need room for all of them, `start` to `end`, behind ``words[kept_at:kept_end]``.
+
+    Parameters
+    ----------
+    words : uint64
+        The arena.
+    start : int
+        First entry.
+    end : int
+        One past the last.
+    mask : uint64
+        Columns that are kept.
+    kept_at : int
+        Where the rows that were kept before begin.
+    kept_end : int
+        One past the last of them.
+    singles : uint64
+        Columns that were a restriction by themselves before.
+    table_at : int
+        First entry of the hash table.
+    table_end : int
+        One past its last.
+
+    Returns
+    -------
+    kept_end : int
+    singles : uint64
+    """
+    rows, kept, table = words[start:end], words[kept_at:table_at], words[table_at:table_end]
+    last = _U(table.size - 1)
+    if not DISTINCT_EXCLUDED:
+        end_of_kept = kept_end - kept_at
+        for k in range(rows.size):
+            kept[end_of_kept] = rows[k] & mask
+            end_of_kept += rows[k] & mask != _U(0)
+        return kept_at + end_of_kept, singles
+    # First without branches, in place behind what is kept: how many columns are left is anybody's guess.
+    n_kept = kept_end - kept_at
+    n_several = n_kept
+    for k in range(rows.size):
+        row = rows[k] & mask
+        several = row & (row - _ONE) != _U(0)
+        kept[n_several] = row
+        n_several += several
+        singles |= _U(0) if several else row
+    for k in range(n_kept, n_several):
+        row = kept[k]
+        place = (row * _HASH_FACTOR) >> _U(32) & last
+        while table[place] != _U(0) and table[place] != row:
+            place = (place + _ONE) & last
+        if table[place] == _U(0):
+            table[place] = row
+            kept[n_kept] = row
+            n_kept += 1
+    return kept_at + n_kept, singles

@@ -1,0 +1,265 @@
+"""Nodes with many left vertices, and the whole graph itself: rows and columns are lists.
+
+A child is found by counting: walk the columns of its row, and see how often every other row turns up. The cost is the
+number of two-step paths, whatever the number of rows. The few nodes of this kind stand at the top of the tree.
+
+The second way of cuMBE 5.4: counting from L, not looking at each vertex of P and Q.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bicliques.cpu import layout as at
+from mbe_stage.bicliques.cpu.bits import popcount
+from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
+from mbe_stage.bicliques.cpu.bounds import drop_too_small
+from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
+from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_list
+from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room, write_column_ids
+from mbe_stage.bicliques.cpu.row_words import table_size
+from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph
+from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
+from mbe_stage.jit import compiled
+
+__all__ = ["visit_subgraph_child"]
+
+_U = np.uint64
+_ONE = _U(1)
+# Numba compiles functions that are called with plain numbers once more, for those very numbers.
+_NONE: Any = np.int64(0)
+_NO_GROUPS: Any = np.int64(-1)
+
+
+@njit(inline="always")
+def visit_subgraph_child(node, offset, worker, output):
+    """Visit the next child of the deepest frame, a subgraph that begins at ``node[offset]``; push it if it has
+    children of its own.
+
+    Returns
+    -------
+    int
+        ``OK``, or what is short: then nothing has happened.
+    """
+    frames, control = worker.frames, worker.control
+    depth = control[at.DEPTH]
+    row = frames[depth, at.CURSOR]
+    n_rows, n_columns = frames[depth, at.N_ROWS], frames[depth, at.N_COLUMNS]
+    row_ids = offset + n_columns + 1
+    row_offsets = row_ids + n_rows
+    row_members = row_offsets + n_rows + n_columns + 2
+    left_at, left_end = row_members + node[row_offsets + row], row_members + node[row_offsets + row + 1]
+    column_members = row_members + node[row_offsets + n_rows]
+    column_ids = column_members + node[row_offsets + n_rows]
+    n_ids = _NONE
+    if output is not None:
+        multiplicity = 0
+        for k in range(left_at, left_end):
+            start, end = column_ids + node[offset + node[k]], column_ids + node[offset + node[k] + 1]
+            n_ids += end - start
+            if output.constraints[at.ACTIVE]:
+                for j in range(start, end):
+                    multiplicity += output.left_multiplicities[node[j]]
+        if output.constraints[at.ACTIVE] and multiplicity < output.constraints[at.MIN_LEFT]:
+            frames[depth, at.CURSOR] = row + 1
+            return at.OK
+    child = at.Child(
+        node,
+        offset,
+        row_ids,
+        row_offsets + n_rows + 1,
+        column_members,
+        column_ids,
+        row,
+        left_at,
+        left_end,
+        n_ids,
+        depth,
+    )
+    if left_end - left_at <= at.WORD_BITS:
+        status = _visit_bitmap_child(child, worker, output)
+    else:
+        status = _visit_list_child(child, worker, output)
+    if status == at.OK:
+        control[at.VISITED] += 1
+        frames[depth, at.CURSOR] = row + 1
+    return status
+
+
+@njit(inline="always")
+def _visit_bitmap_child(child, worker, output):
+    """A child whose left set fits one word: its rows are built in a single pass."""
+    bits, nonzero, control, node = worker.bits, worker.nonzero, worker.control, child.node
+    n_nonzero = _NONE
+    bit = _ONE
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
+        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
+            other = node[j]
+            known = bits[other]
+            nonzero[n_nonzero] = other
+            n_nonzero += known == _U(0)
+            bits[other] = known | bit
+        bit <<= _ONE
+    control[at.WORK] += 8 + 2 * n_nonzero
+    width = child.left_end - child.left_at
+    if CLOSED_SETS and output is None and width <= CLOSED_SET_WIDTH:
+        candidates = forbidden = _U(0)
+        for k in range(n_nonzero):
+            other = nonzero[k]
+            member = _ONE << bits[other]
+            candidates |= member if other >= child.row else _U(0)
+            forbidden |= member if other < child.row else _U(0)
+            bits[other] = _U(0)
+        # The child's own row is among the candidates: its left set is a result itself.
+        control[at.COUNT] += popcount(closed_sets(candidates, forbidden))
+        return at.OK
+    full = ~_U(0) >> _U(at.WORD_BITS - width)
+    n_path, ints_top = worker.frames[child.depth, at.N_PATH], worker.frames[child.depth, at.INTS_TOP]
+    kept = at.KeptColumns(node, child.left_at, width, _NO_GROUPS)
+    status = _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, output)
+    for k in range(n_nonzero):
+        bits[nonzero[k]] = _U(0)
+    return status
+
+
+@compiled(nrt=False)
+def _open_bitset_frame(child, kept, full, n_path, n_nonzero, ints_top, worker, output):
+    """Visit a child whose rows stand in `bits`; finish its subtree, or push it as a bitset frame.
+
+    Parameters
+    ----------
+    child : Child
+    kept : KeptColumns
+        The part of its left set that candidates see, with the bit of each.
+    full : uint64
+        Rows equal to it hold the whole left set; 0 says that they were taken out before and stand on the path.
+    n_path, n_nonzero : int
+        Right members on the path; rows in the accumulator.
+    ints_top : int
+        The arena of ints is free from here on.
+    worker : WorkerState
+    output : Output or None
+    """
+    bits, nonzero, control = worker.bits, worker.nonzero, worker.control
+    words, ints, frames, masks = worker.words, worker.ints, worker.frames, worker.masks
+    top = frames[child.depth, at.WORDS_TOP]
+    needed = top + 3 * n_nonzero + table_size(n_nonzero)
+    if needed > words.size:
+        control[at.NEEDED] = needed
+        return at.WORDS_SHORT
+    new_columns_at = ints_top
+    payload_at = ints_top + at.WORD_STARTS + child.n_ids
+    if output is not None and payload_at + 3 * n_nonzero + 1 > ints.size:
+        control[at.NEEDED] = payload_at + 3 * n_nonzero + 1
+        return at.INTS_SHORT
+    raw_end = top
+    # Excluded rows are collected from the far end of the room, out of the way of what the node will keep.
+    excluded_end = words.size
+    excluded_at = excluded_end
+    for k in range(n_nonzero):
+        other = nonzero[k]
+        known = bits[other]
+        if known == _U(0):
+            continue
+        if other < child.row:
+            if known == full:
+                return at.OK
+            excluded_at -= 1
+            words[excluded_at] = known
+        elif known == full:
+            if output is not None:
+                worker.path[n_path] = child.node[child.row_ids + other]
+                n_path += 1
+        else:
+            words[raw_end] = known
+            if output is not None:
+                ints[payload_at + raw_end - top] = child.node[child.row_ids + other]
+            raw_end += 1
+    if output is None:
+        control[at.COUNT] += 1
+    elif not emit_list(child, n_path, worker, output):
+        return at.OUTPUT_FULL
+    if raw_end == top:
+        return at.OK
+    if output is not None:
+        new_ids_at = new_columns_at + at.WORD_STARTS
+        write_column_ids(child, kept, ints, new_columns_at, at.WORD_STARTS, new_ids_at)
+        raw_end = drop_too_small(words, top, raw_end, new_columns_at, ints, payload_at, output)
+        if raw_end == top:
+            return at.OK
+    behind = at.Behind(payload_at, at.NO_GROUPS, 0)
+    if COLUMN_GROUPS and column_groups(words, top, raw_end, masks):
+        everything = ~_U(0)
+        forbidden = subsets_of(words, excluded_at, excluded_end, everything, masks)
+        closed = closed_sets(subsets_of(words, top, raw_end, everything, masks), forbidden)
+        if output is None:
+            control[at.COUNT] += popcount(closed)
+        elif not emit_closed_sets(closed, new_columns_at, n_path, top, raw_end, behind, worker, output):
+            return at.OUTPUT_FULL
+        return at.OK
+    excluded = at.Excluded(excluded_at, excluded_end, _U(0), top, top)
+    push_bitset_frame(top, raw_end, excluded, behind, n_path, new_columns_at, worker, output)
+    return at.OK
+
+
+# List children are few and a lot of work: by themselves, they compile in less time.
+@compiled(nrt=False)
+def _visit_list_child(child, worker, output):
+    """A child with more left vertices than a word has bits."""
+    bits, counts, nonzero, node = worker.bits, worker.counts, worker.nonzero, child.node
+    n_nonzero = n_wedges = _NONE
+    for k in range(child.left_at, child.left_end):
+        column = child.column_offsets + node[k]
+        n_wedges += node[column + 1] - node[column]
+        for j in range(child.column_members + node[column], child.column_members + node[column + 1]):
+            other = node[j]
+            nonzero[n_nonzero] = other
+            n_nonzero += counts[other] == 0
+            counts[other] += 1
+    worker.control[at.WORK] += 8 + 4 * n_nonzero
+    status = _open_list_child(child, n_nonzero, n_wedges, worker, output)
+    for k in range(n_nonzero):
+        counts[nonzero[k]] = 0
+        bits[nonzero[k]] = _U(0)
+    return status
+
+
+@njit(inline="always")
+def _open_list_child(child, n_nonzero, n_wedges, worker, output):
+    counts, nonzero, bits = worker.counts, worker.nonzero, worker.bits
+    ints, words, control = worker.ints, worker.words, worker.control
+    n_left = child.left_end - child.left_at
+    for k in range(n_nonzero):
+        if nonzero[k] < child.row and counts[nonzero[k]] == n_left:
+            return at.OK
+    scratch_at, top = worker.frames[child.depth, at.INTS_TOP], worker.frames[child.depth, at.WORDS_TOP]
+    ints_room, words_room = columns_room(n_left, n_wedges)
+    if scratch_at + ints_room > ints.size:
+        control[at.NEEDED] = scratch_at + ints_room
+        return at.INTS_SHORT
+    if top + words_room > words.size:
+        control[at.NEEDED] = top + words_room
+        return at.WORDS_SHORT
+    # Rows that hold the whole left set join the path and leave the counts: what is counted now can still be a child.
+    n_path = worker.frames[child.depth, at.N_PATH]
+    for k in range(n_nonzero):
+        other = nonzero[k]
+        if counts[other] == n_left:
+            counts[other] = 0
+            worker.path[n_path] = child.node[child.row_ids + other]
+            n_path += 1
+    n_columns, n_kept, scratch_end = collect_columns(child, counts, ints, scratch_at, words, top)
+    if n_columns > at.WORD_BITS:
+        collected = at.Collected(scratch_at, scratch_end, n_columns, n_kept)
+        return open_subgraph(child, collected, n_path, n_nonzero, worker, output)
+    for k in range(n_columns):
+        start = ints[scratch_at + k]
+        n_members = ints[scratch_at + n_left + k] + ints[scratch_at + 2 * n_left + k]
+        for j in range(start, start + n_members):
+            bits[ints[j]] |= _ONE << _U(k)
+    kept = at.KeptColumns(ints, scratch_at + 3 * n_left, n_kept, scratch_at + 4 * n_left)
+    return _open_bitset_frame(child, kept, _U(0), n_path, n_nonzero, scratch_end, worker, output)

@@ -1,0 +1,181 @@
+"""From bicliques of the reduced graph to blocks of the user's: twins expanded, ids translated, members sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.bicliques.cpu.member_sorting import SORT_SLACK, sort_ids
+from mbe_stage.bicliques.reduction import Groups
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, WORDS, compiled, steps_of
+
+__all__ = ["Found", "Translation", "compile_steps", "expand_blocks"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Translation:
+    """The user's ids behind each vertex of one side of the reduced graph.
+
+    Attributes
+    ----------
+    groups : Groups
+    multiplicities : (n_groups,) int32
+        Vertices of each group.
+    only : (n_groups,) int32
+        The vertex of a group of one, -1 for a larger group: nearly all members are translated by one look-up.
+    """
+
+    groups: Groups
+    multiplicities: np.ndarray
+    only: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Groups) -> Translation:
+        """The translation of a side with these groups."""
+        multiplicities = groups.multiplicities
+        only = np.where(multiplicities == 1, groups.first_members, np.int32(-1)).astype(np.int32)
+        return cls(groups, multiplicities, only)
+
+    @property
+    def has_twins(self) -> bool:
+        """Whether some group holds several vertices."""
+        return self.multiplicities.size < self.groups.members.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """One side of some bicliques of the reduced graph.
+
+    Attributes
+    ----------
+    members : int32
+        Vertices of the reduced graph, biclique after biclique, in any order.
+    sizes : (n,) int32
+    translation : Translation
+    """
+
+    members: np.ndarray
+    sizes: np.ndarray
+    translation: Translation
+
+    def full_sizes(self) -> np.ndarray:
+        """How many of the user's vertices each biclique has, ``(n,) int32``; never a view."""
+        if not self.translation.has_twins:
+            return self.sizes.copy()
+        sums = np.empty_like(self.sizes)
+        _sum_multiplicities(self.members, self.sizes, self.translation.multiplicities, sums)
+        return sums
+
+
+def expand_blocks(
+    left: Found, right: Found, detail: Detail, block_bytes: int, work_done: float
+) -> Iterator[BicliqueBlock]:
+    """Blocks of at most `block_bytes`, a larger biclique alone in its own; each is made when it is asked for.
+
+    Parameters
+    ----------
+    left, right : Found
+        Of the same bicliques.
+    detail : Detail
+        SIZES or MEMBERS.
+    block_bytes : int
+        Bytes of members and sizes.
+    work_done : float
+        What the blocks report.
+    """
+    left_sizes, right_sizes = left.full_sizes(), right.full_sizes()
+    n = left_sizes.size
+    if detail < Detail.MEMBERS:
+        yield BicliqueBlock(n, left_sizes, right_sizes, work_done=work_done)
+        return
+    if n == 0:
+        yield BicliqueBlock(0, left_sizes, right_sizes, left.members, right.members, work_done)
+    ends = np.cumsum(left_sizes.astype(np.int64) + right_sizes + 2) * 4
+    first = left_at = right_at = 0
+    while first < n:
+        before = ends[first - 1] if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + block_bytes, side="right")))
+        part = slice(first, stop)
+        left_members, left_at = _full_members(left, left_at, part, left_sizes)
+        right_members, right_at = _full_members(right, right_at, part, right_sizes)
+        yield BicliqueBlock(
+            stop - first, left_sizes[part], right_sizes[part], left_members, right_members, work_done=work_done
+        )
+        first = stop
+
+
+def compile_steps(detail: Detail) -> tuple[CompileStep, ...]:
+    """What making blocks of such detail needs."""
+    wanted = {Detail.COUNT: (), Detail.SIZES: (_sum_multiplicities,), Detail.MEMBERS: (_sum_multiplicities, _translate)}
+    return steps_of(*wanted[detail])
+
+
+def _full_members(found: Found, start: int, part: slice, full_sizes: np.ndarray) -> tuple[np.ndarray, int]:
+    """The user's vertices of some of the bicliques, whose members begin at `start`, and where the next ones begin."""
+    sizes, groups = found.sizes[part], found.translation.groups
+    end = start + int(sizes.sum(dtype=np.int64))
+    n_members = int(full_sizes[part].sum(dtype=np.int64))
+    full = np.empty(n_members + SORT_SLACK, np.int32)
+    bitmap = np.zeros(int(groups.members.max(initial=0)) // 64 + 1, np.uint64)
+    _translate(found.members[start:end], sizes, found.translation.only, groups.offsets, groups.members, full, bitmap)
+    return full[:n_members], end
+
+
+@compiled(INTS, INTS, INTS, INTS, nrt=False)
+def _sum_multiplicities(members, sizes, multiplicities, sums):
+    read = 0
+    for i in range(sizes.size):
+        total = 0
+        for k in range(read, read + sizes[i]):
+            total += multiplicities[members[k]]
+        read += sizes[i]
+        sums[i] = total
+
+
+@compiled(INTS, INTS, INTS, LONGS, INTS, INTS, WORDS, seconds=5.0)
+def _translate(members, sizes, only, group_offsets, group_members, full, bitmap):
+    """Write the user's vertices of each biclique to `full`, ascending.
+
+    Parameters
+    ----------
+    members : int32
+        Vertices of the reduced graph, biclique after biclique.
+    sizes : (n,) int32
+        How many each biclique has.
+    only : (n_groups,) int32
+        As in `Translation`.
+    group_offsets : (n_groups + 1,) int64
+    group_members : int32
+    full : int32
+        Receives the user's vertices; `SORT_SLACK` longer.
+    bitmap : uint64
+        Zeros, one bit a vertex.
+    """
+    # Typed: `sort_ids` would be compiled once more for each place where a plain 0 may reach it.
+    read = written = np.int64(0)
+    for i in range(sizes.size):
+        start = written
+        previous = np.int32(-1)
+        ascending = True
+        for _ in range(sizes[i]):
+            group = members[read]
+            read += 1
+            vertex = only[group]
+            if vertex >= 0:
+                full[written] = vertex
+                written += 1
+                ascending &= vertex > previous
+                previous = vertex
+                continue
+            for k in range(group_offsets[group], group_offsets[group + 1]):
+                vertex = group_members[k]
+                full[written] = vertex
+                written += 1
+                ascending &= vertex > previous
+                previous = vertex
+        if not ascending:
+            sort_ids(full, start, written, bitmap)

@@ -1,0 +1,289 @@
+"""The closed-set bitmap of a small subtree: the subsets of at most ten left vertices fit the lanes of a warp, 32 to
+each.
+
+A set of subsets is a bitmap, one uint32 a lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. See
+`mbe_stage.bicliques.cpu.closed_sets` for what is computed; here the steps of the upper five vertices are shuffles, and
+the down-sets without one vertex share their common steps. A vertex that the subtree does not have changes nothing, so
+all subtrees take the same steps: short code without a branch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.layout import CLOSED_SET_WIDTH
+from mbe_stage.device.warp import ballot, count_bits, min_all, next_tile, shuffle_xor
+
+__all__ = [
+    "add_subset",
+    "clear_subsets",
+    "closed_sets",
+    "collect_subsets",
+    "fewest_members",
+    "moves_of",
+    "pack",
+    "spread",
+    "subsets_of_lane",
+    "without_whole",
+]
+
+_U = np.uint32
+_ONE = _U(1)
+_WITHOUT_0 = _U(0x55555555)
+_WITHOUT_1 = _U(0x33333333)
+_WITHOUT_2 = _U(0x0F0F0F0F)
+_WITHOUT_3 = _U(0x00FF00FF)
+_WITHOUT_4 = _U(0x0000FFFF)
+# Places of a word whose number has at most 0, 1, 2, 3 and 4 bits.
+_AT_MOST_0 = _U(0x00000001)
+_AT_MOST_1 = _U(0x00010117)
+_AT_MOST_2 = _U(0x0117177F)
+_AT_MOST_3 = _U(0x177F7FFF)
+_AT_MOST_4 = _U(0x7FFFFFFF)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_0(subsets):
+    return _U(subsets | (_U(subsets >> _ONE) & _WITHOUT_0))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_1(subsets):
+    return _U(subsets | (_U(subsets >> _U(2)) & _WITHOUT_1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_2(subsets):
+    return _U(subsets | (_U(subsets >> _U(4)) & _WITHOUT_2))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_3(subsets):
+    return _U(subsets | (_U(subsets >> _U(8)) & _WITHOUT_3))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_4(subsets):
+    return _U(subsets | _U(subsets >> _U(16)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_lane(subsets, bit):
+    """Down along the vertex that is this bit of the lane number."""
+    other = shuffle_xor(subsets, bit)
+    return subsets if cuda.laneid & bit else _U(subsets | other)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_in_word(subsets):
+    return _down_4(_down_3(_down_2(_down_1(_down_0(subsets)))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _down_across_lanes(subsets):
+    return _down_lane(_down_lane(_down_lane(_down_lane(_down_lane(subsets, 1), 2), 4), 8), 16)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _closed_in_word(subsets):
+    """Subsets that miss each of the lower five vertices in some member; `subsets` is down along all the others."""
+    upper = _down_4(_down_3(_down_2(subsets)))
+    closed = _U(_down_1(upper) | ~_WITHOUT_0)
+    closed = _U(closed & (_down_0(upper) | ~_WITHOUT_1))
+    lower = _down_1(_down_0(subsets))
+    lower_4 = _down_4(lower)
+    closed = _U(closed & (_down_3(lower_4) | ~_WITHOUT_2))
+    lower_4 = _down_2(lower_4)
+    closed = _U(closed & (lower_4 | ~_WITHOUT_3))
+    return _U(closed & (_down_3(_down_2(lower)) | ~_WITHOUT_4))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _closed_across_lanes(subsets):
+    """Subsets that miss each of the upper five vertices in some member; `subsets` is down along the lower five."""
+    lane = cuda.laneid
+    upper = _down_lane(_down_lane(_down_lane(subsets, 4), 8), 16)
+    closed = _in_lanes_with(lane & 1, _down_lane(upper, 2))
+    closed = _U(closed & _in_lanes_with(lane & 2, _down_lane(upper, 1)))
+    lower = _down_lane(_down_lane(subsets, 1), 2)
+    lower_16 = _down_lane(lower, 16)
+    closed = _U(closed & _in_lanes_with(lane & 4, _down_lane(lower_16, 8)))
+    closed = _U(closed & _in_lanes_with(lane & 8, _down_lane(lower_16, 4)))
+    return _U(closed & _in_lanes_with(lane & 16, _down_lane(_down_lane(lower, 4), 8)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _in_lanes_with(bit, subsets):
+    """Everything in lanes whose number has the bit (their subsets have the vertex), else the bitmap."""
+    return _U(0xFFFFFFFF) if bit else subsets
+
+
+@cuda.jit(device=True, forceinline=True)
+def closed_sets(candidates, excluded, width):
+    """This lane's part of the left sides of all maximal bicliques of a subtree.
+
+    Parameters
+    ----------
+    candidates, excluded : uint32
+        This lane's part of the bitmaps of rows; the whole left set is added to `candidates`.
+    width : int
+        Left vertices, 1 to `CLOSED_SET_WIDTH`.
+    """
+    lane = cuda.laneid
+    last = _U((_ONE << _U(width)) - _ONE)
+    if lane == last >> _U(5):
+        candidates = _U(candidates | _U(_ONE << _U(last & _U(31))))
+    closed = _closed_in_word(_down_across_lanes(candidates))
+    closed = _U(closed & _closed_across_lanes(_down_in_word(candidates)))
+    closed = _U(closed & ~_down_in_word(_down_across_lanes(excluded)))
+    # The empty subset is bit 0 of lane 0; subsets with vertices past the width are no subsets.
+    if lane == 0:
+        closed = _U(closed & ~_ONE)
+    if width < 5:
+        closed = _U(closed & ((_ONE << _U(last + _ONE)) - _ONE))
+    return closed if lane <= last >> _U(5) else _U(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def without_whole(subsets, candidates, width):
+    """The bitmap without the whole left set, unless that is a candidate itself: it is known or nothing."""
+    last = _U((_ONE << _U(width)) - _ONE)
+    whole = _U(_ONE << _U(last & _U(31))) if cuda.laneid == last >> _U(5) else _U(0)
+    return _U(subsets & ~_U(whole & ~candidates))
+
+
+@cuda.jit(device=True, forceinline=True)
+def fewest_members(subsets):
+    """Size of the smallest subset in a bitmap that has one."""
+    size = np.int32(count_bits(_U(cuda.laneid)) + np.int32(_U(subsets & _AT_MOST_0) == 0))
+    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_1) == 0))
+    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_2) == 0))
+    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_3) == 0))
+    size = np.int32(size + np.int32(_U(subsets & _AT_MOST_4) == 0))
+    return min_all(np.int32(size + CLOSED_SET_WIDTH * np.int32(subsets == 0)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def moves_of(left):
+    """How `pack` moves the bits of `left` together: which of them go 1, 2, 4, 8 and 16 places, as five uint32.
+
+    Every bit goes down as many places as `left` has clear bits below it, the ones of the distance first: no two bits
+    meet on the way. Later masks say where bits stand after the moves before.
+    """
+    lane = cuda.laneid
+    is_set = _U(left >> _U(lane)) & _ONE != 0
+    distance = np.int32(lane - count_bits(left & cuda.lanemask_lt()))
+    first = ballot(is_set and distance & 1 != 0)
+    second = _moved(ballot(is_set and distance & 2 != 0), first, 1)
+    third = _moved(_moved(ballot(is_set and distance & 4 != 0), first, 1), second, 2)
+    fourth = _moved(_moved(_moved(ballot(is_set and distance & 8 != 0), first, 1), second, 2), third, 4)
+    fifth = ballot(is_set and distance & 16 != 0)
+    fifth = _moved(_moved(_moved(_moved(fifth, first, 1), second, 2), third, 4), fourth, 8)
+    return first, second, third, fourth, fifth
+
+
+@cuda.jit(device=True, forceinline=True)
+def _moved(word, mask, places):
+    moving = _U(word & mask)
+    return _U((word ^ moving) | _U(moving >> _U(places)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def pack(row, moves):
+    """Index of a subset of the left set that `moves` are of: its bits moved together."""
+    first, second, third, fourth, fifth = moves
+    row = _moved(_moved(_moved(row, first, 1), second, 2), third, 4)
+    return _moved(_moved(row, fourth, 8), fifth, 16)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _moved_back(word, mask, places):
+    moving = _U(_U(word << _U(places)) & mask)
+    return _U((word & ~_U(mask >> _U(places))) | moving)
+
+
+@cuda.jit(device=True, forceinline=True)
+def spread(index, left, moves):
+    """The inverse of `pack`: the subset of `left` with this index."""
+    first, second, third, fourth, fifth = moves
+    word = _moved_back(_moved_back(index, fifth, 16), fourth, 8)
+    word = _moved_back(_moved_back(_moved_back(word, third, 4), second, 2), first, 1)
+    return _U(word & left)
+
+
+@cuda.jit(device=True, forceinline=True)
+def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singles, subsets):
+    """The candidates and the excluded rows of a child of a bitset frame, restricted to `left`, as two bitmaps of
+    subsets.
+
+    Rows before the cursor are excluded, too; the one at the cursor is the child. `subsets` is shared memory of the
+    warp, (64,) uint32.
+
+    Parameters
+    ----------
+    left : uint32
+        A left set.
+    moves : 5 uint32
+        Of `moves_of`.
+    words : uint32, global
+        The warp's arena.
+    first : int32
+        Where the frame's rows begin.
+    cursor : int32
+        The child's place among the frame's rows.
+    n_rows : int32
+        The frame's.
+    n_excluded : int32
+        The frame's.
+    singles : uint32
+        Columns that are an excluded row by themselves.
+    subsets : (64,) uint32, shared
+        The warp's two bitmaps.
+
+    Returns
+    -------
+    candidates, excluded : uint32
+        This lane's part of each.
+    """
+    lane = np.int32(cuda.laneid)
+    clear_subsets(subsets)
+    n = np.int32(n_rows + n_excluded)
+    tile = np.int32(0)
+    while tile < n:
+        k = np.int32(tile + lane)
+        row = _U(0)
+        if k < n and k != cursor:
+            row = _U(words[_U(first + k)] & left)
+        add_subset(subsets, pack(row, moves), k < cursor or k >= n_rows)
+        tile = next_tile(tile)
+    single = _U(pack(_U(singles & left), moves) & _U(_ONE << _U(lane)))
+    add_subset(subsets, single, True)
+    return subsets_of_lane(subsets)
+
+
+@cuda.jit(device=True, forceinline=True)
+def clear_subsets(subsets):
+    """Empty both bitmaps in shared memory."""
+    subsets[_U(cuda.laneid)] = _U(0)
+    subsets[_U(cuda.laneid + 32)] = _U(0)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def add_subset(subsets, index, is_excluded):
+    """Put a subset into the bitmap of candidates or of excluded rows; the empty one never matters."""
+    if index != 0:
+        place = _U(index >> _U(5))
+        if is_excluded:
+            place = _U(place + _U(32))
+        cuda.atomic.or_(subsets, place, _U(_ONE << _U(index & _U(31))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def subsets_of_lane(subsets):
+    """This lane's part of both bitmaps, candidates and excluded, once all lanes have added theirs."""
+    cuda.syncwarp()
+    candidates, excluded = subsets[_U(cuda.laneid)], subsets[_U(cuda.laneid + 32)]
+    cuda.syncwarp()
+    return candidates, excluded

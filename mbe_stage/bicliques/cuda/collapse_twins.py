@@ -1,0 +1,274 @@
+"""Twins found and neighbours counted, in one launch over both sides of the graph.
+
+Vertices of both sides are numbered together here, the left ones first. Vertices with the same neighbours meet in a hash
+table; the first of them stands for all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.grid import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    SHORT,
+    THREADS,
+    n_warps,
+    this_warp,
+    tile_count,
+    wait_for_all,
+)
+from mbe_stage.device.jit import CSR, I32, I64, U32, U64, kernel
+from mbe_stage.device.warp import ALL, ballot, max_all, sum_all
+from mbe_stage.splitmix import INCREMENT, finalised
+
+__all__ = [
+    "ALIVE",
+    "DEGREE_MASK",
+    "EDGES",
+    "FACTS_PER_SIDE",
+    "LARGEST_DEGREE",
+    "SQUARES",
+    "collapse_twins_warp_per_tile",
+]
+
+_U = np.uint64
+# What is summed up of each side, after the other's twins are left out.
+SQUARES, ALIVE, EDGES, LARGEST_DEGREE = range(4)
+FACTS_PER_SIDE = 4
+DEGREE_MASK = np.uint32(0x7FFFFFFF)
+_RIGHT_BIT = np.uint32(0x80000000)
+_LEFT_SEED = _U(0x2545F4914F6CDD1D)
+_RIGHT_SEED = _U(0x6A09E667F3BCC909)
+
+
+_mix = cuda.jit(device=True, forceinline=True)(finalised)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _slot_of(value, hashes):
+    """Where `value` stands in the hash table (a power of two of slots, 0 is free), after putting it there."""
+    last = _U(hashes.size - 1)
+    if value == _U(0):
+        value = _U(1)
+    slot = value & last
+    while True:
+        found = cuda.atomic.cas(hashes, np.int64(slot), _U(0), value)
+        if found == _U(0) or found == value:
+            return np.int64(slot)
+        slot = (slot + _U(1)) & last
+
+
+@cuda.jit(device=True, forceinline=True)
+def _enter_lists(lists, first_vertex, seed, hashes, firsts, slots):
+    """Put the hash of every list that is not empty into the table, and the smallest vertex beside it.
+
+    Parameters
+    ----------
+    lists : Lists
+    first_vertex : int
+        Of this side, in the common numbering.
+    seed : uint64
+        What a side's hashes begin with.
+    hashes : (n_slots,) uint64, global
+    firsts : (n_slots,) int32, global
+    slots : (n_vertices,) int32, global
+        Receives where each vertex's hash stands.
+    """
+    offsets, members = lists.offsets, lists.members
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        if vertex < n:
+            start, end = offsets[vertex], offsets[vertex + 1]
+        total = seed
+        if end - start <= SHORT:
+            for k in range(start, end):
+                total += _mix(_U(members[k]) + INCREMENT)
+        long_lists = ballot(end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - np.uint32(1)
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            part = _U(0)
+            for k in range(first + lane, last, 32):
+                part += _mix(_U(members[k]) + INCREMENT)
+            whole = sum_all(np.int64(part))
+            if lane == source:
+                total += _U(whole)
+        if end > start:
+            slot = _slot_of(total, hashes)
+            slots[first_vertex + vertex] = slot
+            # The table begins as zeros, so the smallest is kept as the largest distance from the end.
+            cuda.atomic.max(firsts, slot, slots.size - (first_vertex + vertex))
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _find_twins(lists, first_vertex, firsts, slots, twins, multiplicities):
+    """For each vertex the first one with the same neighbours.
+
+    Equal hashes alone are no proof: lists are compared. A collision only leaves twins apart, which costs time.
+
+    Parameters
+    ----------
+    lists : Lists
+    first_vertex : int
+        Of this side, in the common numbering.
+    firsts : (n_slots,) int32, global
+    slots : (n_vertices,) int32, global
+    twins : (n_vertices,) int32, global
+        Receives the first vertex of each one's group.
+    multiplicities : (n_vertices,) int32, global
+        Receives how large the groups are.
+    """
+    offsets, members = lists.offsets, lists.members
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        before = np.int64(0)
+        first = vertex
+        if vertex < n:
+            start, end = offsets[vertex], offsets[vertex + 1]
+            if end > start:
+                first = slots.size - firsts[slots[first_vertex + vertex]] - first_vertex
+        differs = True
+        # A first vertex of the other side is a collision too.
+        if first != vertex and 0 <= first < n:
+            before = offsets[first]
+            differs = offsets[first + 1] - before != end - start
+        if not differs and end - start <= SHORT:
+            for k in range(end - start):
+                if members[start + k] != members[before + k]:
+                    differs = True
+        long_lists = ballot(not differs and end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - np.uint32(1)
+            one, other = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, before, source)
+            length = cuda.shfl_sync(ALL, end, source) - one
+            found = False
+            for place in range(0, length, 32):
+                k = place + lane
+                if cuda.any_sync(ALL, k < length and members[one + k] != members[other + k]):
+                    found = True
+                    break
+            if lane == source:
+                differs = found
+        if vertex < n:
+            twin = first_vertex + (vertex if differs else first)
+            twins[first_vertex + vertex] = twin
+            if end > start:
+                cuda.atomic.add(multiplicities, twin, 1)
+        cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _count_neighbours(lists, first_vertex, first_other, side_bit, twins, keys, facts, facts_at):
+    """Degrees among the vertices that stand for their twins; 0 for the others and for those without neighbours.
+
+    Parameters
+    ----------
+    lists : Lists
+    first_vertex : int
+        Of this side, in the common numbering.
+    first_other : int
+        Of the other side.
+    side_bit : uint32
+        What the keys of this side have.
+    twins : (n_vertices,) int32, global
+    keys : (n_vertices,) uint32, global
+        Receives side and degree.
+    facts : (2 * FACTS_PER_SIDE,) int64, global
+    facts_at : int
+        Where this side's begin.
+    """
+    offsets, members = lists.offsets, lists.members
+    lane = cuda.laneid
+    n = offsets.size - 1
+    n_tiles = tile_count(n)
+    squares = np.int64(0)
+    n_edges = np.int64(0)
+    n_alive = 0
+    widest = 0
+    for tile in range(this_warp(), n_tiles, n_warps()):
+        vertex = tile + lane * n_tiles
+        start = np.int64(0)
+        end = np.int64(0)
+        if vertex < n and twins[first_vertex + vertex] == first_vertex + vertex:
+            start, end = offsets[vertex], offsets[vertex + 1]
+        degree = 0
+        if end - start <= SHORT:
+            for k in range(start, end):
+                other = first_other + members[k]
+                if twins[other] == other:
+                    degree += 1
+        long_lists = ballot(end - start > SHORT)
+        while long_lists != 0:
+            source = cuda.ffs(long_lists) - 1
+            long_lists &= long_lists - np.uint32(1)
+            first, last = cuda.shfl_sync(ALL, start, source), cuda.shfl_sync(ALL, end, source)
+            part = 0
+            for k in range(first + lane, last, 32):
+                other = first_other + members[k]
+                if twins[other] == other:
+                    part += 1
+            whole = sum_all(part)
+            if lane == source:
+                degree = whole
+        if vertex < n:
+            keys[first_vertex + vertex] = np.uint32(degree) | side_bit
+        if degree > 0:
+            squares += np.int64(degree) * degree
+            n_edges += degree
+            n_alive += 1
+            widest = max(widest, degree)
+    squares, n_edges, n_alive, widest = sum_all(squares), sum_all(n_edges), sum_all(n_alive), max_all(widest)
+    if lane == 0 and n_alive > 0:
+        cuda.atomic.add(facts, facts_at + SQUARES, squares)
+        cuda.atomic.add(facts, facts_at + EDGES, n_edges)
+        cuda.atomic.add(facts, facts_at + ALIVE, n_alive)
+        cuda.atomic.max(facts, facts_at + LARGEST_DEGREE, np.int64(widest))
+
+
+_COLLAPSING = (CSR, CSR, U64, I32, I32, I32, I32, U32, I64, I32)
+
+
+@kernel(*_COLLAPSING, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=6.0)
+def collapse_twins_warp_per_tile(left, right, hashes, firsts, slots, twins, multiplicities, keys, facts, arrived):
+    """Of each vertex: its twin, how many it stands for, and a key that sorts by side and degree.
+
+    Parameters
+    ----------
+    left, right : Lists
+        Neighbours of the vertices of both sides.
+    hashes : (n_slots,) uint64
+    firsts : (n_slots,) int32
+        The hash table, zeros before.
+    slots, twins : (n_vertices,) int32
+        Written for every vertex.
+    multiplicities : (n_vertices,) int32
+        Zeros before.
+    keys : (n_vertices,) uint32
+        Written for every vertex.
+    facts : (2 * FACTS_PER_SIDE,) int64
+    arrived : (1,) int32
+        Zeros before.
+    """
+    n_left = left.offsets.size - 1
+    _enter_lists(left, 0, _LEFT_SEED, hashes, firsts, slots)
+    _enter_lists(right, n_left, _RIGHT_SEED, hashes, firsts, slots)
+    wait_for_all(arrived, 1)
+    _find_twins(left, 0, firsts, slots, twins, multiplicities)
+    _find_twins(right, n_left, firsts, slots, twins, multiplicities)
+    wait_for_all(arrived, 2)
+    _count_neighbours(left, 0, n_left, np.uint32(0), twins, keys, facts, 0)
+    _count_neighbours(right, n_left, 0, _RIGHT_BIT, twins, keys, facts, FACTS_PER_SIDE)

@@ -1,0 +1,275 @@
+"""Writing found bicliques. Each warp fills a chunk of its own (`output_chunk`); where there is none left, nothing has
+been written.
+
+Bicliques over the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right
+sides come from a list of rows in the arenas of words and ids: all that hold the whole left side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.bounds import has_constraints
+from mbe_stage.bicliques.cuda.closed_sets import spread
+from mbe_stage.bicliques.cuda.output_chunk import accepts, commit, has_room
+from mbe_stage.device.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    inclusive_sum,
+    next_one,
+    next_tile,
+    nth_bit,
+    owner_of,
+    rank,
+    shuffle_word,
+    sum_small,
+)
+
+__all__ = ["emit_below", "multiplicity_of_columns"]
+
+_U = np.uint32
+_ONE = _U(1)
+_NONE = _U(0)
+_EVERYTHING = _U(0xFFFFFFFF)
+
+
+@cuda.jit(device=True, forceinline=True)
+def multiplicity_of_columns(left, own):
+    """How many of the user's vertices the columns of a word stand for."""
+    lane = cuda.laneid
+    return sum_small(own.ints[_U(at.HEADER_MULTIPLICITIES + lane)] if _holds(left, lane) else 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _holds(word, bit):
+    return _U(word & _U(_ONE << _U(bit))) != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def _right_sizes(word, n, superset, counts_twins, own, pool):
+    """How many rows of the superset hold this lane's word, and where `counts_twins` how many of the user's vertices.
+
+    Parameters
+    ----------
+    word : uint32
+        A left side.
+    n : int32
+        How many lanes have one.
+    superset : Superset
+    counts_twins : bool, known when it is compiled where there are no size constraints
+        Whether the user's vertices are counted.
+    own : Own
+    pool : Pool
+    """
+    lane = np.int32(cuda.laneid)
+    size = np.int32(0)
+    multiplicity = np.int32(0)
+    tile = np.int32(0)
+    while tile < superset.n_rows:
+        k = np.int32(tile + lane)
+        missing = _EVERYTHING
+        mine = np.int32(0)
+        if k < superset.n_rows:
+            missing = _U(~own.words[_U(superset.rows + k)])
+            if counts_twins:
+                mine = pool.row_multiplicities[_U(own.ints[_U(superset.ids + k)])]
+        j = np.int32(0)
+        while j < n:
+            holds = _U(shuffle_word(word, j) & missing) == 0
+            mask = ballot(holds)
+            if lane == j:
+                size = np.int32(size + count_bits(mask))
+            if counts_twins:
+                total = sum_small(mine if holds else 0)
+                if lane == j:
+                    multiplicity = np.int32(multiplicity + total)
+            j = next_one(j)
+        tile = next_tile(tile)
+    return size, multiplicity
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sum_over(mask, value):
+    """The sum of the values of the lanes in this lane's mask."""
+    total = np.int32(0)
+    j = np.int32(0)
+    while j < at.WARP_SIZE:
+        theirs = cuda.shfl_sync(ALL, value, j)
+        if _holds(mask, j):
+            total = np.int32(total + theirs)
+        j = next_one(j)
+    return total
+
+
+@cuda.jit(device=True, forceinline=True)
+def _left_sizes(word, length, multiplicity, counts_twins):
+    """How many vertices of the reduced graph, and where `counts_twins` of the user's, stand behind the columns of this
+    lane's word; `length` and `multiplicity` are those of the lane's own column."""
+    size = count_bits(word)
+    merged = ballot(length > 1)
+    while merged != 0:
+        column = first_bit(merged)
+        merged = _U(merged & _U(merged - _ONE))
+        more = np.int32(cuda.shfl_sync(ALL, length, column) - 1)
+        if _holds(word, column):
+            size = np.int32(size + more)
+    total = np.int32(0)
+    if counts_twins:
+        total = _sum_over(word, multiplicity)
+    return size, total
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_members(word, place, n_left, chosen, superset, ids_at, length, own, output):
+    """Write the members of the bicliques of the lanes in `chosen`.
+
+    Parameters
+    ----------
+    word : uint32
+        This lane's left side.
+    place : uint32
+        Where in the output's members its biclique begins.
+    n_left : int32
+        How many left vertices of the reduced graph it has.
+    chosen : uint32
+    superset : Superset
+    ids_at, length : int32
+        Where the vertices behind the column that is this lane's number begin in the header, and how many they are.
+    own : Own
+    output : Output
+    """
+    lane = np.int32(cuda.laneid)
+    is_merged = cuda.any_sync(ALL, length > 1)
+    rest = chosen
+    while rest != 0:
+        j = first_bit(rest)
+        rest = _U(rest & _U(rest - _ONE))
+        left = shuffle_word(word, j)
+        mine = length if _holds(left, lane) else np.int32(0)
+        before = np.int32(inclusive_sum(mine) - mine) if is_merged else rank(left)
+        to = _U(shuffle_word(place, j) + _U(before))
+        k = np.int32(0)
+        while k < mine:
+            output.members[_U(to + _U(k))] = own.ints[_U(at.HEADER_IDS + ids_at + k)]
+            k = next_one(k)
+    place = _U(place + _U(n_left))
+    tile = np.int32(0)
+    while tile < superset.n_rows:
+        missing = _EVERYTHING
+        row_id = np.int32(0)
+        if np.int32(tile + lane) < superset.n_rows:
+            missing = _U(~own.words[_U(superset.rows + tile + lane)])
+            row_id = own.ints[_U(superset.ids + tile + lane)]
+        rest = chosen
+        while rest != 0:
+            j = first_bit(rest)
+            rest = _U(rest & _U(rest - _ONE))
+            holds = _U(shuffle_word(word, j) & missing) == 0
+            mask = ballot(holds)
+            to = _U(shuffle_word(place, j) + _U(rank(mask)))
+            if holds:
+                output.members[to] = row_id
+            if lane == j:
+                place = _U(place + _U(count_bits(mask)))
+        tile = next_tile(tile)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _emit_words(word, n, superset, own, pool, output, launch):
+    """The bicliques of the words of the first `n` lanes; returns how many of them are done, 0 where there is no room.
+
+    Parameters
+    ----------
+    word : uint32
+        This lane's left side.
+    n : int32
+    superset : Superset
+        Right sides are all of its rows that hold the word.
+    own : Own
+    pool : Pool
+    output : Output
+    launch : Launch
+    """
+    lane = np.int32(cuda.laneid)
+    mode = launch.mode
+    is_constrained = has_constraints(mode, pool)
+    counts_twins = mode == at.SIZES or is_constrained
+    ids_at = own.ints[_U(lane)]
+    length = np.int32(own.ints[_U(lane + 1)] - ids_at)
+    n_left, left_multiplicity = _left_sizes(word, length, own.ints[_U(at.HEADER_MULTIPLICITIES + lane)], counts_twins)
+    n_right, right_multiplicity = _right_sizes(word, n, superset, counts_twins, own, pool)
+    accepted = lane < n and (not is_constrained or accepts(left_multiplicity, right_multiplicity, pool.constraints))
+    n_mine = np.int32(n_left + n_right) if accepted and mode >= at.MEMBERS else np.int32(0)
+    ends = inclusive_sum(n_mine)
+    # As many as a chunk holds: a larger one is taken for a single biclique only.
+    n_done = count_bits(ballot(lane < n and (lane == 0 or ends <= launch.control_64[at.CHUNK_MEMBERS])))
+    accepted = accepted and lane < n_done
+    chosen = ballot(accepted)
+    if chosen == 0:
+        return n_done
+    n_members = cuda.shfl_sync(ALL, ends, np.int32(n_done - 1))
+    if not has_room(n_members, count_bits(chosen), own.chunk, output, launch):
+        return np.int32(0)
+    begin = np.int32(ends - n_mine)
+    if mode >= at.MEMBERS:
+        start = own.chunk[at.CHUNK_AT]
+        _write_members(word, _U(start + begin), n_left, chosen, superset, ids_at, length, own, output)
+    commit(accepted, begin, n_left, n_right, left_multiplicity, right_multiplicity, n_members, mode, own, output)
+    return n_done
+
+
+@cuda.jit(device=True, forceinline=True)
+def emit_below(child, below, listed, n_listed, superset, own, pool, output, launch):
+    """All bicliques of a bitmap of closed sets, or of a list of words, from the first that is not yet written.
+
+    Code that writes is long: it is called in this one place only, so that a kernel that writes fits the instruction
+    caches.
+
+    Parameters
+    ----------
+    child : BitsetChild
+        A small one has a bitmap, another one a list.
+    below : Below
+    listed, n_listed : int32
+        Where the list stands in the arena of words, and its length.
+    superset : Superset
+    own : Own
+    pool : Pool
+    output : Output
+    launch : Launch
+
+    Returns
+    -------
+    bool
+        False where room ran out; ``state[EMITTED]`` then says how many are done.
+    """
+    lane = np.int32(cuda.laneid)
+    n_mine = count_bits(below.closed) if child.is_small else np.int32(n_listed if lane == 0 else 0)
+    ends = inclusive_sum(n_mine)
+    total = cuda.shfl_sync(ALL, ends, 31)
+    done = np.int32(own.state[at.EMITTED])
+    n_done = np.int32(1)
+    while done < total and n_done > 0:
+        n = np.int32(min(total - done, at.WARP_SIZE))
+        word = _NONE
+        if not child.is_small:
+            if lane < n:
+                word = own.words[_U(listed + done + lane)]
+        else:
+            # The subsets number `done` to `done` + 31 of all lanes, one to each lane.
+            number = np.int32(done + lane)
+            holder = owner_of(number, ends)
+            part = shuffle_word(below.closed, holder)
+            bit = nth_bit(part, np.int32(number - cuda.shfl_sync(ALL, np.int32(ends - n_mine), holder)))
+            word = spread(_U(at.WARP_SIZE * holder + bit), child.left, below.moves) if lane < n else _NONE
+        n_done = _emit_words(word, n, superset, own, pool, output, launch)
+        done = np.int32(done + n_done)
+    cuda.syncwarp()
+    if lane == 0:
+        own.state[at.EMITTED] = done if done < total else 0
+    cuda.syncwarp()
+    return done >= total

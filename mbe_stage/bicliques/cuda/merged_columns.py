@@ -1,0 +1,298 @@
+"""The columns of a list child: only those that a candidate holds, and those that candidates cannot tell apart as one.
+
+Columns with the same candidates are in the same left sets further down, so one stands for all; it holds an excluded
+row only if all of them do. With at most 64 candidates, the ones that hold a column are a key of two words: columns
+are equal if their keys are, and nothing is left to prove. On dense data thousands of columns become a few dozen.
+
+Which candidate holds which column was recorded when paths were counted; only where the record did not fit the arena are
+all paths walked again.
+
+Scratch in the arena of words, which is free while a child is visited: a hash table, the keys, how many columns stand
+behind each new one, and where the next of them goes. The sorted places of the kept columns replace the table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.sparse_accumulator import number_of
+from mbe_stage.bicliques.cuda.techniques import MERGING
+from mbe_stage.bicliques.cuda.two_step_paths import column_at, group_at, pairs_from, path_at
+from mbe_stage.bicliques.cuda.walk_bundles import Columns
+from mbe_stage.device.warp import (
+    ALL,
+    ballot,
+    clear,
+    count_bits,
+    exclusive_sums,
+    first_bit,
+    next_tile,
+    rank,
+)
+
+__all__ = ["all_columns", "keep_columns", "no_columns"]
+
+_U = np.uint32
+_ONE = _U(1)
+_NONE = _U(0)
+_KEPT = 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def all_columns(n):
+    """The `Columns` of a bitmap child: all of them, as they are."""
+    return Columns(n, n, False, np.int32(0))
+
+
+@cuda.jit(device=True, forceinline=True)
+def no_columns():
+    """The `Columns` of a child below which nothing is."""
+    return all_columns(np.int32(0))
+
+
+@cuda.jit(device=True, forceinline=True)
+def keep_columns(node, child, rows, own, numbers, techniques):
+    """Number the columns that stay in `columns`, -1 for the others; returns the `Columns`.
+
+    In `bits` stand the numbers of the candidates before (`sparse_accumulator.look_at_rows`). Afterwards it is
+    empty, unless there is more than a word of columns, none of them merged: then whoever goes on writes all of it anew.
+
+    Parameters
+    ----------
+    node : Node
+    child : Child
+    rows : Rows
+    own : Own
+    numbers : int32, global
+        `Pool.ints`.
+    techniques : int, known when it is compiled
+    """
+    if rows.n_candidates == 0:
+        return no_columns()
+    table_size = np.int32(2)
+    while table_size <= child.n_left:
+        table_size = np.int32(2 * table_size)
+    keys = table_size
+    sizes = np.int32(keys + 2 * child.n_left)
+    has_keys = (
+        techniques & MERGING != 0
+        and rows.n_candidates <= at.MOST_KEY_ROWS
+        and child.n_left <= at.MOST_MERGED
+        and sizes + 2 * child.n_left <= own.words.size
+    )
+    if has_keys:
+        clear(own.words, sizes)
+    else:
+        _keep_none(child, own)
+    if pairs_from(child) + 2 * rows.n_pairs <= own.words.size:
+        _note_recorded(rows.n_pairs, has_keys, keys, child, own)
+    else:
+        _note_walked(has_keys, keys, node, child, own, numbers)
+    n_columns, n_kept = _assign_columns(has_keys, table_size, keys, child, own)
+    is_merged = n_columns < n_kept
+    if is_merged:
+        _sort_by_column(n_columns, sizes, child, own)
+    if is_merged or n_columns <= at.WORD_BITS:
+        _forget_numbers(rows, own)
+    return Columns(n_columns, n_kept, is_merged, sizes)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _forget_numbers(rows, own):
+    k = np.int32(cuda.laneid)
+    if rows.n_candidates <= at.MOST_KEY_ROWS:
+        while k < rows.n_candidates:
+            own.bits[own.subsets[_U(k)]] = _NONE
+            k = next_tile(k)
+    else:
+        while k < rows.n_nonzero:
+            own.bits[_U(own.nonzero[_U(k)])] = _NONE
+            k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _keep_none(child, own):
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        own.columns[_U(k)] = at.NO_COLUMN
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note(number, place, has_keys, keys, own):
+    """Note that a candidate holds the column at a place of the left set; nothing where its number is 0.
+
+    Where there are no keys all that matters is that there is one: the column is kept.
+    """
+    if number != 0:
+        if has_keys:
+            bit = _U(number - _ONE)
+            cuda.atomic.or_(own.words, _U(_U(keys + 2 * place) + _U(bit >> _U(5))), _U(_ONE << _U(bit & _U(31))))
+        else:
+            own.columns[_U(place)] = _KEPT
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note_recorded(n_pairs, has_keys, keys, child, own):
+    """Note what was recorded when the paths were counted. A recorded row that holds everything has no number."""
+    tile = np.int32(0)
+    while tile < n_pairs:
+        k = np.int32(tile + cuda.laneid)
+        if k < n_pairs:
+            pair = _U(pairs_from(child) + 2 * k)
+            _note(own.bits[own.words[pair]], np.int32(own.words[_U(pair + _ONE)]), has_keys, keys, own)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _note_walked(has_keys, keys, node, child, own, numbers):
+    """The same by walking all paths.
+
+    Parameters
+    ----------
+    has_keys : bool
+        Whether which candidate it is matters.
+    keys : int32
+        Where the keys begin in the arena of words.
+    node : Node
+    child : Child
+    own : Own
+    numbers : int32, global
+        `Pool.ints`.
+    """
+    lane = np.int32(cuda.laneid)
+    group = np.int32(0)
+    while group < child.n_left:
+        ends, shift, total = group_at(group, node, child, numbers)
+        tile = np.int32(0)
+        while tile < total:
+            other, holder = path_at(np.int32(tile + lane), total, ends, shift, node, numbers)
+            _note(number_of(other, own), np.int32(group + holder), has_keys, keys, own)
+            tile = next_tile(tile)
+        group = next_tile(group)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _assign_columns(has_keys, table_size, keys, child, own):
+    """Give each column of the left set that a candidate holds its new column; returns how many of both there are."""
+    lane = np.int32(cuda.laneid)
+    n_columns = np.int32(0)
+    n_kept = np.int32(0)
+    group = np.int32(0)
+    while group < child.n_left:
+        k = np.int32(group + lane)
+        low, high = _NONE, _NONE
+        if k < child.n_left:
+            if has_keys:
+                low, high = own.words[_U(keys + 2 * k)], own.words[_U(keys + 2 * k + 1)]
+            else:
+                low = _U(own.columns[_U(k)] == _KEPT)
+        is_kept = _U(low | high) != 0
+        leader = k
+        if has_keys:
+            leader = _find_leader(k, is_kept, low, high, table_size, keys, own.words)
+        is_leader = is_kept and leader == k
+        leaders = ballot(is_leader)
+        if k < child.n_left:
+            own.columns[_U(k)] = np.int32(n_columns + rank(leaders)) if is_leader else np.int32(at.NO_COLUMN)
+        cuda.syncwarp()
+        column = np.int32(at.NO_COLUMN)
+        if is_kept and not is_leader:
+            column = own.columns[_U(leader)]
+        if column >= 0:
+            own.columns[_U(k)] = column
+        n_columns = np.int32(n_columns + count_bits(leaders))
+        n_kept = np.int32(n_kept + count_bits(ballot(is_kept)))
+        cuda.syncwarp()
+        group = next_tile(group)
+    return n_columns, n_kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def _find_leader(k, is_kept, low, high, table_size, keys, words):
+    """The first column found with the same key, `k` itself where there was none.
+
+    Parameters
+    ----------
+    k : int32
+        This lane's place in the left set.
+    is_kept : bool
+    low : uint32
+        The key's first word.
+    high : uint32
+        Its second.
+    table_size : int32
+        A power of two.
+    keys : int32
+        Where the keys begin in the arena of words.
+    words : uint32, global
+        The warp's arena.
+    """
+    place = _U(_U(_U(low ^ _U(high * _U(0x85EBCA6B))) * _U(0x9E3779B1)) >> _U(7))
+    leader = k
+    # Of lanes with the same key one searches: on dense data most have the same.
+    same = _U(cuda.match_any_sync(ALL, np.int64(np.uint64(low) | np.uint64(np.uint64(high) << np.uint64(32)))))
+    speaker = first_bit(same)
+    searching = is_kept and speaker == cuda.laneid
+    while cuda.any_sync(ALL, searching):
+        if searching:
+            place = _U(place & _U(table_size - 1))
+            known = cuda.atomic.cas(words, place, _NONE, _U(k + 1))
+            other = np.int32(known - _ONE) if known != 0 else k
+            if words[_U(keys + 2 * other)] == low and words[_U(keys + 2 * other + 1)] == high:
+                leader = other
+                searching = False
+            place = _U(place + _ONE)
+    return cuda.shfl_sync(ALL, leader, speaker)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_by_column(n_columns, sizes, child, own):
+    """Count the columns behind each new one, and put the places of all of them, sorted by it, before the keys."""
+    words = own.words
+    cursors = np.int32(sizes + n_columns)
+    k = np.int32(cuda.laneid)
+    while k < 2 * n_columns:
+        words[_U(sizes + k)] = _NONE
+        k = next_tile(k)
+    cuda.syncwarp()
+    tile = np.int32(0)
+    while tile < child.n_left:
+        _, column, same = _new_column_at(tile, child, own)
+        if column >= 0 and rank(same) == 0:
+            words[_U(sizes + column)] = _U(words[_U(sizes + column)] + _U(count_bits(same)))
+        cuda.syncwarp()
+        tile = next_tile(tile)
+    k = np.int32(cuda.laneid)
+    while k < n_columns:
+        words[_U(cursors + k)] = words[_U(sizes + k)]
+        k = next_tile(k)
+    cuda.syncwarp()
+    exclusive_sums(words, cursors, n_columns)
+    tile = np.int32(0)
+    while tile < child.n_left:
+        k, column, same = _new_column_at(tile, child, own)
+        first = _NONE
+        if column >= 0:
+            first = words[_U(cursors + column)]
+        cuda.syncwarp()
+        if column >= 0:
+            words[_U(first + _U(rank(same)))] = _U(k)
+            if rank(same) == 0:
+                words[_U(cursors + column)] = _U(first + _U(count_bits(same)))
+        cuda.syncwarp()
+        tile = next_tile(tile)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _new_column_at(tile, child, own):
+    """This lane's place in the left set, the new column that stands there, -1 for none, and the lanes with the same."""
+    k = np.int32(tile + cuda.laneid)
+    column = column_at(k, child, own)
+    return k, column, _U(cuda.match_any_sync(ALL, column))

@@ -1,0 +1,134 @@
+"""The pool without the nodes that are exhausted: which ones stay, where they are to stand, and moving them there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
+from mbe_stage.device.copying import copy_pieces
+
+__all__ = ["LiveNodes", "live_nodes", "moved_down", "moved_out", "put_in", "table_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveNodes:
+    """The nodes that stay, in the order they stand in; on the host.
+
+    Attributes
+    ----------
+    numbers : (n,) int64
+        Their numbers up to now; from now on they are numbered from 0. The whole graph is the first of them.
+    starts, sizes, places : (n,) int64
+        Where each begins in the pool, how many entries it has, where it is to begin: at `starts` or before.
+    unwritten : (n,) int64
+        Entries before `starts` that belong to it and hold nothing: nodes of a walk that only counts know no ids.
+    used : int
+        Entries of the pool that they will take.
+    n_open : int
+        How many of them have children that nobody has taken.
+    """
+
+    numbers: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+    places: np.ndarray
+    unwritten: np.ndarray
+    used: int
+    n_open: int
+
+    def new_numbers(self, n_nodes: int) -> np.ndarray:
+        """For each old number the new one, -1 for nodes that are left out; -1 stays -1, as the last entry."""
+        numbers = np.full(n_nodes + 1, -1)
+        numbers[self.numbers] = np.arange(self.numbers.size)
+        return numbers
+
+
+def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> LiveNodes:
+    """The whole graph, nodes that have children left, and nodes that a child is being visited of.
+
+    Parameters
+    ----------
+    nodes : (n, NODE_FIELDS) int64
+    cursors : (n,) int32
+    pending : int64
+        Numbers of nodes that a child has been taken of and not visited; -1 for none.
+    """
+    is_open = cursors < nodes[:, at.NODE_END]
+    is_live = is_open.copy()
+    is_live[0] = True
+    is_live[pending[pending >= 0]] = True
+    numbers = np.flatnonzero(is_live)
+    # In this order nobody's place is taken by another one before it has been moved.
+    numbers = numbers[np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")]
+    unwritten = np.where(nodes[numbers, at.NODE_IDS] == 0, nodes[numbers, at.NODE_COLUMNS] + 1, 0)
+    sizes = nodes[numbers, at.NODE_SIZE] - unwritten
+    room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
+    return LiveNodes(
+        numbers=numbers,
+        starts=nodes[numbers, at.NODE_OFFSET] + unwritten,
+        sizes=sizes,
+        places=np.cumsum(room) - room,
+        unwritten=unwritten,
+        used=int(room.sum()),
+        n_open=int(is_open.sum()),
+    )
+
+
+def moved_down(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
+    """Move the nodes to their places within the pool, so many entries at a time (`PASSING_INTS` at least)."""
+    starts, sizes, places = _pieces(live)
+    moving = starts > places
+    starts, sizes, places = starts[moving], sizes[moving], places[moving]
+    ends = np.cumsum(sizes)
+    passing = cp.empty(min(max(passing_ints, PASSING_INTS), int(sizes.sum())), cp.int32)
+    first = 0
+    while first < sizes.size:
+        before = int(ends[first] - sizes[first])
+        stop = int(np.searchsorted(ends, before + passing.size, side="right"))
+        now = slice(first, stop)
+        between = ends[now] - sizes[now] - before
+        copy_pieces(ints, starts[now], sizes[now], passing, between)
+        copy_pieces(passing, between, sizes[now], ints, places[now])
+        first = stop
+
+
+def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
+    """A copy of the nodes alone, each at its place."""
+    starts, sizes, places = _pieces(live)
+    copy = cp.empty(live.used, cp.int32)
+    copy_pieces(ints, starts, sizes, copy, places)
+    return copy
+
+
+def put_in(copy: cp.ndarray, live: LiveNodes, ints: cp.ndarray) -> None:
+    """Put what `moved_out` made into another pool."""
+    _, sizes, places = _pieces(live)
+    copy_pieces(copy, places, sizes, ints, places)
+
+
+def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool:
+    """The pool with a table of the live nodes alone, under their new numbers; of its nodes `n_nodes` were in use."""
+    numbers = cp.asarray(live.numbers)
+    fields, cursors = pool.nodes[numbers], pool.cursors[numbers]
+    fields[:, at.NODE_OFFSET] = cp.asarray(live.places - live.unwritten)
+    if size != pool.cursors.size:
+        pool = pool._replace(nodes=cp.zeros((size, at.NODE_FIELDS), cp.int64), cursors=cp.zeros(size, cp.int32))
+    else:
+        # A node that is being written has no end yet: what is free is all zero.
+        pool.nodes[:n_nodes] = 0
+        pool.cursors[:n_nodes] = 0
+    pool.nodes[: numbers.size] = fields
+    pool.cursors[: numbers.size] = cursors
+    return pool
+
+
+def _pieces(live: LiveNodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts, sizes and places of the nodes, the large ones in pieces of at most `PASSING_INTS` entries."""
+    n_pieces = -(-live.sizes // PASSING_INTS)
+    node = np.repeat(np.arange(live.sizes.size), n_pieces)
+    within = (np.arange(node.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)) * PASSING_INTS
+    return live.starts[node] + within, np.minimum(live.sizes[node] - within, PASSING_INTS), live.places[node] + within

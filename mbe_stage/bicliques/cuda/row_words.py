@@ -1,0 +1,283 @@
+"""Lists of rows (one word each) in a warp's arena: dropping dominated ones, sorting, restricting excluded ones.
+
+A list is named by its first entry in the arena and its length. The excluded rows of a child stand in two pieces, the
+rows before the cursor and the frame's excluded ones: such a list has a `split` and the `gap` to jump over there. Every
+function is called by all lanes, and ends with the arena in a state that all lanes see.
+
+`drop_dominated` contains the pruning by local neighbourhood size of GMBE (idea 2 of its slides) and GMBE+ IV-A 2: there
+a candidate goes whose neighbourhood within L a traversed sibling's child left as it was, because it lies inside that
+sibling's; here one goes that lies inside any excluded row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
+from mbe_stage.device.warp import (
+    ALL,
+    ballot,
+    clear,
+    count_bits,
+    first_bit,
+    next_tile,
+    onward,
+    or_all,
+    rank,
+    shuffle_word,
+)
+
+__all__ = ["drop_dominated", "inside_none", "is_among", "restrict", "sort_distinct", "union_of"]
+
+_U = np.uint32
+_ONE = _U(1)
+_NONE = _U(0)
+_HASH_FACTOR = _U(0x9E3779B1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def inside_none(words, first, split, gap, n, mine, alive):
+    """Lanes of `alive` whose row `mine` lies inside none of the list's rows.
+
+    Parameters
+    ----------
+    words : uint32, global
+        The warp's arena.
+    first : int32
+        Where the list begins in the arena.
+    split : int32
+        Entries of the list before the gap.
+    gap : int32
+        What is to be jumped over there.
+    n : int32
+        Length of the list.
+    mine : uint32
+        This lane's row.
+    alive : uint32
+        Lanes that are asked for.
+    """
+    lane = np.int32(cuda.laneid)
+    tile = np.int32(0)
+    while tile < n and alive != 0:
+        k = np.int32(tile + lane)
+        excluded = _NONE
+        if k < n:
+            excluded = words[_U(first + k + (gap if k >= split else 0))]
+        rest = alive
+        while rest != 0:
+            j = first_bit(rest)
+            rest = _U(rest & _U(rest - _ONE))
+            if cuda.any_sync(ALL, _U(shuffle_word(mine, j) & ~excluded) == 0):
+                alive = _U(alive & ~_U(_ONE << _U(j)))
+        tile = next_tile(tile)
+    return alive
+
+
+@cuda.jit(device=True, forceinline=True)
+def drop_dominated(words, top, n, singles, first, split, gap, n_excluded):
+    """Keep those of ``words[top:top + n]`` that lie inside no row of the other list and are no column of `singles`.
+
+    Parameters
+    ----------
+    words : uint32, global
+        The warp's arena.
+    top : int32
+        Where its rows begin in the arena of words.
+    n : int32
+        How many rows there are from `top` on.
+    singles : uint32
+        Columns that are an excluded row by themselves.
+    first : int32
+        Where the list begins in the arena.
+    split : int32
+        Entries of the list before the gap.
+    gap : int32
+        What is to be jumped over there.
+    n_excluded : int32
+        Length of the other list.
+    """
+    lane = np.int32(cuda.laneid)
+    kept = np.int32(0)
+    tile = np.int32(0)
+    while tile < n:
+        mine = _NONE
+        if np.int32(tile + lane) < n:
+            mine = words[_U(top + tile + lane)]
+        is_single = _U(mine & _U(mine - _ONE)) == 0 and _U(mine & singles) != 0
+        alive = inside_none(words, first, split, gap, n_excluded, mine, ballot(mine != 0 and not is_single))
+        cuda.syncwarp()
+        if _U(alive & _U(_ONE << _U(lane))) != 0:
+            words[_U(top + kept + rank(alive))] = mine
+        kept = np.int32(kept + count_bits(alive))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def sort_distinct(words, top, n):
+    """Sort ``words[top:top + n]`` ascending and keep one of equal rows; returns how many are left."""
+    if n <= 1:
+        return n
+    if n <= 32:
+        return _sort_in_registers(words, top, n)
+    _sort_in_arena(words, top, n)
+    lane = np.int32(cuda.laneid)
+    kept = np.int32(0)
+    previous = _NONE
+    tile = np.int32(0)
+    while tile < n:
+        mine = _NONE
+        if np.int32(tile + lane) < n:
+            mine = words[_U(top + tile + lane)]
+        before = shuffle_word(mine, max(lane - 1, 0))
+        if lane == 0:
+            before = previous
+        is_new = np.int32(tile + lane) < n and mine != before
+        mask = ballot(is_new)
+        previous = shuffle_word(mine, 31)
+        cuda.syncwarp()
+        if is_new:
+            words[_U(top + kept + rank(mask))] = mine
+        kept = np.int32(kept + count_bits(mask))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_in_registers(words, top, n):
+    lane = np.int32(cuda.laneid)
+    mine = _NONE
+    if lane < n:
+        mine = words[_U(top + lane)]
+    is_first = lane < n
+    below = np.int32(0)
+    rest = ballot(is_first)
+    while rest != 0:
+        j = first_bit(rest)
+        other = shuffle_word(mine, j)
+        # Equal rows leave the loop together, and only the first of them stays.
+        equal = ballot(is_first and other == mine)
+        rest = _U(rest & ~equal)
+        if other == mine and lane > j:
+            is_first = False
+        if other < mine:
+            below = np.int32(below + 1)
+    cuda.syncwarp()
+    if is_first:
+        words[_U(top + below)] = mine
+    n_kept = count_bits(ballot(is_first))
+    cuda.syncwarp()
+    return n_kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def _sort_in_arena(words, top, n):
+    """Bitonic merges whose every comparison puts the smaller row first: rows past the end need not exist."""
+    n_pairs = np.int32(1)
+    while np.int32(2 * n_pairs) < n:
+        n_pairs = np.int32(2 * n_pairs)
+    size = np.int32(1)
+    while size <= n_pairs:
+        step = size
+        while step > 0:
+            pair = np.int32(cuda.laneid)
+            while pair < n_pairs:
+                offset = np.int32(pair & (step - 1))
+                low = np.int32(2 * pair - offset)
+                high = np.int32(low + step)
+                if step == size:
+                    high = np.int32(low + 2 * (step - offset) - 1)
+                if high < n:
+                    a = words[_U(top + low)]
+                    b = words[_U(top + high)]
+                    if a > b:
+                        words[_U(top + low)] = b
+                        words[_U(top + high)] = a
+                pair = next_tile(pair)
+            cuda.syncwarp()
+            step = np.int32(step >> 1)
+        size = np.int32(2 * size)
+
+
+@cuda.jit(device=True, forceinline=True)
+def is_among(row, words, first, n):
+    """Whether this lane's row is one of a list that ascends and is not empty."""
+    size = n
+    while size > 1:
+        half = np.int32(size >> 1)
+        if words[_U(first + half)] <= row:
+            first = np.int32(first + half)
+        size = onward(size, np.int32(-half))
+    return words[_U(first)] == row
+
+
+@cuda.jit(device=True, forceinline=True)
+def union_of(words, top, n):
+    """All columns of a list of rows."""
+    union = _NONE
+    k = np.int32(cuda.laneid)
+    while k < n:
+        union = _U(union | words[_U(top + k)])
+        k = next_tile(k)
+    return or_all(union)
+
+
+@cuda.jit(device=True, forceinline=True)
+def restrict(words, first, split, gap, n, mask, top, table):
+    """Write the restrictions to `mask` of a list's rows that have two columns or more to `top`, each about once.
+
+    Most repetitions are left out: `table` remembers a row for each hash, and forgets none. The target may overlap the
+    list from below: a tile is read before it is written.
+
+    Parameters
+    ----------
+    words : uint32, global
+        The warp's arena.
+    first : int32
+        Where the list begins in the arena.
+    split : int32
+        Entries of the list before the gap.
+    gap : int32
+        What is to be jumped over there.
+    n : int32
+        Length of the list.
+    mask : uint32
+        Columns that are kept.
+    top : int32
+        Where restrictions are written.
+    table : (TABLE_SIZE,) uint32, shared
+        The warp's.
+
+    Returns
+    -------
+    n_kept : int32
+    singles : uint32
+        Columns that are restrictions by themselves.
+    """
+    lane = np.int32(cuda.laneid)
+    clear(table, TABLE_SIZE)
+    kept = np.int32(0)
+    singles = _NONE
+    tile = np.int32(0)
+    while tile < n:
+        k = np.int32(tile + lane)
+        row = _NONE
+        if k < n:
+            row = _U(words[_U(first + k + (gap if k >= split else 0))] & mask)
+        keep = _U(row & _U(row - _ONE)) != 0
+        if keep:
+            # Of lanes with the same row one finds the place free; another row there only means that this one is kept.
+            keep = cuda.atomic.cas(table, _U(_U(row * _HASH_FACTOR) >> _U(24)), _NONE, row) != row
+        else:
+            singles = _U(singles | row)
+        mask_kept = ballot(keep)
+        cuda.syncwarp()
+        if keep:
+            words[_U(top + kept + rank(mask_kept))] = row
+        kept = np.int32(kept + count_bits(mask_kept))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return kept, or_all(singles)

@@ -1,0 +1,245 @@
+"""Building a subgraph in the pool: the part of a node's graph that a left set sees, with local numbers.
+
+Induced subgraphs for subtrees are those of MCE (Almasri et al., II-D), there one for each root; here each list child of
+each level makes its own, and candidates come in ascending size as in iMBEA (cuMBE 3.1.2). The early stops of cuMBE 5.2
+look for the smallest candidate at each step, for which sorting once leaves no need.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.kept_columns import COUNT, FILL, count_kept, record_of, walk_kept
+from mbe_stage.bicliques.cuda.sparse_accumulator import nonzero_at
+from mbe_stage.bicliques.cuda.subgraph_edges import fill_from_paths, fill_from_record
+from mbe_stage.bicliques.cuda.subgraph_parts import count_ids, entry, parts_of, write_ids
+from mbe_stage.device.warp import ALL, ballot, count_bits, exclusive_sums, next_tile, rank, sum_small
+
+__all__ = ["build_subgraph"]
+
+_U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def build_subgraph(node, child, columns, rows, own, pool, launch):
+    """Make a list child a subgraph that any warp may work on.
+
+    `counts` says how many of the left set every nonzero row holds, `own.columns` which columns stay and as which.
+    Excluded rows come first, candidates in ascending size: then no candidate is dominated by an earlier one, unless
+    they are equal.
+
+    Parameters
+    ----------
+    node : Node
+    child : Child
+    columns : Columns
+    rows : Rows
+    own : Own
+    pool : Pool
+    launch : Launch
+    """
+    numbers = pool.ints
+    mode = launch.mode
+    n_columns = columns.n_columns
+    if columns.is_merged:
+        walk_kept(COUNT, 1, node, columns, rows, node, child, own, numbers, mode)
+    else:
+        count_kept(columns, rows, node, child, own, numbers)
+    n_edges, n_excluded = _totals(child, rows.n_nonzero, own)
+    n_rows = np.int32(n_excluded + rows.n_candidates)
+    n_path = np.int32(node.n_path + rows.n_full)
+    n_ids = count_ids(node, child, own, numbers) if mode > at.COUNTS else np.int32(0)
+    size = np.int64(2 * n_columns + 2 + n_ids + 2 * n_rows + 1) + 2 * np.int64(n_edges) + n_path
+    number, offset = _allocate(size, pool, launch)
+    if number < 0:
+        return at.PAUSED
+    if cuda.laneid == 0:
+        fields = pool.nodes[number]
+        fields[at.NODE_OFFSET] = offset
+        fields[at.NODE_COLUMNS] = n_columns
+        fields[at.NODE_ROWS] = n_rows
+        fields[at.NODE_EDGES] = n_edges
+        fields[at.NODE_PATH] = n_path
+        fields[at.NODE_IDS] = n_ids
+        fields[at.NODE_SIZE] = size
+    new = parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path)
+    if mode > at.COUNTS:
+        write_ids(node, child, own, numbers, offset, n_columns, np.int64(entry(new, new.ids)), numbers)
+    _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers)
+    if cuda.laneid == 0:
+        numbers[entry(new, new.column_offsets + n_columns)] = n_edges
+    if columns.is_merged:
+        _clear(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+        if record_of(columns) + 2 * n_edges <= own.words.size:
+            fill_from_record(new, columns, n_edges, own, numbers)
+        else:
+            walk_kept(FILL, 1 + n_columns, new, columns, rows, node, child, own, numbers, mode)
+        exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), n_columns)
+    else:
+        fill_from_paths(new, rows.n_full, node, child, own, numbers, mode)
+    _publish(number, n_excluded, n_rows, own, pool, launch.control)
+    return at.DONE
+
+
+@cuda.jit(device=True, forceinline=True)
+def _totals(child, n_nonzero, own):
+    """How many edges the new node has, the sum of `bits`, and how many of the excluded rows have some.
+
+    Of the candidates all have: the columns that stay are those that they hold.
+    """
+    n_edges = np.int32(0)
+    n_excluded = np.int32(0)
+    lane = np.int32(cuda.laneid)
+    following = nonzero_at(lane, n_nonzero, own)
+    tile = np.int32(0)
+    while tile < n_nonzero:
+        other = following
+        tile = next_tile(tile)
+        following = nonzero_at(np.int32(tile + lane), n_nonzero, own)
+        n_held = np.int32(own.bits[_U(other)]) if other >= 0 else np.int32(0)
+        n_edges = np.int32(n_edges + n_held)
+        n_excluded = np.int32(n_excluded + (n_held > 0 and other < child.row))
+    return sum_small(n_edges), sum_small(n_excluded)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number_rows(new, node, child, n_columns, n_rows, n_excluded, rows, own, numbers):
+    """Number the nonzero rows that have columns, excluded ones first, candidates by size; write ids, offsets and path.
+
+    `bits` holds their sizes before, and their numbers, plus one, after. ``new.row_offsets[1 + number]`` is where the
+    list of a row begins.
+
+    Parameters
+    ----------
+    new : Node
+        The one that is being written.
+    node : Node
+    child : Child
+    n_columns : int32
+    n_rows : int32
+    n_excluded : int32
+    rows : Rows
+    own : Own
+    numbers : int32, global
+        `Pool.ints`.
+    """
+    lane = np.int32(cuda.laneid)
+    bits = own.bits
+    # The column offsets serve as a histogram of the candidates' sizes first.
+    _clear(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
+    are_listed = rows.n_candidates <= at.MOST_KEY_ROWS
+    n = rows.n_candidates if are_listed else rows.n_nonzero
+    tile = np.int32(0)
+    while tile < n:
+        k = np.int32(tile + lane)
+        other = np.int32(-1)
+        if k < n:
+            other = np.int32(own.subsets[_U(k)]) if are_listed else own.nonzero[_U(k)]
+        if other > child.row and bits[_U(other)] != 0:
+            cuda.atomic.add(numbers, entry(new, new.column_offsets + bits[_U(other)]), 1)
+        tile = next_tile(tile)
+    k = lane
+    while k < node.n_path:
+        numbers[entry(new, new.path + k)] = numbers[entry(node, node.path + k)]
+        k = next_tile(k)
+    cuda.syncwarp()
+    exclusive_sums(numbers, np.int64(entry(new, new.column_offsets)), np.int32(n_columns + 1))
+    n_before = np.int32(0)
+    n_path = np.int32(node.n_path)
+    following = nonzero_at(lane, rows.n_nonzero, own)
+    tile = np.int32(0)
+    while tile < rows.n_nonzero:
+        other = following
+        tile = next_tile(tile)
+        following = nonzero_at(np.int32(tile + lane), rows.n_nonzero, own)
+        size = _U(0)
+        is_full = False
+        row_id = np.int32(0)
+        if other >= 0:
+            size = bits[_U(other)]
+            is_full = own.counts[_U(other)] == child.n_left
+            row_id = numbers[entry(node, node.row_ids + other)]
+        full_rows = ballot(is_full)
+        if is_full:
+            numbers[entry(new, new.path + n_path + rank(full_rows))] = row_id
+        n_path = np.int32(n_path + count_bits(full_rows))
+        earlier = ballot(size != 0 and other < child.row)
+        if size != 0:
+            local = np.int32(n_before + rank(earlier))
+            if other > child.row:
+                local = np.int32(n_excluded + cuda.atomic.add(numbers, entry(new, new.column_offsets + size), 1))
+            numbers[entry(new, new.row_ids + local)] = row_id
+            numbers[entry(new, new.row_offsets + 1 + local)] = np.int32(size)
+            bits[_U(other)] = _U(local + 1)
+        n_before = np.int32(n_before + count_bits(earlier))
+    if lane == 0:
+        numbers[entry(new, new.row_offsets)] = 0
+    cuda.syncwarp()
+    exclusive_sums(numbers, np.int64(entry(new, new.row_offsets + 1)), n_rows)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _clear(numbers, first, n):
+    k = np.int32(cuda.laneid)
+    while k < n:
+        numbers[np.uint64(first + k)] = 0
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _publish(number, n_excluded, n_rows, own, pool, control):
+    """Say that a node has children, once everything of it is out.
+
+    Parameters
+    ----------
+    number : int32
+        The node's.
+    n_excluded : int32
+    n_rows : int32
+    own : Own
+    pool : Pool
+    control : (CONTROL_FIELDS,) int32, global
+    """
+    if cuda.laneid == 0:
+        pool.cursors[number] = n_excluded
+        pool.nodes[number, at.NODE_ROOT] = own.state[at.ROOT]
+        n_own = own.state[at.N_OWN]
+        pool.nodes[number, at.NODE_IS_OWNED] = n_own < at.MAX_OWN_NODES
+        if n_own < at.MAX_OWN_NODES:
+            own.own_nodes[n_own] = number
+            own.state[at.N_OWN] = n_own + 1
+        cuda.atomic.add(control, at.N_OPEN, 1)
+    cuda.threadfence()
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        cuda.atomic.exch(pool.nodes[number], at.NODE_END, n_rows)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _allocate(size, pool, launch):
+    """A free node and its place in the pool; node -1 where there is none (the quantum then ends)."""
+    lane = cuda.laneid
+    control, control_64 = launch.control, launch.control_64
+    node = np.int32(-1)
+    offset = np.int64(0)
+    if lane == 0:
+        size = (size + at.ALIGNMENT - 1) // at.ALIGNMENT * at.ALIGNMENT
+        offset = cuda.atomic.add(control_64, at.POOL_TOP, size)
+        # Nothing is ever given back here: a top that overshoots only makes later ones fail too, and the quantum ends.
+        if offset + size <= pool.ints.size:
+            node = cuda.atomic.add(control, at.N_NODES, 1)
+            if node >= pool.cursors.size:
+                node = np.int32(-1)
+                cuda.atomic.or_(control, at.STATUS, at.NODES_FULL)
+                cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+        else:
+            cuda.atomic.max(control_64, at.NEEDED_POOL, size)
+            cuda.atomic.or_(control, at.STATUS, at.POOL_FULL)
+            cuda.atomic.or_(control, at.SIGNAL, at.STOP_BIT)
+    node = cuda.shfl_sync(ALL, node, 0)
+    offset = cuda.shfl_sync(ALL, offset, 0)
+    return node, offset

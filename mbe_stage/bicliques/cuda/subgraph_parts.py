@@ -1,0 +1,175 @@
+"""Subgraphs in the pool: where their parts are, and the vertices of the reduced graph behind their columns.
+
+Parts are found from where the node begins, in 32 bits: places in the whole pool would take twice the registers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.walk_bundles import Node
+from mbe_stage.device.warp import exclusive_sums, next_one, next_tile, sum_small
+
+__all__ = [
+    "count_ids",
+    "entry",
+    "ids_of",
+    "multiplicity_of_ids",
+    "node_at",
+    "parts_of",
+    "write_edge",
+    "write_ids",
+]
+
+_U = np.uint32
+_ONE = _U(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def entry(node, place):
+    """Index in `Pool.ints` of an entry of the node's piece, uint64."""
+    return np.uint64(node.offset + np.int64(_U(place)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def parts_of(offset, n_columns, n_rows, n_edges, n_ids, n_path):
+    """The `Node` that begins at `offset` and has so many of everything.
+
+    Parameters
+    ----------
+    offset : int64
+        Where its piece of the pool begins.
+    n_columns : int32
+    n_rows : int32
+    n_edges : int32
+    n_ids : int32
+    n_path : int32
+    """
+    ids = _U(n_columns + 1)
+    row_ids = _U(ids + _U(n_ids))
+    row_offsets = _U(row_ids + _U(n_rows))
+    column_offsets = _U(row_offsets + _U(n_rows + 1))
+    row_members = _U(column_offsets + _U(n_columns + 1))
+    column_members = _U(row_members + _U(n_edges))
+    path = _U(column_members + _U(n_edges))
+    return Node(
+        np.int64(offset), ids, row_ids, row_offsets, column_offsets, row_members, column_members, path, np.int32(n_path)
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def node_at(number, pool):
+    """The subgraph with this number."""
+    fields = pool.nodes[number]
+    return parts_of(
+        fields[at.NODE_OFFSET],
+        fields[at.NODE_COLUMNS],
+        fields[at.NODE_ROWS],
+        fields[at.NODE_EDGES],
+        fields[at.NODE_IDS],
+        fields[at.NODE_PATH],
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_edge(number, of, place, new, numbers):
+    """Write one edge of the node `new`: at `place` among its column members, and where the row's list goes on.
+
+    `number` is the row's, plus one, and `of` the column.
+    """
+    local = np.int32(number - _ONE)
+    numbers[entry(new, new.column_members + place)] = local
+    row_place = cuda.atomic.add(numbers, entry(new, new.row_offsets + 1 + local), 1)
+    numbers[entry(new, new.row_members + row_place)] = of
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_ids(node, child, own, numbers):
+    """How many vertices of the reduced graph are behind the kept columns."""
+    n_ids = np.int32(0)
+    k = np.int32(cuda.laneid)
+    while k < child.n_left:
+        if own.columns[_U(k)] >= 0:
+            first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
+            n_ids = np.int32(n_ids + (end - first))
+        k = next_tile(k)
+    return sum_small(n_ids)
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_ids(node, child, own, target, offsets, n_columns, ids, numbers):
+    """Write, for the columns numbered in `columns`, which vertices of the reduced graph are behind each of them.
+
+    ``target[offsets:]`` receives `n_columns` + 1 offsets, ``target[ids:]`` the vertices.
+
+    Parameters
+    ----------
+    node : Node
+    child : Child
+    own : Own
+    target : int32, global
+        The pool, or the warp's arena of ints.
+    offsets : int64
+        Where the offsets go.
+    n_columns : int32
+    ids : int64
+        Where the vertices go.
+    numbers : int32, global
+        `Pool.ints`.
+    """
+    lane = np.int32(cuda.laneid)
+    k = lane
+    while k <= n_columns:
+        target[np.uint64(offsets + k)] = 0
+        k = next_tile(k)
+    cuda.syncwarp()
+    tile = np.int32(0)
+    while tile < child.n_left:
+        column, first, end = _ids_at(tile, node, child, own, numbers)
+        if column >= 0:
+            cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    # Each offset first stands where its list begins and, filling done, where it ends: the next one's beginning.
+    exclusive_sums(target, np.int64(offsets + 1), n_columns)
+    tile = np.int32(0)
+    while tile < child.n_left:
+        column, first, end = _ids_at(tile, node, child, own, numbers)
+        if column >= 0:
+            place = cuda.atomic.add(target, np.uint64(offsets + 1 + column), np.int32(end - first))
+            to = np.int64(ids + place - first)
+            while first < end:
+                target[np.uint64(to + first)] = numbers[entry(node, node.ids + first)]
+                first = next_one(first)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _ids_at(tile, node, child, own, numbers):
+    """The new column at this lane's place in the left set, -1 for none, and where the vertices behind it are."""
+    k = np.int32(tile + cuda.laneid)
+    column = np.int32(at.NO_COLUMN)
+    first, end = np.int32(0), np.int32(0)
+    if k < child.n_left:
+        column = own.columns[_U(k)]
+        first, end = ids_of(node, numbers[entry(node, child.left_at + k)], numbers)
+    return column, first, end
+
+
+@cuda.jit(device=True, forceinline=True)
+def ids_of(node, column, numbers):
+    """Where the vertices of the reduced graph behind a node's column begin and end among the node's ids."""
+    return numbers[entry(node, column)], numbers[entry(node, column + 1)]
+
+
+@cuda.jit(device=True, forceinline=True)
+def multiplicity_of_ids(first, end, node, pool):
+    """How many of the user's vertices stand behind so many of the node's ids."""
+    multiplicity = np.int32(0)
+    while first < end:
+        multiplicity = np.int32(multiplicity + pool.column_multiplicities[_U(pool.ints[entry(node, node.ids + first)])])
+        first = next_one(first)
+    return multiplicity

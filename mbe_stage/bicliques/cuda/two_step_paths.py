@@ -1,0 +1,198 @@
+"""The two-step paths of a subgraph's child: from its left set on to every other row that holds some of it.
+
+Paths are walked by lanes side by side, whatever the lengths of the columns: 32 columns at a time lay their lists end to
+end, and each lane finds the column its path belongs to.
+
+Counting from L instead of from P and Q is the second way of cuMBE 5.4 (parallel intersection computation); its 5.5
+gives a warp to each list, here the lanes of a warp share the lists of 32 columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.sparse_accumulator import append_nonzero
+from mbe_stage.bicliques.cuda.subgraph_parts import entry
+from mbe_stage.device.warp import ALL, ballot, count_bits, inclusive_sum, next_tile, owner_of, rank
+
+__all__ = [
+    "behind_paths",
+    "column_at",
+    "count_paths",
+    "end_to_end",
+    "group_at",
+    "list_of",
+    "pairs_from",
+    "path_at",
+    "paths_at",
+]
+
+_U = np.uint32
+_NONE = _U(0)
+_NO_PATH = (np.int32(-1), np.int32(0))
+"""What `path_at` answers behind the last one."""
+
+
+@cuda.jit(device=True, forceinline=True)
+def column_at(place, child, own):
+    """What stands in `columns` for the left set's column at `place`; `at.NO_COLUMN` behind the last one."""
+    column = np.int32(at.NO_COLUMN)
+    if place < child.n_left:
+        column = own.columns[_U(place)]
+    return column
+
+
+@cuda.jit(device=True, forceinline=True)
+def list_of(place, n_left, node, child, numbers):
+    """Length and beginning, among the node's column members, of the list of the left set's column at `place`."""
+    start = np.int32(0)
+    length = np.int32(0)
+    if 0 <= place < n_left:
+        column = numbers[entry(node, child.left_at + place)]
+        start = numbers[entry(node, node.column_offsets + column)]
+        length = np.int32(numbers[entry(node, node.column_offsets + column + 1)] - start)
+    return length, start
+
+
+@cuda.jit(device=True, forceinline=True)
+def end_to_end(length, start):
+    """The lanes' lists behind each other: where each ends, how far it lies from its place among the node's column
+    members, and how many paths all of them have."""
+    ends = inclusive_sum(length)
+    return ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31)
+
+
+@cuda.jit(device=True, forceinline=True)
+def group_at(group, node, child, numbers):
+    """The lists of 32 columns of the left set, from the one at place `group` on: as `end_to_end`."""
+    length, start = list_of(np.int32(group + cuda.laneid), child.n_left, node, child, numbers)
+    return end_to_end(length, start)
+
+
+@cuda.jit(device=True, forceinline=True)
+def path_at(k, total, ends, shift, node, numbers):
+    """The row that path `k` of 32 columns leads to, -1 behind the last one, and the lane of its column.
+
+    Parameters
+    ----------
+    k : int32
+        Number of the path.
+    total : int32
+        How many paths the 32 columns have.
+    ends : int32
+        Where this lane's list ends among them.
+    shift : int32
+        How far it lies from its place among the node's column members.
+    node : Node
+    numbers : int32, global
+        `Pool.ints`.
+    """
+    holder = owner_of(k, ends)
+    begin = cuda.shfl_sync(ALL, shift, holder)
+    other = np.int32(-1)
+    if k < total:
+        other = numbers[entry(node, node.column_members + begin + k)]
+    return other, holder
+
+
+@cuda.jit(device=True, forceinline=True)
+def paths_at(tile, total, ends, shift, node, numbers, mode):
+    """The lane's paths of the four tiles from `tile` on, as `path_at` answers; go on at `behind_paths`.
+
+    Four are on their way at once, as each waits for memory. Kernels that write are too long for such code: there only
+    the first tile is looked at.
+
+    Parameters
+    ----------
+    tile : int32
+        Number of the first path.
+    total : int32
+        How many paths the 32 columns have.
+    ends : int32
+        Where this lane's list ends among them.
+    shift : int32
+        How far it lies from its place among the node's column members.
+    node : Node
+    numbers : int32, global
+        `Pool.ints`.
+    mode : int, known when it is compiled
+    """
+    k = np.int32(tile + cuda.laneid)
+    path_0 = path_at(k, total, ends, shift, node, numbers)
+    path_1 = _NO_PATH
+    path_2 = _NO_PATH
+    path_3 = _NO_PATH
+    if mode == at.COUNTS and tile + 32 < total:
+        path_1 = path_at(np.int32(k + 32), total, ends, shift, node, numbers)
+    if mode == at.COUNTS and tile + 64 < total:
+        path_2 = path_at(np.int32(k + 64), total, ends, shift, node, numbers)
+        path_3 = path_at(np.int32(k + 96), total, ends, shift, node, numbers)
+    return path_0, path_1, path_2, path_3
+
+
+@cuda.jit(device=True, forceinline=True)
+def behind_paths(tile, mode):
+    """The first tile behind those of `paths_at`."""
+    return next_tile(next_tile(next_tile(next_tile(tile)))) if mode == at.COUNTS else next_tile(tile)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_first(other, own):
+    """Count a path; whether its row had none before."""
+    return other >= 0 and cuda.atomic.add(own.counts, _U(max(other, 0)), 1) == 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def pairs_from(child):
+    """Where in the arena of words the paths to later rows are recorded: behind all that merging columns needs."""
+    return np.int32(6 * child.n_left if child.n_left <= at.MOST_MERGED else 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _record(path, group, n_pairs, child, own):
+    """Record the lanes' paths that lead to later rows, as far as there is room; returns how many there are now."""
+    other, holder = path
+    is_later = other > child.row
+    mask = ballot(is_later)
+    place = np.int32(pairs_from(child) + 2 * (n_pairs + rank(mask)))
+    if is_later and place + 2 <= own.words.size:
+        own.words[_U(place)] = _U(other)
+        own.words[_U(place + 1)] = _U(group + holder)
+    # More than fit need not be told from each other.
+    return np.int32(min(n_pairs + count_bits(mask), own.words.size))
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_paths(node, child, own, numbers, mode):
+    """Count in `counts` how many of the left set every row holds; collects those that hold some in `nonzero`, and
+    records the paths to later ones.
+
+    Returns how many of both there are (see `layout.Rows`).
+    """
+    n_nonzero = np.int32(0)
+    n_pairs = np.int32(0)
+    group = np.int32(0)
+    while group < child.n_left:
+        ends, shift, total = group_at(group, node, child, numbers)
+        tile = np.int32(0)
+        while tile < total:
+            path_0, path_1, path_2, path_3 = paths_at(tile, total, ends, shift, node, numbers, mode)
+            other_0, other_1, other_2, other_3 = path_0[0], path_1[0], path_2[0], path_3[0]
+            is_new_0, is_new_1 = _is_first(other_0, own), _is_first(other_1, own)
+            is_new_2, is_new_3 = _is_first(other_2, own), _is_first(other_3, own)
+            n_pairs = _record(path_0, group, n_pairs, child, own)
+            n_nonzero = append_nonzero(is_new_0, other_0, n_nonzero, own)
+            if mode == at.COUNTS and tile + 32 < total:
+                n_pairs = _record(path_1, group, n_pairs, child, own)
+                n_nonzero = append_nonzero(is_new_1, other_1, n_nonzero, own)
+            if mode == at.COUNTS and tile + 64 < total:
+                n_pairs = _record(path_2, group, n_pairs, child, own)
+                n_pairs = _record(path_3, group, n_pairs, child, own)
+                n_nonzero = append_nonzero(is_new_2, other_2, n_nonzero, own)
+                n_nonzero = append_nonzero(is_new_3, other_3, n_nonzero, own)
+            tile = behind_paths(tile, mode)
+        group = next_tile(group)
+    cuda.syncwarp()
+    return n_nonzero, n_pairs

@@ -1,0 +1,196 @@
+"""What is summed up over bicliques while they stay on the device: sizes, and each vertex's share.
+
+The figures are those of `mbe_stage.bicliques.vertex_statistics`.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import cupy as cp
+import numpy as np
+from numba import cuda
+
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.vertex_statistics import DENSE_SIZES, SizeCounts, VertexStatistics
+from mbe_stage.device.grid import this_warp
+from mbe_stage.device.jit import I8, I32, I64, kernel
+from mbe_stage.device.launch import launch_warps
+
+__all__ = ["DeviceSizeCounts", "DeviceVertexStatistics", "long_form"]
+
+_LARGEST_KEY = np.int64(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceVertexStatistics:
+    """The bicliques of each vertex of one side, as `VertexStatistics`.
+
+    Attributes
+    ----------
+    n_bicliques, largest_edges, largest_keys : (n,) int64
+        The key of a vertex that is in none is the largest int64.
+    """
+
+    n_bicliques: cp.ndarray
+    largest_edges: cp.ndarray
+    largest_keys: cp.ndarray
+
+    @classmethod
+    def of(cls, n_vertices: int) -> DeviceVertexStatistics:
+        """No biclique yet."""
+        return cls(
+            cp.zeros(n_vertices, cp.int64), cp.zeros(n_vertices, cp.int64), cp.full(n_vertices, _LARGEST_KEY, cp.int64)
+        )
+
+    def add(self, offsets: cp.ndarray, members: cp.ndarray, n_edges: cp.ndarray, keys: cp.ndarray) -> None:
+        """Take in some bicliques.
+
+        Parameters
+        ----------
+        offsets : (n_bicliques + 1,) int64
+            Of this side's members.
+        members : int32
+            Dense ids, biclique after biclique.
+        n_edges, keys : (n_bicliques,) int64
+        """
+        # Two passes, because a key counts only where no biclique has more edges, and that is known after the first.
+        before = self.largest_edges.copy()
+        launch_warps(count_warp_per_list, keys.size, offsets, members, n_edges, self.n_bicliques, self.largest_edges)
+        self.largest_keys[self.largest_edges > before] = _LARGEST_KEY
+        launch_warps(
+            smallest_key_warp_per_list,
+            keys.size,
+            offsets,
+            members,
+            n_edges,
+            keys,
+            self.largest_edges,
+            self.largest_keys,
+        )
+
+    def to_host(self) -> VertexStatistics:
+        """The same in host memory; 0 for the key of a vertex that is in none."""
+        keys = cp.where(self.n_bicliques > 0, self.largest_keys, 0)
+        return VertexStatistics(*map(cp.asnumpy, (self.n_bicliques, self.largest_edges, keys)))
+
+
+class DeviceSizeCounts:
+    """Counts the bicliques of each size ``(n_left, n_right)``."""
+
+    def __init__(self) -> None:
+        self._dense = cp.zeros(DENSE_SIZES * DENSE_SIZES, cp.int64)
+        # What has a side too large for that is rare.
+        self._others = SizeCounts()
+
+    def add(self, left_sizes: cp.ndarray, right_sizes: cp.ndarray) -> None:
+        """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
+        is_dense = (left_sizes < DENSE_SIZES) & (right_sizes < DENSE_SIZES)
+        codes = left_sizes[is_dense] * DENSE_SIZES + right_sizes[is_dense]
+        if codes.size:
+            self._dense += cp.bincount(codes, minlength=self._dense.size)
+        self._others.add_large(cp.asnumpy(left_sizes[~is_dense]), cp.asnumpy(right_sizes[~is_dense]))
+
+    def to_host(self) -> SizeCounts:
+        """The same in host memory."""
+        counts = deepcopy(self._others)
+        counts.add_dense(cp.asnumpy(self._dense).reshape(DENSE_SIZES, DENSE_SIZES))
+        return counts
+
+    def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``(n_left, n_right, n_bicliques)`` of every size that occurs, on the host, ascending by the first two."""
+        return self.to_host().sorted_rows()
+
+
+def long_form(block: DeviceBlock, keys: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
+    """One row per member: each biclique's left members, then its right members, then the next biclique.
+
+    Returns
+    -------
+    keys : (n_members,) int64
+    sides : (n_members,) int8
+        0 is left, 1 is right.
+    vertices : (n_members,) int32
+    """
+    n = block.left_members.size + block.right_members.size
+    rows = cp.empty(n, cp.int64), cp.empty(n, cp.int8), cp.empty(n, cp.int32)
+    launch_warps(
+        long_form_warp_per_biclique,
+        block.n_bicliques,
+        keys,
+        block.left_offsets,
+        block.left_members,
+        block.right_offsets,
+        block.right_members,
+        *rows,
+    )
+    return rows
+
+
+@kernel(I64, I32, I64, I64, I64)
+def count_warp_per_list(offsets, members, n_edges, n_bicliques, largest_edges):
+    """One biclique more for each member, and the most edges it has been seen with."""
+    index = this_warp()
+    if index >= n_edges.size:
+        return
+    edges = n_edges[index]
+    for i in range(offsets[index] + cuda.laneid, offsets[index + 1], 32):
+        vertex = members[i]
+        cuda.atomic.add(n_bicliques, vertex, 1)
+        # The figure only grows, so one read too early is only too small, and nearly all are spared the atomic.
+        if largest_edges[vertex] < edges:
+            cuda.atomic.max(largest_edges, vertex, edges)
+
+
+@kernel(I64, I32, I64, I64, I64, I64)
+def smallest_key_warp_per_list(offsets, members, n_edges, keys, largest_edges, largest_keys):
+    """The smallest key among each member's bicliques of most edges.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int64, global
+    members : int32, global
+    n_edges : (n,) int64, global
+    keys : (n,) int64, global
+    largest_edges : (n_vertices,) int64, global
+    largest_keys : (n_vertices,) int64, global
+        The largest int64 before.
+    """
+    index = this_warp()
+    if index >= n_edges.size:
+        return
+    edges, key = n_edges[index], keys[index]
+    for i in range(offsets[index] + cuda.laneid, offsets[index + 1], 32):
+        vertex = members[i]
+        if largest_edges[vertex] == edges and largest_keys[vertex] > key:
+            cuda.atomic.min(largest_keys, vertex, key)
+
+
+@kernel(I64, I64, I32, I64, I32, I64, I8, I32)
+def long_form_warp_per_biclique(
+    keys, left_offsets, left_members, right_offsets, right_members, out_keys, sides, vertices
+):
+    """The rows of a biclique: before them come those of all bicliques before it.
+
+    Parameters
+    ----------
+    keys : (n,) int64, global
+    left_offsets : (n + 1,) int64, global
+    left_members : int32, global
+    right_offsets : (n + 1,) int64, global
+    right_members : int32, global
+    out_keys : (n_members,) int64, global
+    sides : (n_members,) int8, global
+    vertices : (n_members,) int32, global
+    """
+    index = this_warp()
+    if index >= keys.size:
+        return
+    key = keys[index]
+    before = right_offsets[index]
+    for i in range(left_offsets[index] + cuda.laneid, left_offsets[index + 1], 32):
+        out_keys[before + i], sides[before + i], vertices[before + i] = key, 0, left_members[i]
+    before = left_offsets[index + 1]
+    for i in range(right_offsets[index] + cuda.laneid, right_offsets[index + 1], 32):
+        out_keys[before + i], sides[before + i], vertices[before + i] = key, 1, right_members[i]

@@ -1,0 +1,129 @@
+"""How many bicliques there will be, told better and better while they are enumerated.
+
+Descents come in rounds, with more pieces in each: those of a round are independent of each other and give one interval.
+It is told as soon as they are enough, and until then that of the round before. Unlike `estimate`, this has no budget
+that decides beforehand how many pieces are affordable.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from mbe_stage.bicliques import ordering, reduction
+from mbe_stage.bicliques.constraints import ACTIVE, size_constraints
+from mbe_stage.bicliques.cpu import tree
+from mbe_stage.bicliques.estimation import growth
+from mbe_stage.bicliques.estimation.budget import Budget
+from mbe_stage.bicliques.estimation.descent import descend, roots_of
+from mbe_stage.bicliques.estimation.interval import interval_of, whole_number
+from mbe_stage.bicliques.estimation.model import GrowthModel
+from mbe_stage.bicliques.estimation.walk import Walk
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.outlook import Outlook
+
+__all__ = ["compile_steps", "memory_bytes", "outlooks"]
+
+log = logging.getLogger(__name__)
+
+_PILOTS, _PILOT_PIECES = 5, 8
+# Pieces and descents of each round.
+_ROUNDS = ((16, 16), (64, 48))
+# Descents of a round before which the round before it says more.
+_ENOUGH = 8
+# Peak of the arrays of a walk and its pieces, as measured on real graphs: so many times the bytes of the graph; and the
+# part of the engine's budget of memory that this may come to beside it.
+_TIMES_THE_GRAPH, _PART_OF_THE_BUDGET = 6, 1 / 4
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What it needs beside the CPU engine."""
+    return growth.compile_steps()
+
+
+def memory_bytes(graph: BipartiteCSR, execution: Execution) -> int:
+    """What sampling takes beside the engine's budget, at most a quarter of it; 0 where that is too little."""
+    needed = _TIMES_THE_GRAPH * graph.nbytes
+    return needed if needed <= _PART_OF_THE_BUDGET * execution.memory_budget_bytes else 0
+
+
+def outlooks(
+    graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, goes_on: Callable[[], bool], seed: int = 0
+) -> Iterator[Outlook]:
+    """How many maximal bicliques of `graph` satisfy `query`, after one descent more each time.
+
+    It ends by itself when more descents would not say much more, and at once where compiled code is missing (compiling
+    would take the search's time), or memory.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        In host memory.
+    query : BicliqueQuery
+    execution : Execution
+        Its memory budget, beside which this takes `memory_bytes`.
+    goes_on : callable
+        Called before and after the graph is prepared, for each pilot and round, and before each piece is visited: may
+        wait, and ends everything by False.
+    seed : int
+    """
+    if memory_bytes(graph, execution) == 0:
+        needed = _TIMES_THE_GRAPH * graph.nbytes
+        log.debug("not sampled: that would take about %d bytes, much beside the engine's budget of memory", needed)
+        return
+    collects = _walk_that_is_compiled(query)
+    if collects is None:
+        log.debug("not sampled: what it needs is not compiled yet; `mbe compile` does it")
+        return
+    # Preparing the graph once more is one step, and the longest.
+    if not goes_on():
+        return
+    walk = Walk(graph, query, collects=collects)
+    if not goes_on():
+        return
+    yield from _in_rounds(walk, Budget(None, None, goes_on), np.random.default_rng(seed))
+
+
+def _in_rounds(walk: Walk, budget: Budget, rng: np.random.Generator) -> Iterator[Outlook]:
+    model = GrowthModel()
+    for _ in range(_PILOTS):
+        # A descent works out its beginning before its first visit.
+        if budget.is_spent:
+            return
+        descent = descend(walk, model, _PILOT_PIECES, rng, budget)
+        if descent is None:
+            return
+        if descent.exact:
+            yield Outlook.exactly(whole_number(descent.log_bicliques))
+            return
+        model.learn(descent.features, descent.log_counts)
+    for number, (n_pieces, n_descents) in enumerate(_ROUNDS):
+        if budget.is_spent:
+            return
+        roots = roots_of(walk, model, n_pieces)
+        logs: list[float] = []
+        while len(logs) < n_descents:
+            descent = descend(walk, model, n_pieces, rng, budget, roots)
+            if descent is None:
+                return
+            logs.append(descent.log_bicliques)
+            if number == 0 or len(logs) >= _ENOUGH:
+                interval = interval_of(np.array(logs))
+                yield Outlook(interval.low, interval.middle, interval.high)
+
+
+def _walk_that_is_compiled(query: BicliqueQuery) -> bool | None:
+    """Whether to use the walk that collects members, or the one that counts; None where neither is compiled."""
+    kinds = (True,) if size_constraints(query)[ACTIVE] else (False, True)
+    return next((collects for collects in kinds if _is_compiled(collects)), None)
+
+
+def _is_compiled(collects: bool) -> bool:
+    preparing = (*reduction.compile_steps(), *ordering.compile_steps())
+    steps = (*preparing, *tree.compile_steps(collects), *compile_steps())
+    return all(step.is_loaded() or step.is_kept() for step in steps)

@@ -1,0 +1,195 @@
+"""What is summed up over all bicliques while they stream past: sizes, and each vertex's share.
+
+Memory is that of the vertices and of the distinct sizes, whatever the number of bicliques. The loops release the GIL,
+so a sink may run them beside the enumeration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numba import int64
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
+
+__all__ = ["DENSE_SIZES", "SizeCounts", "VertexStatistics", "compile_steps", "long_form"]
+
+DENSE_SIZES = 512
+"""Nearly all bicliques have fewer vertices than this on each side; their sizes are counted in a plain array."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VertexStatistics:
+    """The bicliques of each vertex of one side.
+
+    Attributes
+    ----------
+    n_bicliques : (n,) int64
+        How many bicliques the vertex is in.
+    largest_edges : (n,) int64
+        Edges of the largest of them; 0 for a vertex that is in none.
+    largest_keys : (n,) int64
+        Its key; of several with as many edges, the smallest key. Meaningless for a vertex that is in none.
+    """
+
+    n_bicliques: np.ndarray
+    largest_edges: np.ndarray
+    largest_keys: np.ndarray
+
+    @classmethod
+    def of(cls, n_vertices: int) -> VertexStatistics:
+        """No biclique yet."""
+        return cls(*(np.zeros(n_vertices, np.int64) for _ in range(3)))
+
+    def add(self, sizes: np.ndarray, members: np.ndarray, n_edges: np.ndarray, keys: np.ndarray) -> None:
+        """Take in some bicliques.
+
+        Parameters
+        ----------
+        sizes : (n_bicliques,) int32
+            Members on this side.
+        members : int32
+            Dense ids, biclique after biclique.
+        n_edges, keys : (n_bicliques,) int64
+        """
+        _add_members(sizes, members, n_edges, keys, self.n_bicliques, self.largest_edges, self.largest_keys)
+
+    def merge(self, other: VertexStatistics) -> None:
+        """Take in what other bicliques of the same vertices sum up to."""
+        is_larger = other.largest_edges > self.largest_edges
+        is_first = (other.largest_edges == self.largest_edges) & (other.largest_keys < self.largest_keys)
+        # A vertex that is in none has 0 edges, which no biclique has.
+        takes = is_larger | (is_first & (other.largest_edges > 0))
+        self.largest_edges[takes] = other.largest_edges[takes]
+        self.largest_keys[takes] = other.largest_keys[takes]
+        self.n_bicliques[:] += other.n_bicliques
+
+
+class SizeCounts:
+    """Counts the bicliques of each size ``(n_left, n_right)``."""
+
+    def __init__(self) -> None:
+        self._dense = np.zeros((DENSE_SIZES, DENSE_SIZES), np.int64)
+        self._sparse: Counter[int] = Counter()
+
+    def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
+        """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
+        self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))
+
+    def add_large(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
+        """The same for sizes of which one is `DENSE_SIZES` or more; nothing is compiled for it."""
+        self._add_codes(left_sizes.astype(np.int64) << 32 | right_sizes)
+
+    def add_dense(self, counts: np.ndarray) -> None:
+        """Take in how many there are of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
+        self._dense += counts
+
+    def merge(self, other: SizeCounts) -> None:
+        """Take in the counts of other bicliques."""
+        self.add_dense(other._dense)
+        self._sparse.update(other._sparse)
+
+    def _add_codes(self, codes: np.ndarray) -> None:
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            self._sparse[int(code)] += int(count)
+
+    def sorted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``(n_left, n_right, n_bicliques)`` of every size that occurs, ascending by the first two."""
+        dense_left, dense_right = np.nonzero(self._dense)
+        codes = np.array(sorted(self._sparse), dtype=np.int64)
+        left = np.concatenate([dense_left, codes >> 32])
+        right = np.concatenate([dense_right, codes & 0xFFFFFFFF])
+        counts = np.concatenate(
+            [self._dense[dense_left, dense_right], np.array([self._sparse[int(c)] for c in codes], dtype=np.int64)]
+        )
+        order = np.lexsort((right, left))
+        return left[order].astype(np.int32), right[order].astype(np.int32), counts[order]
+
+
+def long_form(
+    keys: np.ndarray,
+    left_sizes: np.ndarray,
+    left_members: np.ndarray,
+    right_sizes: np.ndarray,
+    right_members: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One row per member: each biclique's left members, then its right members, then the next biclique.
+
+    Returns
+    -------
+    keys : (n_members,) int64
+    sides : (n_members,) int8
+        0 is left, 1 is right.
+    vertices : (n_members,) int32
+    """
+    return _long_form(*map(readonly_view, (keys, left_sizes, left_members, right_sizes, right_members)))
+
+
+def compile_steps(with_members: bool = True) -> tuple[CompileStep, ...]:
+    """Of the sums, and of `long_form` where it is wanted."""
+    return steps_of(_add_members, _count_sizes, *([_long_form] if with_members else []))
+
+
+@compiled(INTS, INTS, LONGS, LONGS, LONGS, LONGS, LONGS)
+def _add_members(sizes, members, n_edges, keys, n_bicliques, largest_edges, largest_keys):
+    """Take the members of one side of some bicliques into the sums of its vertices.
+
+    Parameters
+    ----------
+    sizes : (n,) int32
+    members : int32
+        Those of all bicliques, one behind the other.
+    n_edges, keys : (n,) int64
+        Of the bicliques.
+    n_bicliques, largest_edges, largest_keys : (n_vertices,) int64
+        Changed in place; of equally large bicliques the one with the smallest key stays.
+    """
+    position = 0
+    for i in range(sizes.size):
+        edges, key = n_edges[i], keys[i]
+        for _ in range(sizes[i]):
+            vertex = members[position]
+            position += 1
+            n_bicliques[vertex] += 1
+            if edges > largest_edges[vertex] or (edges == largest_edges[vertex] and key < largest_keys[vertex]):
+                largest_edges[vertex] = edges
+                largest_keys[vertex] = key
+
+
+@compiled(INTS, INTS, int64[:, ::1])
+def _count_sizes(left_sizes, right_sizes, dense):
+    n_large = 0
+    for i in range(left_sizes.size):
+        if left_sizes[i] < dense.shape[0] and right_sizes[i] < dense.shape[1]:
+            dense[left_sizes[i], right_sizes[i]] += 1
+        else:
+            n_large += 1
+    large = np.empty(n_large, np.int64)
+    n_large = 0
+    for i in range(left_sizes.size):
+        if left_sizes[i] >= dense.shape[0] or right_sizes[i] >= dense.shape[1]:
+            large[n_large] = np.int64(left_sizes[i]) << 32 | np.int64(right_sizes[i])
+            n_large += 1
+    return large
+
+
+@compiled(readonly(LONGS), *4 * [readonly(INTS)])
+def _long_form(keys, left_sizes, left_members, right_sizes, right_members):
+    n_members = left_members.size + right_members.size
+    out_keys = np.empty(n_members, np.int64)
+    sides = np.empty(n_members, np.int8)
+    vertices = np.empty(n_members, np.int32)
+    row = left = right = 0
+    for i in range(keys.size):
+        for _ in range(left_sizes[i]):
+            out_keys[row], sides[row], vertices[row] = keys[i], 0, left_members[left]
+            row += 1
+            left += 1
+        for _ in range(right_sizes[i]):
+            out_keys[row], sides[row], vertices[row] = keys[i], 1, right_members[right]
+            row += 1
+            right += 1
+    return out_keys, sides, vertices

@@ -1,0 +1,91 @@
+"""Arrays in device memory: as kernels take them, filled from the host, and zeroed beside other work."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import cupy as cp
+import numpy as np
+from numba import cuda
+from numba.cuda.typing.typeof import typeof_impl
+
+__all__ = ["kernel_bundles", "kernel_views", "upload", "zeroed_beside"]
+
+
+def upload(host: np.ndarray, device: cp.ndarray) -> None:
+    """Copy an array to one of the same shape on the device."""
+    device.set(host)
+
+
+@contextmanager
+def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
+    """Fill arrays with zeros beside what is enqueued inside; what is enqueued behind finds them filled."""
+    beside = _second_stream(cp.cuda.runtime.getDevice())
+    # The memory may have been handed out before, to work that is not done yet.
+    beside.wait_event(cp.cuda.get_current_stream().record())
+    for array in arrays:
+        array.data.memset_async(0, array.nbytes, beside)
+    try:
+        yield
+    finally:
+        cp.cuda.get_current_stream().wait_event(beside.record())
+
+
+@functools.cache
+def _second_stream(_device: int) -> cp.cuda.Stream:
+    return cp.cuda.Stream(non_blocking=True)
+
+
+def kernel_views(*arrays: cp.ndarray) -> tuple[Any, ...]:
+    """The arrays as kernels take them, which costs less than a launch that is given CuPy's.
+
+    A view does not keep its array alive: hold on to the array until the work is done.
+    """
+    return tuple(_view(a.device.id, a.data.ptr, a.shape, a.dtype.str) for a in arrays)
+
+
+def kernel_bundles(kernel: Any, *bundles: Any) -> tuple[Any, ...]:
+    """Named tuples of arrays as a kernel takes them, their types worked out once.
+
+    Numba works out the type of a tuple at every launch; what has the attribute `_numba_type_` is asked for it instead.
+    Where a kernel is compiled, or looked for on disk, the type is that of the class itself, which pickles by its name:
+    a process finds what another one compiled.
+    """
+    return tuple(_typed_kind(kernel, bundle)(*kernel_views(*bundle)) for bundle in bundles)
+
+
+_KINDS: dict[tuple[Any, ...], type] = {}
+
+
+def _typed_kind(kernel: Any, bundle: Any) -> type:
+    """The kind of tuple, with the type that it has for Numba where its arrays are of these dtypes."""
+    key = (type(bundle), *((a.dtype.str, a.ndim) for a in bundle))
+    if key not in _KINDS:
+        numba_type = kernel.typeof_pyval(type(bundle)(*kernel_views(*bundle)))
+        kind = type(type(bundle).__name__, (type(bundle),), {"_numba_type_": numba_type})
+        # What looks at tuples would else find a class that is another one in every process.
+        typeof_impl.register(kind, lambda _value, _context: numba_type)
+        _KINDS[key] = kind
+    return _KINDS[key]
+
+
+class _Resident(cuda.In):  # type: ignore[misc]  # Numba's, without types
+    """An array that is on the device: what a launch has to know of it is found out once."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self._known = super().to_device([])
+
+    def to_device(self, retr: list[Any], stream: int = 0) -> Any:  # noqa: ARG002 - the signature is Numba's
+        return self._known
+
+
+@functools.lru_cache(maxsize=512)
+def _view(_device: int, address: int, shape: tuple[int, ...], dtype: str) -> _Resident:
+    """One view for each place and shape: CuPy hands the same places out again, and making a view takes 13 us."""
+    described = {"shape": shape, "typestr": dtype, "data": (address, False), "version": 3, "strides": None}
+    return _Resident(cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=described), sync=False))

@@ -1,0 +1,136 @@
+"""Tables in host memory: what every engine but the one on the device's own frames works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.bicliques.keys import edge_fingerprint
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from pipeline import edge_files
+from pipeline.backends.arrow import keys
+from pipeline.backends.arrow.edges import EdgeData
+from pipeline.backends.arrow.graph_facts import graph_facts_beside
+from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.backends.arrow.rows import HostRows
+from pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
+from pipeline.clean.facts import InputFacts
+from pipeline.config import InputConfig
+from pipeline.io import read_edges
+
+__all__ = ["ARROW", "ArrowBackend"]
+
+
+class ArrowBackend:
+    """See `pipeline.backends.backend.Backend`."""
+
+    name: str = "arrow"
+    xp: ModuleType = np
+    is_on_device: bool = False
+
+    def readers(
+        self, config: InputConfig, source: object | None
+    ) -> tuple[Callable[[], HostRows], Callable[[], HostRows]]:
+        read = partial(_read, config, source)
+        return read, read
+
+    def column(self, rows: HostRows, role: str, key_type: KeyType) -> Column:
+        return rows.column(role, key_type)
+
+    def taken(self, values: Any, positions: np.ndarray) -> Any:
+        return values[positions] if isinstance(values, np.ndarray) else values.take(pa.array(positions))
+
+    def at_least(self, values: np.ndarray, bound: int | float) -> np.ndarray:
+        return values >= bound
+
+    def below(self, values: np.ndarray, bound: int | float) -> np.ndarray:
+        return values < bound
+
+    def largest(self, values: np.ndarray) -> float:
+        return np.abs(values).max(initial=0)
+
+    def factorised(self, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        return keys.factorised(values)
+
+    def is_text(self, values: pa.Array) -> bool:
+        return not pa.types.is_integer(values.type)
+
+    def as_utf8(self, texts: pa.Array, refuse: Refusal) -> None:
+        keys.as_utf8(texts, refuse)
+
+    def as_integers(self, texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None:
+        return keys.as_integers(texts, must, refuse)
+
+    def ranked(self, codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        return keys.ranked(codes, distinct)
+
+    def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        return keys.merged(codes, integers)
+
+    def key_hashes(self, values: pa.Array, side: str) -> np.ndarray:
+        return key_hashes(values, side)
+
+    def edge_fingerprint(
+        self, left_ids: np.ndarray, right_ids: np.ndarray, left_hashes: np.ndarray, right_hashes: np.ndarray
+    ) -> str:
+        return edge_fingerprint(left_ids, right_ids, left_hashes, right_hashes)
+
+    def edges(
+        self,
+        ids: tuple[np.ndarray, np.ndarray],
+        keys: tuple[pa.Array, pa.Array],
+        hashes: tuple[np.ndarray, np.ndarray],
+        facts: InputFacts,
+    ) -> EdgeData:
+        return EdgeData(*ids, *keys, facts, hashes)
+
+    def from_host(self, edges: EdgeData) -> EdgeData:
+        return edges
+
+    def save_edges(self, edges: EdgeData, directory: Path) -> None:
+        edge_files.save_edges(edges, directory)
+
+    def load_edges(self, directory: Path) -> EdgeData:
+        return edge_files.load_edges(directory)
+
+    @contextmanager
+    def graph_facts(
+        self, graph: BipartiteCSR, most_steps: int, execution: Execution
+    ) -> Iterator[Callable[[], GraphFacts]]:
+        with graph_facts_beside(graph, most_steps, execution) as facts:
+            yield facts
+
+    @contextmanager
+    def budget(self, execution: Execution, shares: object = None) -> Iterator[Execution]:  # noqa: ARG002 - none to share
+        yield execution
+
+    def write_tables(self, tables: Mapping[Path, tuple[pa.Table, pa.Schema]], write_file: FrameWriter) -> None:
+        with ThreadPoolExecutor(len(tables)) as pool:
+            written = [pool.submit(write_file, table, path, schema) for path, (table, schema) in tables.items()]
+            for table in written:
+                table.result()
+
+    def engine_name(self, engine: str) -> str:
+        return engine
+
+    def peak_device_memory_bytes(self) -> None:
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+
+ARROW = ArrowBackend()
+
+
+def _read(config: InputConfig, source: object | None) -> HostRows:
+    return HostRows(read_edges(config, source))

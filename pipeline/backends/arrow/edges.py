@@ -1,0 +1,60 @@
+"""Clean edges in host memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.clean.facts import InputFacts, written_integer
+
+__all__ = ["EdgeData"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgeData:
+    """Distinct edges between dense ids, and the keys the ids stand for.
+
+    Attributes
+    ----------
+    left_ids, right_ids : (n_edges,) int32
+        Ordered by left id and then right id.
+    left_keys, right_keys : pa.Array
+        int64 or string; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
+        each in at least one edge.
+    facts : InputFacts
+    hashes : pair of (n,) uint64, optional
+        What `key_hashes` gives, where it is known.
+    """
+
+    left_ids: np.ndarray
+    right_ids: np.ndarray
+    left_keys: pa.Array
+    right_keys: pa.Array
+    facts: InputFacts
+    hashes: tuple[np.ndarray, np.ndarray] | None = None
+
+    def graph(self) -> BipartiteCSR:
+        """The edges in CSR form, both directions."""
+        return BipartiteCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
+
+    def key_hashes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The vertex hash of each left and of each right key, uint64."""
+        if self.hashes is not None:
+            return self.hashes
+        return key_hashes(self.left_keys, "left"), key_hashes(self.right_keys, "right")
+
+    def vertex_of(self, text: str, side: str) -> int | None:
+        """The dense id of the key that is written so; None where no key is."""
+        keys = self.left_keys if side == "left" else self.right_keys
+        wanted = written_integer(text) if pa.types.is_integer(keys.type) else text
+        vertex = -1 if wanted is None else pc.index(keys, pa.scalar(wanted, keys.type)).as_py()
+        return None if vertex < 0 else vertex
+
+    def key_of(self, vertex: int, side: str) -> int | str:
+        """The key of a dense id."""
+        return (self.left_keys if side == "left" else self.right_keys)[vertex].as_py()

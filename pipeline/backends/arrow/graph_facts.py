@@ -1,0 +1,57 @@
+"""Degrees and two-hop degrees of both sides, counted while an engine is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.two_hop import begin_two_hop_degrees
+from mbe_stage.options import Execution
+from pipeline.backends.backend import GraphFacts
+
+__all__ = ["TwoHopDegrees", "graph_facts_beside", "two_hop_beside"]
+
+TwoHopDegrees = tuple[np.ndarray | None, np.ndarray | None]
+"""Of (left, right); None for a side whose degrees were not counted."""
+
+
+@contextmanager
+def two_hop_beside(graph: BipartiteCSR, most_steps: int, execution: Execution) -> Iterator[Callable[[], TwoHopDegrees]]:
+    """Begin to count the two-hop degrees, in threads that are gone when the context is left.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    most_steps : int
+        A side that takes more steps is not counted; at 0 none is.
+    execution : Execution
+        Its number of threads.
+
+    Yields
+    ------
+    callable
+        Waits for the degrees, and returns them.
+    """
+    if most_steps == 0:
+        yield lambda: (None, None)
+        return
+    n_threads = execution.worker_count
+    pool = ThreadPoolExecutor(n_threads, "two-hop")
+    try:
+        left, right = (begin_two_hop_degrees(side, pool, n_threads, most_steps) for side in (graph, graph.swapped()))
+        yield lambda: (left(), right())
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def graph_facts_beside(
+    graph: BipartiteCSR, most_steps: int, execution: Execution
+) -> Iterator[Callable[[], GraphFacts]]:
+    """The same with the degrees; what is yielded waits, and returns the facts."""
+    with two_hop_beside(graph, most_steps, execution) as two_hop:
+        yield lambda: GraphFacts(graph.left_degrees, graph.right_degrees, *two_hop(), {})

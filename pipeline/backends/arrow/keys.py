@@ -1,0 +1,192 @@
+"""Columns of keys: integers within int64 or text; integers rank by value, text by its UTF-8 bytes.
+
+An empty string is no key but a null, in every format.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.backends.backend import KeyType, Refusal
+from pipeline.io.raw import shortened
+from pipeline.naming import setting
+
+__all__ = ["as_integers", "as_keys", "as_plain", "as_utf8", "factorised", "first_true", "merged", "ranked"]
+
+_LARGEST_INTEGER = 2**63 - 1
+# Above it not every integer is a float, so a float does not tell which integer it was.
+_EXACT_FLOATS = 2.0**53
+# Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_INTEGER = r"^-?[0-9]+$"
+
+
+def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.Array:
+    """A column of any type as int64 or large_string, its nulls, NaNs and empty strings as nulls.
+
+    Raises
+    ------
+    InputError
+        Values that cannot be keys: fractions, booleans, times, lists, integers beyond int64.
+    """
+    values = as_plain(column)
+    kind = values.type
+    if pa.types.is_null(kind):
+        return values.cast(pa.large_string())
+    if _is_text(kind):
+        return _texts(values, refuse)
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return values.cast(pa.large_string()) if key_type == "string" else _integers(values, refuse)
+    if pa.types.is_floating(kind):
+        values = _whole_floats(values, refuse)
+        return values.cast(pa.large_string()) if key_type == "string" else values
+    raise refuse(
+        None,
+        found=f"values of type {kind}",
+        expected="integers or text as keys",
+        remedy=f"choose another column ({setting('input.left')}, {setting('input.right')}), or convert this one to "
+        "text",
+    )
+
+
+def factorised(keys: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """As `Backend.factorised`; in order of appearance."""
+    encoded = keys.dictionary_encode()
+    return encoded.indices.to_numpy(), encoded.dictionary
+
+
+def ranked(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """As `Backend.ranked`: integers by value, text by its bytes."""
+    if pa.types.is_integer(distinct.type):
+        return merged(codes, distinct)
+    order = pc.sort_indices(distinct).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[codes], _narrowest(distinct.take(order))
+
+
+def merged(codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """As `Backend.merged`."""
+    ordered, rank = np.unique(integers.to_numpy(), return_inverse=True)
+    return rank.astype(np.int32)[codes], pa.array(ordered)
+
+
+def as_utf8(distinct: pa.Array, refuse: Refusal) -> None:
+    """As `Backend.as_utf8`: what came as text is looked at only now, where each key stands once."""
+    try:
+        distinct.validate(full=True)
+    except pa.ArrowInvalid:
+        for code, value in enumerate(distinct.cast(pa.large_binary()).to_pylist()):
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                raise refuse(
+                    code,
+                    found=f"bytes that are not UTF-8: {shortened(value)}",
+                    expected="UTF-8 text",
+                    remedy="write the data again as UTF-8",
+                ) from None
+        raise
+
+
+def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None:
+    """As `Backend.as_integers`."""
+    matches = pc.match_substring_regex(texts, _INTEGER if must else _CANONICAL_INTEGER)
+    odd = first_true(pc.invert(matches))
+    if odd is not None and not must:
+        return None
+    if odd is not None:
+        raise refuse(odd, found=f"the key {shortened(texts[odd].as_py())}", expected="an integer", remedy=_as_string())
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        code = next(i for i, text in enumerate(texts.to_pylist()) if not -(2**63) <= int(text) < 2**63)
+        raise refuse(code, **_beyond(texts[code].as_py())) from None
+
+
+def first_true(mask: pa.Array) -> int | None:
+    """Position of the first true value, nulls counted as false; None where there is none."""
+    position = pc.index(mask, pa.scalar(True)).as_py()
+    return None if position < 0 else position
+
+
+def as_plain(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array of its values' own type: dictionaries decoded, text as large_string."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column, kind = column.cast(kind.storage_type), kind.storage_type
+    if pa.types.is_dictionary(kind):
+        column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], kind.value_type)
+        kind = kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
+        column = column.cast(pa.large_string())
+    elif pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
+        column = column.cast(pa.large_binary())
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+
+
+def _texts(values: pa.Array, refuse: Refusal) -> pa.Array:
+    if pa.types.is_large_binary(values.type):
+        try:
+            values = values.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise refuse(
+                None,
+                found="bytes that are not UTF-8 text",
+                expected="integers or text as keys",
+                remedy="convert the column to text, for example hexadecimal",
+            ) from None
+    empty = pc.equal(pc.binary_length(values), 0)
+    if first_true(empty) is None:
+        return values
+    return pc.if_else(empty, pa.scalar(None, pa.large_string()), values)
+
+
+def _integers(values: pa.Array, refuse: Refusal) -> pa.Array:
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        # Rare, and never fast enough to matter: look at the values one by one.
+        row = next(i for i, value in enumerate(values.to_pylist()) if value is not None and abs(value) >= 2**63)
+        raise refuse(row, **_beyond(values[row].as_py())) from None
+
+
+def _whole_floats(values: pa.Array, refuse: Refusal) -> pa.Array:
+    values = values.cast(pa.float64())
+    nan = pc.is_nan(values)
+    if first_true(nan) is not None:
+        values = pc.if_else(nan, pa.scalar(None, pa.float64()), values)
+    odd = pc.or_(pc.not_equal(pc.trunc(values), values), pc.greater(pc.abs(values), _EXACT_FLOATS))
+    row = first_true(odd)
+    if row is not None:
+        raise refuse(
+            row,
+            found=f"the number {values[row].as_py()!r}",
+            expected="integers or text as keys (floats only where they are whole and at most 2**53)",
+            remedy="choose another column, or convert this one to text",
+        )
+    return values.cast(pa.int64())
+
+
+def _beyond(value: object) -> dict[str, str]:
+    return {
+        "found": f"the id {shortened(value)}, beyond int64",
+        "expected": f"integers up to {_LARGEST_INTEGER}",
+        "remedy": _as_string(),
+    }
+
+
+def _narrowest(keys: pa.Array) -> pa.Array:
+    """Plain strings where they fit: every reader knows those."""
+    return keys.cast(pa.string()) if keys.nbytes < 2**31 else keys
+
+
+def _as_string() -> str:
+    return f"set {setting('input.key_type')} to string"

@@ -1,0 +1,152 @@
+"""Rows in the order of a key, sorted out of core.
+
+The key names what a row holds, so the order says nothing about engine, threads or blocks: the same result gives the
+same files, byte for byte (up to a collision of two 64-bit keys in one run). Keys are uniform hashes, so equal ranges of
+keys hold nearly equally many rows:
+
+1. rows are collected until they fill the memory, then written to a spill file, cut into 1024 ranges of keys;
+2. consecutive ranges that together make one row group are read back from all spill files, sorted, and handed on.
+
+A result that never fills the memory is never spilled, and is cut into the same row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "range_groups"]
+
+RANGE_BITS = 10
+N_RANGES = 1 << RANGE_BITS
+_MEMORY_BYTES = 128 << 20
+GROUP_BYTES = 64 << 20
+"""Rows sorted and handed on at once, where nothing else is asked for."""
+# Temporary and read once: LZ4 costs less than the disk traffic it saves.
+_SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class KeyOrder:
+    """Takes rows in and gives them back in the order of a key.
+
+    Parameters
+    ----------
+    scratch : Path
+        Directory for spill files; made when first needed, removed when the last row has been given back.
+    schema : pa.Schema
+        Of the rows.
+    key : str
+        The column to sort by: int64, uniformly distributed.
+    row_bytes : callable
+        Bytes in memory of each row of a batch, (n,) int64; from the values alone, so that it does not depend on how the
+        rows came in.
+    memory_bytes : int
+        Rows kept before they are spilled; about three times as much is in use while they are.
+    group_bytes : int
+        Rows sorted and handed on at once; about three times as much is in use.
+    """
+
+    def __init__(
+        self,
+        scratch: Path,
+        schema: pa.Schema,
+        key: str,
+        row_bytes: Callable[[pa.RecordBatch], np.ndarray],
+        memory_bytes: int = _MEMORY_BYTES,
+        group_bytes: int = GROUP_BYTES,
+    ) -> None:
+        self._scratch = scratch
+        self._schema = schema
+        self._key = key
+        self._row_bytes = row_bytes
+        self._memory_bytes = memory_bytes
+        self._group_bytes = group_bytes
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._spills: list[Path] = []
+        self._range_bytes = np.zeros(N_RANGES, np.int64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in some rows."""
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        self._range_bytes += self._bytes_per_range(batch)
+        if self._pending_bytes >= self._memory_bytes:
+            self._spill()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, ascending by key, one row group at a time."""
+        if self._spills and self._pending:
+            self._spill()
+        kept, order, bounds = self._take_pending()
+        for first, last in range_groups(self._range_bytes, self._group_bytes):
+            if self._spills:
+                yield self._read(first, last)
+            else:
+                yield self._rows(kept, order[bounds[first] : bounds[last]])
+        for spill in self._spills:
+            spill.unlink()
+        if self._spills:
+            self._scratch.rmdir()
+
+    def _take_pending(self) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
+        """The pending rows in one batch, their order, and where each range begins in that order."""
+        batch = self._joined(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        keys = batch[self._key].to_numpy()
+        order = np.argsort(keys)
+        bounds = np.searchsorted(_ranges(keys)[order], np.arange(N_RANGES + 1))
+        return batch, order, bounds
+
+    def _spill(self) -> None:
+        batch, order, bounds = self._take_pending()
+        ordered = self._rows(batch, order)
+        del batch
+        self._scratch.mkdir(exist_ok=True)
+        path = self._scratch / f"spill-{len(self._spills):05d}.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self._schema, options=_SPILL) as writer:
+            for first in range(N_RANGES):
+                writer.write_batch(ordered.slice(bounds[first], bounds[first + 1] - bounds[first]))
+        self._spills.append(path)
+
+    def _read(self, first: int, last: int) -> pa.RecordBatch:
+        parts = []
+        for spill in self._spills:
+            with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
+                parts += [reader.get_batch(i) for i in range(first, last)]
+        batch = self._joined(parts)
+        return self._rows(batch, np.argsort(batch[self._key].to_numpy()))
+
+    def _bytes_per_range(self, batch: pa.RecordBatch) -> np.ndarray:
+        ranges = _ranges(batch[self._key].to_numpy())
+        return np.bincount(ranges, weights=self._row_bytes(batch), minlength=N_RANGES).astype(np.int64)
+
+    def _rows(self, batch: pa.RecordBatch, positions: np.ndarray) -> pa.RecordBatch:
+        # Column by column: RecordBatch.take needs four times as long for the same rows (pyarrow 26).
+        indices = pa.array(positions)
+        return pa.RecordBatch.from_arrays([column.take(indices) for column in batch.columns], schema=self._schema)
+
+    def _joined(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        if not batches:
+            return pa.RecordBatch.from_pylist([], schema=self._schema)
+        return pa.concat_batches(batches)
+
+
+def _ranges(keys: np.ndarray) -> np.ndarray:
+    """Which range each key is in; ranges ascend as the signed keys do."""
+    return (keys >> (64 - RANGE_BITS)) + N_RANGES // 2
+
+
+def range_groups(range_bytes: np.ndarray, group_bytes: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges, as few groups as fit; a range above the limit is a group by itself."""
+    first, size = 0, 0
+    for i in range(N_RANGES):
+        if size and size + range_bytes[i] > group_bytes:
+            yield first, i
+            first, size = i, 0
+        size += int(range_bytes[i])
+    if size:
+        yield first, N_RANGES

@@ -1,0 +1,72 @@
+"""Rows as the readers of `pipeline.io` give them, and their columns as the rules want them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.backends.arrow.keys import as_keys
+from pipeline.backends.arrow.measures import as_numbers, as_times
+from pipeline.backends.backend import Column, KeyOrigin, KeyType
+from pipeline.errors import InputError
+from pipeline.io import RawEdges
+
+__all__ = ["HostRows"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRows:
+    """See `pipeline.backends.backend.Rows`."""
+
+    raw: RawEdges
+    reader: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return self.raw.table.num_rows
+
+    @property
+    def roles(self) -> list[str]:
+        return self.raw.table.column_names
+
+    @property
+    def source(self) -> str:
+        return self.raw.source
+
+    @property
+    def format(self) -> str:
+        return self.raw.format
+
+    @property
+    def keys(self) -> KeyOrigin:
+        return self.raw.keys
+
+    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
+        return self.raw.refusal(row, role, found=found, expected=expected, remedy=remedy)
+
+    def none_left(self, *, found: str, expected: str, remedy: str) -> InputError:
+        return InputError.at(self.raw.source, found=found, expected=expected, remedy=remedy)
+
+    def column(self, role: str, key_type: KeyType) -> Column:
+        """As `Backend.column`."""
+        values, refuse = self.raw.table.column(role), partial(self._refusal_of, role)
+        if role in ("left", "right"):
+            keys = as_keys(values, key_type, refuse)
+            return Column(keys, _present(keys))
+        measured = as_numbers(values, refuse) if role == "weight" else as_times(values, refuse)
+        moments = pa.types.is_timestamp(measured.type)
+        numbers = measured.cast(pa.int64()) if moments else measured
+        if numbers.null_count:
+            numbers = numbers.fill_null(0)
+        return Column(numbers.to_numpy(zero_copy_only=False), _present(measured), moments)
+
+    def _refusal_of(self, role: str, row: int | None, *, found: str, expected: str, remedy: str) -> InputError:
+        return self.refusal(row, role, found=found, expected=expected, remedy=remedy)
+
+
+def _present(values: pa.Array) -> np.ndarray | None:
+    return values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None

@@ -1,0 +1,158 @@
+"""Tables in device memory: from edges to staged tables without a way through the host's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import cudf
+import cupy as cp
+import pyarrow as pa
+import pylibcugraph
+
+from mbe_stage.bicliques.cuda.keys import edge_fingerprint
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from pipeline import edge_files
+from pipeline.backends.arrow.edges import EdgeData
+from pipeline.backends.arrow.rows import HostRows
+from pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
+from pipeline.backends.cudf import keys, measures
+from pipeline.backends.cudf.buffers import is_text
+from pipeline.backends.cudf.edges import DeviceEdges
+from pipeline.backends.cudf.graph_facts import graph_facts
+from pipeline.backends.cudf.hashes import key_hashes
+from pipeline.backends.cudf.memory import DevicePool, naming_the_limit
+from pipeline.backends.cudf.read import readers
+from pipeline.backends.cudf.rows import DeviceRows
+from pipeline.backends.cudf.writing import EngineShare
+from pipeline.clean.facts import InputFacts
+from pipeline.config import InputConfig
+
+__all__ = ["CudfBackend"]
+
+
+@dataclass(frozen=True, slots=True)
+class CudfBackend:
+    """See `pipeline.backends.backend.Backend`.
+
+    Attributes
+    ----------
+    pool : DevicePool, optional
+        What everything is allocated from; without it memory is not followed, and no budget is kept.
+    """
+
+    pool: DevicePool | None = None
+
+    name: ClassVar[str] = "cudf"
+    xp: ClassVar[ModuleType] = cp
+    is_on_device: ClassVar[bool] = True
+
+    def readers(
+        self, config: InputConfig, source: object | None
+    ) -> tuple[Callable[[], DeviceRows], Callable[[], HostRows]]:
+        on_device, on_host = readers(config, source)
+        return on_device, lambda: HostRows(on_host())
+
+    def column(self, rows: DeviceRows, role: str, key_type: KeyType) -> Column:
+        return rows.column(role, key_type)
+
+    def taken(self, values: Any, positions: cp.ndarray) -> Any:
+        if isinstance(values, cp.ndarray):
+            return values[positions]
+        return values.take(positions).reset_index(drop=True)
+
+    def at_least(self, values: cp.ndarray, bound: int | float) -> cp.ndarray:
+        return measures.at_least(values, bound)
+
+    def below(self, values: cp.ndarray, bound: int | float) -> cp.ndarray:
+        return measures.below(values, bound)
+
+    def largest(self, values: cp.ndarray) -> float:
+        return measures.largest(values)
+
+    def factorised(self, values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+        return keys.factorised(values)
+
+    def is_text(self, values: cudf.Series) -> bool:
+        return is_text(values)
+
+    def as_utf8(self, texts: cudf.Series, refuse: Refusal) -> None:
+        """Whole columns were looked at when they were read."""
+
+    def as_integers(self, texts: cudf.Series, must: bool, refuse: Refusal) -> cp.ndarray | None:  # noqa: ARG002
+        return keys.as_integers(texts, must)
+
+    def ranked(self, codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+        return keys.ranked(codes, distinct)
+
+    def merged(self, codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
+        return keys.merged(codes, integers)
+
+    def key_hashes(self, values: cudf.Series, side: str) -> cp.ndarray:
+        return key_hashes(values, side)
+
+    def edge_fingerprint(
+        self, left_ids: cp.ndarray, right_ids: cp.ndarray, left_hashes: cp.ndarray, right_hashes: cp.ndarray
+    ) -> str:
+        return edge_fingerprint(left_ids, right_ids, left_hashes, right_hashes)
+
+    def edges(
+        self,
+        ids: tuple[cp.ndarray, cp.ndarray],
+        keys: tuple[cudf.Series, cudf.Series],
+        hashes: tuple[cp.ndarray, cp.ndarray],
+        facts: InputFacts,
+    ) -> DeviceEdges:
+        return DeviceEdges(*ids, *keys, facts, hashes)
+
+    def from_host(self, edges: EdgeData) -> DeviceEdges:
+        return DeviceEdges.from_host(edges)
+
+    def save_edges(self, edges: DeviceEdges, directory: Path) -> None:
+        edge_files.save_edges(edges.to_host(), directory)
+
+    def load_edges(self, directory: Path) -> DeviceEdges:
+        return DeviceEdges.from_host(edge_files.load_edges(directory))
+
+    @contextmanager
+    def graph_facts(
+        self,
+        graph: BipartiteCSR,
+        most_steps: int,
+        execution: Execution,  # noqa: ARG002 - the device has no threads to be told
+    ) -> Iterator[Callable[[], GraphFacts]]:
+        free = cp.cuda.Device().mem_info[0] if self.pool is None else self.pool.left_bytes()
+        facts = graph_facts(graph, most_steps, free // 4)
+        yield lambda: facts
+
+    @contextmanager
+    def budget(self, execution: Execution, shares: EngineShare | None = None) -> Iterator[Execution]:
+        if self.pool is None:
+            yield execution
+            return
+        if shares is None:
+            # The other half is for what the engine does not plan to the byte.
+            used, half = self.pool.used_bytes(), self.pool.left_bytes() // 2
+            shares = EngineShare(half, lambda needed: used + 2 * needed)
+        with naming_the_limit(shares.limit_for):
+            yield replace(execution, device_memory_bytes=shares.bytes)
+
+    def write_tables(self, tables: Mapping[Path, tuple[cudf.DataFrame, pa.Schema]], write_file: FrameWriter) -> None:
+        # Whatever made the frames must be done: the writer works on another stream.
+        cp.cuda.get_current_stream().synchronize()
+        for path, (frame, schema) in tables.items():
+            write_file(frame, path, schema)
+
+    def engine_name(self, engine: str) -> str:  # noqa: ARG002 - there is one
+        return "rapids"
+
+    def peak_device_memory_bytes(self) -> int | None:
+        return None if self.pool is None else self.pool.peak_bytes()
+
+    def versions(self) -> dict[str, str]:
+        return {"cudf": cudf.__version__, "cugraph": pylibcugraph.__version__, "cupy": cp.__version__}

@@ -1,0 +1,104 @@
+"""Whether a delimited file is regular enough for cuDF's reader, seen from its bytes on the device.
+
+cuDF fills up short rows, cuts long ones, and takes quotes as they come, without a word; the host's reader refuses all
+of that. So the bytes are looked at first: as many fields in every row, quotes only around whole fields, lines ended by
+LF or CR LF. What is not so is for the host.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import cupy as cp
+import numpy as np
+
+from pipeline.backends.backend import HostNeeded
+from pipeline.io.dialect import Dialect
+
+__all__ = ["count_rows"]
+
+_PIECE_BYTES = 128 << 20
+_LF, _CR, _QUOTE, _NUL = 10, 13, 34, 0
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def count_rows(stream: io.BufferedReader, dialect: Dialect) -> int:
+    """The number of rows that are not blank, the header included.
+
+    Raises
+    ------
+    HostNeeded
+        The file is not regular.
+    """
+    if stream.peek(3)[:3] == _BYTE_ORDER_MARK:
+        raise HostNeeded("a byte order mark")
+    delimiter = ord(dialect.delimiter)
+    return sum(_rows_of(_on_device(piece), delimiter, dialect.n_columns) for piece in _pieces(stream))
+
+
+def _pieces(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The content in pieces of whole lines."""
+    rest = b""
+    while chunk := stream.read(_PIECE_BYTES):
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield rest + chunk[:end]
+            rest = chunk[end:]
+        else:
+            rest += chunk
+    if rest:
+        yield rest
+
+
+def _on_device(piece: bytes) -> cp.ndarray:
+    return cp.asarray(np.frombuffer(piece, np.uint8))
+
+
+def _rows_of(piece: cp.ndarray, delimiter: int, n_columns: int) -> int:
+    ends = cp.flatnonzero(piece == _LF)
+    if int(piece[-1]) != _LF:
+        ends = cp.append(ends, piece.size)
+    starts = cp.concatenate((cp.zeros(1, ends.dtype), ends[:-1] + 1))
+    _check_bytes(piece)
+    separates = piece == delimiter
+    quotes = piece == _QUOTE
+    if bool(quotes.any()):
+        quoted = cp.cumsum(quotes, dtype=np.int32) & 1
+        _check_quotes(piece, quotes, delimiter)
+        if bool(quoted[cp.maximum(ends - 1, 0)].any()):
+            raise HostNeeded("a quote that is not closed on its line")
+        separates &= quoted == 0
+    n_before = cp.searchsorted(cp.flatnonzero(separates), ends)
+    per_line = cp.diff(n_before, prepend=cp.zeros(1, n_before.dtype))
+    lengths = ends - starts
+    blank = (lengths == 0) | ((lengths == 1) & (piece[cp.minimum(starts, piece.size - 1)] == _CR))
+    if bool((~blank & (per_line != n_columns - 1)).any()):
+        raise HostNeeded(f"rows of other than {n_columns} fields")
+    return int(cp.count_nonzero(~blank))
+
+
+def _check_bytes(piece: cp.ndarray) -> None:
+    if bool((piece == _NUL).any()):
+        raise HostNeeded("NUL bytes")
+    returns = cp.flatnonzero(piece == _CR)
+    # A piece is cut behind a line feed, so that a return at its end is the last byte of the file.
+    if bool((returns == piece.size - 1).any()) or bool((_at(piece, returns + 1) != _LF).any()):
+        raise HostNeeded("a carriage return without a line feed")
+
+
+def _check_quotes(piece: cp.ndarray, quotes: cp.ndarray, delimiter: int) -> None:
+    """An opening quote stands at the beginning of a field, a closing one at its end; a doubled one is both."""
+    at = cp.flatnonzero(quotes)
+    opening = (cp.arange(at.size) & 1) == 0
+    before, after = _at(piece, at - 1), _at(piece, at + 1)
+    begins = (before == delimiter) | (before == _LF) | (before == _QUOTE)
+    ends = (after == delimiter) | (after == _LF) | (after == _CR) | (after == _QUOTE)
+    if not bool(cp.where(opening, begins, ends).all()):
+        raise HostNeeded("a quote inside a field")
+
+
+def _at(piece: cp.ndarray, positions: cp.ndarray) -> cp.ndarray:
+    """The bytes there; outside the piece, a line's end."""
+    inside = (positions >= 0) & (positions < piece.size)
+    return cp.where(inside, piece[cp.clip(positions, 0, piece.size - 1)], _LF)

@@ -1,0 +1,99 @@
+"""Clean edges in device memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cudf
+import cupy as cp
+import numpy as np
+import pyarrow as pa
+import pylibcudf as plc
+
+from mbe_stage.device.graph import graph_from_edges
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from pipeline.backends.arrow.edges import EdgeData
+from pipeline.backends.arrow.keys import as_plain
+from pipeline.backends.cudf.buffers import kind_of, values_of
+from pipeline.backends.cudf.hashes import key_hashes
+from pipeline.clean.facts import InputFacts, written_integer
+
+__all__ = ["DeviceEdges"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceEdges:
+    """Distinct edges between dense ids, and the keys the ids stand for: the twin of `EdgeData`.
+
+    Attributes
+    ----------
+    left_ids, right_ids : (n_edges,) int32, CuPy
+        Ordered by left id and then right id.
+    left_keys, right_keys : cudf.Series
+        int64 or str; position is the dense id. Ascending (integers by value, strings by UTF-8 bytes), distinct, and
+        each in at least one edge.
+    facts : InputFacts
+    hashes : pair of (n,) uint64, optional
+        What `key_hashes` gives, where it is known.
+    """
+
+    left_ids: cp.ndarray
+    right_ids: cp.ndarray
+    left_keys: cudf.Series
+    right_keys: cudf.Series
+    facts: InputFacts
+    hashes: tuple[cp.ndarray, cp.ndarray] | None = None
+
+    @classmethod
+    def from_host(cls, edges: EdgeData) -> DeviceEdges:
+        """The same edges, copied to the device."""
+        return cls(
+            cp.asarray(edges.left_ids),
+            cp.asarray(edges.right_ids),
+            cudf.Series.from_arrow(edges.left_keys),
+            cudf.Series.from_arrow(edges.right_keys),
+            edges.facts,
+            None if edges.hashes is None else (cp.asarray(edges.hashes[0]), cp.asarray(edges.hashes[1])),
+        )
+
+    def to_host(self) -> EdgeData:
+        """The same edges, copied to the host."""
+        return EdgeData(
+            cp.asnumpy(self.left_ids),
+            cp.asnumpy(self.right_ids),
+            _host_keys(self.left_keys),
+            _host_keys(self.right_keys),
+            self.facts,
+            None if self.hashes is None else (cp.asnumpy(self.hashes[0]), cp.asnumpy(self.hashes[1])),
+        )
+
+    def graph(self) -> BipartiteCSR:
+        """The edges in CSR form, both directions, in CuPy arrays."""
+        return graph_from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
+
+    def key_hashes(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """The vertex hash of each left and of each right key, uint64."""
+        if self.hashes is not None:
+            return self.hashes
+        return key_hashes(self.left_keys, "left"), key_hashes(self.right_keys, "right")
+
+    def vertex_of(self, text: str, side: str) -> int | None:
+        """The dense id of the key that is written so; None where no key is."""
+        keys = self.left_keys if side == "left" else self.right_keys
+        if kind_of(keys) == plc.TypeId.STRING:
+            found = cp.flatnonzero((keys == text).values)
+        else:
+            number = written_integer(text)
+            found = cp.flatnonzero(values_of(keys) == np.int64(number)) if number is not None else cp.zeros(0)
+        return int(found[0]) if found.size else None
+
+    def key_of(self, vertex: int, side: str) -> int | str:
+        """The key of a dense id."""
+        keys = self.left_keys if side == "left" else self.right_keys
+        return keys.iloc[vertex : vertex + 1].to_arrow()[0].as_py()
+
+
+def _host_keys(keys: cudf.Series) -> pa.Array:
+    # Plain strings where they fit, as the host numbers them.
+    array = as_plain(pa.chunked_array([keys.to_arrow()]))
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) and array.nbytes < 2**31 else array

@@ -1,0 +1,27 @@
+"""What names the user's own keys, whatever their ids: a hash of their text."""
+
+from __future__ import annotations
+
+import cudf
+import cupy as cp
+import numpy as np
+import pylibcudf as plc
+
+from mbe_stage.bicliques.cuda.keys import hash_integers, hash_text, vertex_hashes
+from pipeline.backends.cudf.buffers import kind_of, text_buffers, values_of
+
+__all__ = ["key_hashes"]
+
+
+def key_hashes(keys: cudf.Series, side: str) -> cp.ndarray:
+    """The vertex hash of each key, ``(n,) uint64``: those of `pipeline.backends.arrow.hashes.key_hashes`.
+
+    Parameters
+    ----------
+    keys : cudf.Series
+        Integers or text, none of them null.
+    side : {"left", "right"}
+    """
+    if kind_of(keys) == plc.TypeId.STRING:
+        return vertex_hashes(hash_text(*text_buffers(keys)), side)
+    return vertex_hashes(hash_integers(values_of(keys).astype(np.int64, copy=False)), side)

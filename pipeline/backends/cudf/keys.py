@@ -1,0 +1,107 @@
+"""Columns of keys: what needs no message; everything else is for the host."""
+
+from __future__ import annotations
+
+import cudf
+import cupy as cp
+import numpy as np
+import pylibcudf as plc
+
+from pipeline.backends.backend import HostNeeded, KeyType
+from pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
+from pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
+
+__all__ = ["as_integers", "as_keys", "factorised", "merged", "ranked"]
+
+_EXACT_FLOATS = 2.0**53
+_FEWEST_DIGITS_BEYOND = 19
+_FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
+
+
+def as_keys(column: cudf.Series, key_type: KeyType) -> tuple[cudf.Series, cp.ndarray]:
+    """A column as int64 or text, and where it has a value.
+
+    Returns
+    -------
+    values : cudf.Series
+        What stands at a null is undefined.
+    present : (n,) bool
+        False for nulls, NaNs and empty text.
+
+    Raises
+    ------
+    HostNeeded
+        Values that cannot be keys, or of a kind that only the host takes.
+    """
+    kind = kind_of(column)
+    if kind == plc.TypeId.STRING:
+        return column, non_empty(column)
+    if kind in INTEGERS:
+        present = column.notnull().values
+        if key_type == "string":
+            return texts_of_integers(column), present
+        return _within_int64(column, present), present
+    if kind in _FLOATS:
+        numbers, present = _whole_floats(column)
+        return (texts_of_integers(numbers) if key_type == "string" else numbers), present
+    raise HostNeeded(f"keys of type {column.dtype}")
+
+
+def factorised(values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+    """As `Backend.factorised`; in ascending order."""
+    if kind_of(values) != plc.TypeId.STRING:
+        numbers = values_of(values)
+        ordered = cp.unique(numbers)
+        return cp.searchsorted(ordered, numbers), cudf.Series(ordered)
+    codes, distinct = values.factorize(sort=True)
+    return codes, distinct.to_series().reset_index(drop=True)
+
+
+def ranked(codes: cp.ndarray, distinct: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
+    """As `Backend.ranked`: `factorised` has ranked them."""
+    return codes.astype(np.int32), distinct
+
+
+def merged(codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
+    """As `Backend.merged`."""
+    ordered, rank = cp.unique(integers, return_inverse=True)
+    return rank.astype(np.int32)[codes], cudf.Series(ordered)
+
+
+def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
+    """As `Backend.as_integers`; what is to be refused is for the host.
+
+    Raises
+    ------
+    HostNeeded
+        Text that has to be an integer may be none, or be beyond int64.
+    """
+    numbers, written_so = written_integers(texts)
+    if bool(written_so.all()):
+        return numbers
+    if must:
+        numbers = integer_values(texts)
+        if numbers is None:
+            raise HostNeeded("keys that are no integers, or beyond int64")
+        return numbers
+    others = texts[cudf.Series(~written_so)]
+    plain = ~others.str.contains("[^-0-9]")
+    may_be_beyond = plain & (others.str.byte_count() >= _FEWEST_DIGITS_BEYOND)
+    if bool(may_be_beyond.all()):
+        raise HostNeeded("keys that may be integers beyond int64")
+    return None
+
+
+def _within_int64(column: cudf.Series, present: cp.ndarray) -> cudf.Series:
+    if kind_of(column) == plc.TypeId.UINT64 and bool((values_of(column)[present] > np.uint64(2**63 - 1)).any()):
+        raise HostNeeded("integers beyond int64")
+    return column.astype("int64")
+
+
+def _whole_floats(column: cudf.Series) -> tuple[cudf.Series, cp.ndarray]:
+    values = values_of(column).astype(np.float64)
+    present = column.notnull().values & ~cp.isnan(values)
+    values = cp.where(present, values, 0.0)
+    if bool(((cp.trunc(values) != values) | (cp.abs(values) > _EXACT_FLOATS)).any()):
+        raise HostNeeded("floats that are no whole numbers, or too large to be exact")
+    return cudf.Series(values.astype(np.int64)), present

@@ -1,0 +1,245 @@
+"""Reading into device memory: Parquet and CSV by cuDF, every other format by its host reader and then copied."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import cudf
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.backends.arrow.keys import as_plain
+from pipeline.backends.backend import HostNeeded
+from pipeline.backends.cudf.buffers import SIGNED_INTEGERS, kind_of
+from pipeline.backends.cudf.csv_structure import count_rows
+from pipeline.backends.cudf.footers import integer_bounds
+from pipeline.backends.cudf.page_checksums import have_page_checksums
+from pipeline.backends.cudf.rows import DeviceRows
+from pipeline.backends.cudf.sources import opened
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io import RawEdges, find_input, is_object, read_edges, reading
+from pipeline.io.compression import open_bytes, read_all
+from pipeline.io.dialect import find_dialect
+from pipeline.io.parquet import ParquetPlan, plan_reading
+from pipeline.io.raw import choose_columns
+from pipeline.naming import setting
+
+__all__ = ["MOST_ROWS", "Readers", "readers"]
+
+MOST_ROWS = 2**31 - 1
+"""Rows that a cuDF column holds."""
+
+_CUDF_REFUSES = (RuntimeError, ValueError, OverflowError, TypeError)
+
+Readers = tuple[Callable[[], DeviceRows], Callable[[], RawEdges]]
+
+
+def readers(config: InputConfig, source: object | None = None) -> Readers:
+    """Two ways to the rows of a path or of an object in memory: on the device, and on the host.
+
+    Parameters
+    ----------
+    config : InputConfig
+    source : object, optional
+        As for `pipeline.io.read_edges`; a cuDF frame is taken where it is.
+
+    Returns
+    -------
+    on_device : callable
+        Raises `HostNeeded` where the device does not take them.
+    on_host : callable
+
+    Raises
+    ------
+    InputError
+        As `pipeline.io.read_edges`; the two functions raise it as well.
+    """
+    if isinstance(source, cudf.DataFrame):
+        return partial(_of_frame, source, config), partial(read_edges, config, source)
+    found = None if is_object(source) else find_input(config, source)
+    if found is not None and found.format in _DEVICE_READERS:
+        return partial(_of_path, found.path, found.format, config), partial(read_edges, config, source)
+    raw = read_edges(config, source)
+    return partial(_copied, raw), lambda: raw
+
+
+def _of_path(path: Path, format_name: str, config: InputConfig) -> DeviceRows:
+    with reading(path):
+        return _DEVICE_READERS[format_name](path, config)
+
+
+def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
+    source = "memory:cudf"
+    chosen = choose_columns([str(name) for name in frame.columns], config, source)
+    columns = {role: frame[frame.columns[i]].reset_index(drop=True) for role, i in chosen.items()}
+    for role, column in columns.items():
+        if isinstance(column.dtype, cudf.CategoricalDtype):
+            columns[role] = column.astype(column.cat.categories.dtype)
+    return DeviceRows(columns, len(frame), source, "memory", "cuDF")
+
+
+def _copied(raw: RawEdges) -> DeviceRows:
+    _refuse_too_many(raw.table.num_rows, raw.source)
+    columns = {role: as_plain(raw.table.column(role)) for role in raw.table.column_names}
+    for role, column in columns.items():
+        if not _is_taken(column.type):
+            raise HostNeeded(f"column {raw.names[role]!r} of type {column.type}")
+    return DeviceRows(
+        columns={role: cudf.Series.from_arrow(column) for role, column in columns.items()},
+        n_rows=raw.table.num_rows,
+        source=raw.source,
+        format=raw.format,
+        reader="the host's reader, then copied",
+        keys=raw.keys,
+    )
+
+
+def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
+    plan = plan_reading(path, config)
+    _refuse_too_many(plan.n_rows, str(path))
+    _check_plan(plan)
+    names = list(dict.fromkeys(plan.names.values()))
+    sources = opened(plan.files) if plan.content is None else [io.BytesIO(plan.content)]
+    try:
+        frame = cudf.read_parquet(
+            sources,
+            columns=names,
+            use_pandas_metadata=False,
+            ignore_missing_columns=False,
+            # As they are listed: no search for partitions, which a plan has found already.
+            dataset_kwargs={"format": "parquet", "partitioning": None},
+        )
+    except _CUDF_REFUSES as error:
+        raise _refused_by_cudf(error) from error
+    if len(frame) != plan.n_rows or not set(names) <= set(frame.columns):
+        raise HostNeeded(f"{len(frame)} rows of {list(frame.columns)} read by cuDF, not {plan.n_rows} of {names}")
+    _check_bounds(plan, frame)
+    return DeviceRows(
+        columns={role: frame[name] for role, name in plan.names.items()},
+        n_rows=plan.n_rows,
+        source=str(path),
+        format="parquet",
+        reader="cudf.read_parquet",
+        warnings=_unverified(plan),
+    )
+
+
+def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
+    """What to say of page checksums that are there and that nobody looked at."""
+    files = plan.files if plan.content is None else [plan.content]
+    if not have_page_checksums(files, plan.names.values()):
+        return ()
+    return (
+        f"{plan.path}: its page checksums were not verified, which cuDF cannot do: a damaged page may have been read "
+        "as it is (the engines cpu and cuda verify them)",
+    )
+
+
+def _check_plan(plan: ParquetPlan) -> None:
+    schemas = [pq.read_schema(file) for file in plan.files] if len(plan.files) > 1 else []
+    for name in plan.names.values():
+        if name in plan.in_paths:
+            raise HostNeeded(f"column {name!r}, which stands in directory names")
+        kind = plan.schema.field(name).type
+        if not _is_taken(kind):
+            raise HostNeeded(f"column {name!r} of type {kind}")
+        if any(schema.field(name).type != kind for schema in schemas):
+            raise HostNeeded(f"column {name!r}, which has not the same type in all files")
+
+
+def _check_bounds(plan: ParquetPlan, frame: cudf.DataFrame) -> None:
+    """Integers lie within what the footers say, or a page is damaged."""
+    footers = None
+    for name in dict.fromkeys(plan.names.values()):
+        column = frame[name]
+        if kind_of(column) not in SIGNED_INTEGERS or column.null_count == len(column):
+            continue
+        footers = plan.footers() if footers is None else footers
+        said, found = integer_bounds(name, footers), (int(column.min()), int(column.max()), int(column.null_count))
+        if said is not None and said != found:
+            raise HostNeeded(
+                f"column {name!r}, which cuDF reads as {found[0]} to {found[1]} with {found[2]} nulls, and which is "
+                f"{said[0]} to {said[1]} with {said[2]} by the footer"
+            )
+
+
+def _is_taken(kind: pa.DataType) -> bool:
+    """Whether columns of this type mean the same to cuDF as to the host."""
+    if pa.types.is_dictionary(kind):
+        return _is_taken(kind.value_type)
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_date32(kind)
+    )
+
+
+def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
+    dialect = find_dialect(path, config)
+    chosen = choose_columns(dialect.names, config, str(path))
+    with open_bytes(path) as stream:
+        n_rows = count_rows(stream, dialect) - (1 if dialect.n_skipped else 0)
+    _refuse_too_many(n_rows, str(path))
+    if n_rows == 0:
+        raise HostNeeded("a file without rows")
+    # Names of our own making: those in the file may repeat.
+    names = [str(i) for i in range(dialect.n_columns)]
+    wanted = [names[position] for position in sorted(set(chosen.values()))]
+    try:
+        frame = cudf.read_csv(
+            _plain_content(path),
+            sep=dialect.delimiter,
+            header=None,
+            names=names,
+            usecols=wanted,
+            dtype=dict.fromkeys(wanted, "str"),
+            skiprows=dialect.n_skipped,
+            # Nothing but empty text is a null, and that is seen to where all formats meet.
+            na_filter=False,
+            compression=None,
+        )
+    except _CUDF_REFUSES as error:
+        raise _refused_by_cudf(error) from error
+    if len(frame) != n_rows:
+        raise HostNeeded(f"{len(frame)} rows read by cuDF, where {n_rows} were counted")
+    return DeviceRows(
+        columns={role: frame[names[position]] for role, position in chosen.items()},
+        n_rows=n_rows,
+        source=str(path),
+        format="csv",
+        reader="cudf.read_csv",
+        keys="inferred",
+    )
+
+
+def _plain_content(path: Path) -> str | io.BytesIO:
+    content = read_all(path)
+    return opened([path])[0] if content is None else io.BytesIO(content)
+
+
+def _refused_by_cudf(error: Exception) -> Exception:
+    """Why the host has to read; but a device without memory is no fault of the file."""
+    said = " ".join(str(error).split())
+    return error if "out_of_memory" in said else HostNeeded(f"what cuDF says of it: {said}")
+
+
+def _refuse_too_many(n_rows: int, source: str) -> None:
+    if n_rows >= MOST_ROWS:
+        raise InputError.at(
+            source,
+            found=f"{n_rows} rows",
+            expected=f"fewer than {MOST_ROWS}, which is what a cuDF column holds",
+            remedy=f"set {setting('execution.engine')} to cuda, which keeps its tables on the host, or split the input",
+        )
+
+
+_DEVICE_READERS: dict[str, Callable[[Path, InputConfig], DeviceRows]] = {"parquet": _read_parquet, "csv": _read_csv}

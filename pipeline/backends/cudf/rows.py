@@ -1,0 +1,72 @@
+"""Rows as read, in device memory, and their columns as the rules want them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cudf
+import pylibcudf as plc
+
+from pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyOrigin, KeyType
+from pipeline.backends.cudf.buffers import kind_of, text_buffers
+from pipeline.backends.cudf.keys import as_keys
+from pipeline.backends.cudf.measures import times_of, weights_of
+from pipeline.backends.cudf.utf8 import is_utf8
+
+__all__ = ["DeviceRows"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRows:
+    """Rows as read, nothing dropped, nothing converted: the twin of `RawEdges`.
+
+    Attributes
+    ----------
+    columns : dict of str to cudf.Series
+        By role: ``left``, ``right``; ``weight`` and ``timestamp`` where a filter needs them.
+    n_rows : int
+    source, format : str
+        As in `InputFacts`.
+    reader : str
+        What read the rows, for the log.
+    keys : {"typed", "inferred", "integers"}
+        As in `RawEdges`.
+    warnings : tuple of str
+        As in `InputFacts`.
+    """
+
+    columns: dict[str, cudf.Series]
+    n_rows: int
+    source: str
+    format: str
+    reader: str
+    keys: KeyOrigin = "typed"
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> list[str]:
+        """As in `Rows`."""
+        return list(self.columns)
+
+    def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
+        """The host judges: it knows the row in the file."""
+        return HostNeeded("nulls" if expected == A_VALUE else found)
+
+    def none_left(self, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
+        """As `refusal`."""
+        return HostNeeded("no row that is left")
+
+    def column(self, role: str, key_type: KeyType) -> Column:
+        """As `Backend.column`.
+
+        Raises
+        ------
+        HostNeeded
+            Values of a kind that only the host takes, or refuses.
+        """
+        column = self.columns[role]
+        if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
+            raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")
+        if role in ("left", "right"):
+            return Column(*as_keys(column, key_type))
+        return weights_of(column) if role == "weight" else times_of(column)

@@ -1,0 +1,52 @@
+"""Questions about a whole column of text, answered on the device."""
+
+from __future__ import annotations
+
+import cudf
+import cupy as cp
+import pylibcudf as plc
+from pylibcudf.strings.convert.convert_integers import from_integers, is_integer, to_integers
+
+from pipeline.backends.cudf.buffers import text_buffers, values_of
+
+__all__ = ["integer_values", "non_empty", "texts_of_integers", "written_integers"]
+
+_INT64 = plc.DataType(plc.TypeId.INT64)
+
+
+def non_empty(texts: cudf.Series) -> cp.ndarray:
+    """Which texts have at least one byte, ``(n,) bool``; a null has none."""
+    offsets, _ = text_buffers(texts)
+    return (cp.diff(offsets) > 0) & texts.notnull().values
+
+
+def written_integers(texts: cudf.Series) -> tuple[cp.ndarray, cp.ndarray]:
+    """Texts as integers, where they are written as an integer within int64 would be.
+
+    Returns
+    -------
+    values : (n,) int64
+        Undefined where the text is something else.
+    written_so : (n,) bool
+        False for "007", "+7", "-0", " 7" and everything beyond int64.
+    """
+    column = texts.to_pylibcudf()[0]
+    numbers = to_integers(column, _INT64)
+    # Written again and compared: whatever libcudf makes of other text, it does not come back the same.
+    again = cudf.Series.from_pylibcudf(from_integers(numbers))
+    same = (again == cudf.Series.from_pylibcudf(column)).fillna(False)
+    return values_of(cudf.Series.from_pylibcudf(numbers)), same.values
+
+
+def integer_values(texts: cudf.Series) -> cp.ndarray | None:
+    """Texts of an optional minus and digits as ``(n,) int64``; None if one of them is not, or is beyond int64."""
+    column = texts.to_pylibcudf()[0]
+    within = cudf.Series.from_pylibcudf(is_integer(column, _INT64))
+    if not bool(within.all()) or bool(texts.str.startswith("+").any()):
+        return None
+    return values_of(cudf.Series.from_pylibcudf(to_integers(column, _INT64)))
+
+
+def texts_of_integers(numbers: cudf.Series) -> cudf.Series:
+    """Integers as decimal text, nulls kept."""
+    return cudf.Series.from_pylibcudf(from_integers(numbers.to_pylibcudf()[0]))

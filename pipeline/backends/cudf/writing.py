@@ -1,0 +1,77 @@
+"""How a run writes its files, decided before the engine starts: where they are encoded, who may take what memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pipeline.backends.backend import FrameWriter
+from pipeline.backends.cudf.memory import DevicePool
+from pipeline.backends.cudf.parquet import encoder_bytes, write_frame, write_frame_on_host
+from pipeline.backends.cudf.plan import MemoryShares, WritingPlan, mebibytes
+
+__all__ = ["EngineShare", "Writing", "plan_writing"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineShare:
+    """What the engine may take of the memory.
+
+    Attributes
+    ----------
+    bytes : int
+    limit_for : callable
+        The limit of the run of which the engine's share would be so many bytes.
+    """
+
+    bytes: int
+    limit_for: Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How rows are cut, what writes them, and what is left for the engine."""
+
+    plan: WritingPlan
+    write_file: FrameWriter
+    engine: EngineShare
+
+
+def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: bool) -> Writing:
+    """Share the memory out, the graph being there.
+
+    Raises
+    ------
+    DeviceMemoryExhausted
+        Not even one writer fits.
+    """
+    known, write_file = _encoding(pool, compression, members=members, sort=sort)
+    shares = MemoryShares.of(pool.limit_bytes, **known)
+    log.debug("device memory: limit %d, %s; %s", pool.limit_bytes, known, shares)
+    engine = EngineShare(shares.engine_bytes, lambda needed: MemoryShares.smallest_limit(needed, **known))
+    return Writing(shares.writing, write_file, engine)
+
+
+def _encoding(pool: DevicePool, compression: str, *, members: bool, sort: bool) -> tuple[dict[str, Any], FrameWriter]:
+    """What `MemoryShares` has to know beside the limit; what writes files.
+
+    Files are encoded on the device where the limit has room for one encoder, else on the host.
+    """
+    limit = pool.limit_bytes
+    needed = encoder_bytes(pool, compression)
+    used = pool.used_bytes()
+    known = {"used_bytes": used, "members": members, "sort": sort}
+    if needed is not None and MemoryShares.least(used, needed, members=members) <= limit:
+        return known | {"encoder_bytes": needed}, partial(write_frame, compression=compression)
+    log.info(
+        "encoding on the host: the limit of %s (execution.device_memory) has no room for an encoder of %s on the "
+        "device; a larger limit, or another codec (output.compression), is faster",
+        mebibytes(limit),
+        compression,
+    )
+    return known | {"encoder_bytes": 0}, partial(write_frame_on_host, compression=compression)

@@ -1,0 +1,141 @@
+"""From rows as they stand to clean edges: nulls, filters, dense ids, duplicates, fingerprint."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial, reduce
+from operator import and_
+from typing import Any
+
+from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows
+from pipeline.clean.facts import InputFacts
+from pipeline.clean.kept import KeptRows
+from pipeline.clean.keys import number_keys
+from pipeline.clean.window import in_window
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.naming import setting
+
+__all__ = ["clean"]
+
+log = logging.getLogger(__name__)
+
+
+def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
+    """Bring rows as they stand into the form that everything after works on.
+
+    Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
+    time filter apply to each row, then duplicate edges are merged.
+
+    Parameters
+    ----------
+    rows : Rows
+    config : InputConfig
+        As given to the reader.
+    backend : Backend
+        Whose rows they are.
+
+    Raises
+    ------
+    InputError
+        The input cannot be used, or no edge is left; the message says where and why.
+    HostNeeded
+        The rows are to be judged by the host.
+    """
+    columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
+    kept = KeptRows(rows, backend)
+    kept.keep("null", _present(rows, columns, config))
+    if "weight" in columns:
+        weights = kept.of(columns["weight"].values)
+        kept.keep("weight", backend.at_least(weights, config.min_weight))  # type: ignore[arg-type]
+    if "timestamp" in columns:
+        times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
+        kept.keep("time", in_window(times, columns["timestamp"].moments, config, refuse, backend))
+    if not kept.n:
+        raise _no_edges(rows, kept, config)
+    numbered = [
+        number_keys(kept.of(columns[side].values), config.key_type, rows.keys, kept.refusal(side), backend)
+        for side in ("left", "right")
+    ]
+    (left_ids, left_keys), (right_ids, right_keys) = numbered
+    left_ids, right_ids = _distinct(left_ids, right_ids, len(right_keys), backend)
+    # Once: they name the edges here, and later the results.
+    hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
+    facts = InputFacts(
+        source=rows.source,
+        format=rows.format,
+        rows_read=rows.n_rows,
+        rows_dropped_null=kept.dropped["null"],
+        rows_dropped_weight=kept.dropped["weight"],
+        rows_dropped_time=kept.dropped["time"],
+        duplicate_edges=kept.n - int(left_ids.size),
+        n_left=len(left_keys),
+        n_right=len(right_keys),
+        n_edges=int(left_ids.size),
+        fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
+        warnings=rows.warnings,
+    )
+    by = "" if rows.reader is None else f", by {rows.reader}"
+    size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
+    log.info("read %s (%s%s): %s", facts.source, facts.format, by, size)
+    return backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts)
+
+
+def _refuse(
+    rows: Rows, role: str, row: int | None, *, found: str, expected: str, remedy: str
+) -> InputError | HostNeeded:
+    return rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
+
+
+def _present(rows: Rows, columns: dict[str, Column], config: InputConfig) -> Any:
+    """Which rows have no null, or None where all of them have none; refuses nulls unless they are to be dropped."""
+    masks = {role: column.present for role, column in columns.items() if column.present is not None}
+    whole = reduce(and_, masks.values()) if masks else None
+    if whole is None or bool(whole.all()):
+        return None
+    if config.nulls == "error":
+        raise _first_null(rows, masks)
+    return whole
+
+
+def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
+    first = {role: int(mask.argmin()) for role, mask in masks.items() if not bool(mask.all())}
+    role = min(first, key=lambda role: first[role])
+    n_nulls = rows.n_rows - int(masks[role].sum())
+    every = f"all {n_nulls} values are null or empty: nothing is on this side"
+    some = f"no value ({n_nulls} of {rows.n_rows} are null or empty)"
+    return rows.refusal(
+        first[role],
+        role,
+        found=every if n_nulls == rows.n_rows and role in ("left", "right") else some,
+        expected=A_VALUE,
+        remedy=f"fill them in, or set {setting('input.nulls')} to drop",
+    )
+
+
+def _distinct(left_ids: Any, right_ids: Any, n_right: int, backend: Backend) -> tuple[Any, Any]:
+    """Each pair once, ordered by left id and then right id."""
+    xp = backend.xp
+    codes = left_ids.astype(xp.int64) * n_right + right_ids
+    if bool((codes[:-1] < codes[1:]).all()):
+        return left_ids, right_ids
+    codes = xp.unique(codes)
+    left = codes // n_right
+    return left.astype(xp.int32), (codes - left * n_right).astype(xp.int32)
+
+
+def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | HostNeeded:
+    if not rows.n_rows:
+        return rows.none_left(found="no edges: both sides are empty", expected="at least one", remedy="check the input")
+    bounds = {
+        "null": f"{setting('input.nulls')} is drop",
+        "weight": f"{setting('input.min_weight')} is {config.min_weight}",
+        "time": f"{setting('input.time_from')} is {config.time_from!r} and "
+        f"{setting('input.time_until')} {config.time_until!r}",
+    }
+    causes = ", ".join(f"{count} by {rule} ({bounds[rule]})" for rule, count in kept.dropped.items() if count)
+    return rows.none_left(
+        found=f"none of {rows.n_rows} rows is left: dropped {causes}",
+        expected="at least one edge",
+        remedy="relax that filter, or check the columns it reads",
+    )

@@ -1,0 +1,50 @@
+"""Which rows are still in while one rule after the other takes some out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.backends.backend import Backend, HostNeeded, Refusal, Rows
+from pipeline.errors import InputError
+
+__all__ = ["KeptRows"]
+
+
+class KeptRows:
+    """The rows that are still in.
+
+    Attributes
+    ----------
+    n : int
+    dropped : dict of str to int
+        How many each rule took out: ``null``, ``weight``, ``time``.
+    """
+
+    def __init__(self, rows: Rows, backend: Backend) -> None:
+        self.n = rows.n_rows
+        self.dropped = dict.fromkeys(("null", "weight", "time"), 0)
+        self._rows, self._backend = rows, backend
+        self._positions: Any = None
+
+    def keep(self, rule: str, passing: Any) -> None:
+        """Take out the rows that do not pass; `passing` is over the rows still in, None where all of them do."""
+        xp = self._backend.xp
+        n_passing = self.n if passing is None else int(xp.count_nonzero(passing))
+        self.dropped[rule] = self.n - n_passing
+        if n_passing < self.n:
+            self._positions = xp.flatnonzero(passing) if self._positions is None else self._positions[passing]
+            self.n = n_passing
+
+    def of(self, values: Any) -> Any:
+        """The values of a column or of an array in the rows still in."""
+        return values if self._positions is None else self._backend.taken(values, self._positions)
+
+    def refusal(self, role: str) -> Refusal:
+        """Errors about a column after rows were taken out, by the row's place in the input."""
+
+        def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
+            if row is not None and self._positions is not None:
+                row = int(self._positions[row])
+            return self._rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
+
+        return refuse

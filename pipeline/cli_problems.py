@@ -1,0 +1,175 @@
+"""The commands of problems: what other packages bring to the command line is made of their models, when it is called.
+
+A command stands in the list with its name and one line; its options are those of the problem's section, of the input,
+the means and the output, and of the derived outputs that there are for the problem. The list asks the entry points
+alone, the command its publications too.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from pipeline import cli_options as opt
+from pipeline.cli_publishing import publish
+
+__all__ = ["ProblemCommand", "command_named", "commands_of_problems"]
+
+log = logging.getLogger(__name__)
+
+_OURS = "bicliques"
+
+
+class ProblemCommand(TyperCommand):
+    """The command of a problem: `mbe enumerate` as it stands, unless a derived output adds options; others once called.
+
+    Attributes
+    ----------
+    make : callable or None
+        Makes the command with all its options.
+    """
+
+    make: Callable[[], TyperCommand] | None = None
+
+    @functools.cached_property
+    def whole(self) -> TyperCommand:
+        """With all its options."""
+        if self.make is not None:
+            return self.make()
+        return _with_derived_outputs(self)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """That of the whole command."""
+        if self.whole is self:
+            return super().make_context(info_name, args, parent, **extra)
+        return self.whole.make_context(info_name, args, parent, **extra)
+
+
+def commands_of_problems(taken: Collection[str]) -> tuple[str, ...]:
+    """What the commands of other packages' problems are called; one whose name is taken is left out with a warning."""
+    return tuple(name for name, _ in _commands(frozenset(taken)))
+
+
+def command_named(name: str, taken: Collection[str]) -> ProblemCommand | None:
+    """The command of that name, if another package's problem has it."""
+    problem = dict(_commands(frozenset(taken))).get(name.replace("_", "-"))
+    return None if problem is None else _command(problem)
+
+
+def _command(problem: str) -> ProblemCommand:
+    from rich.markup import escape
+
+    from mbe_stage.problem import package_of, problem_named
+
+    # To Rich, brackets in another package's text would be markup.
+    about = (
+        escape(problem_named(problem).about) or f"Runs of the problem {problem}, of the package {package_of(problem)}."
+    )
+    command = ProblemCommand(name=_called(problem), help=about, rich_markup_mode="rich")
+    command.make = lambda: _made(problem, about)
+    return command
+
+
+def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Commands and their problems."""
+    from mbe_stage.problem import PROBLEMS, package_of, problem_named, problem_names
+
+    for problem in problem_names():
+        if problem == _OURS or (problem not in PROBLEMS and problem_named(problem).publication is None):
+            continue
+        if _called(problem) in taken:
+            _warn_once(
+                f"the problem {problem!r} of the package {package_of(problem)} has no command: mbe {_called(problem)} "
+                "is another one"
+            )
+        else:
+            yield _called(problem), problem
+
+
+@functools.cache
+def _warn_once(warning: str) -> None:
+    log.warning("%s", warning)
+
+
+def _called(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _made(problem: str, about: str) -> TyperCommand:
+    """The command of another package's problem, with all its options."""
+    from mbe_stage.errors import InvalidArgument
+    from mbe_stage.problem import package_of, problem_named
+    from pipeline.cli_sections import section_parameters
+    from pipeline.publication import publication_of
+
+    publication = publication_of(problem)
+    section = section_parameters(publication.section, publication.section_name, f"Which {publication.unit[1]}")
+    limited = problem_named(problem).limit == "max_bicliques"
+    shared = opt.publishing((), max_bicliques=limited, members=False)
+    clash = _clash(section, shared)
+    if clash:
+        raise InvalidArgument(
+            f"the problem {problem!r} of the package {package_of(problem)} has no command: its key {clash[0]!r} would "
+            f"be the option {clash[1]}, which there is already; expected another name; mbe run takes it as it is"
+        )
+    table = opt.publishing(section, max_bicliques=limited, members=False)
+    return _of_parameters(_called(problem), about, (*table, *_derived(problem, table)), problem)
+
+
+def _with_derived_outputs(command: ProblemCommand) -> TyperCommand:
+    """`mbe enumerate` with the options of derived outputs; the command itself where there are none."""
+    from mbe_stage.problem import derived_outputs
+
+    if not derived_outputs(_OURS):
+        return command
+    callback: Any = command.callback
+    table = (*callback.parameters, *_derived(_OURS, callback.parameters))
+    return _of_parameters(str(command.name), str(command.help), table, _OURS)
+
+
+def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], problem: str) -> TyperCommand:
+    @opt.taking(table)
+    def command(**options: Any) -> None:
+        publish(opt.configuration(table, options, problem=problem), options)
+
+    holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    holder.command(name=name, help=about)(command)
+    made = typer.main.get_command(holder)
+    assert isinstance(made, TyperCommand)
+    return made
+
+
+def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Parameter, ...]:
+    """The options of derived outputs; those of one that would be another option as well are left out with a warning."""
+    from mbe_stage.problem import package_of
+    from pipeline.cli_sections import output_parameters
+    from pipeline.publication import derived_publications
+
+    found: list[opt.Parameter] = []
+    for output in derived_publications(problem):
+        parameters = output_parameters(output.section, output.name, output.about)
+        clash = _clash(parameters, (*table, *found))
+        if clash:
+            _warn_once(
+                f"the derived output {output.name!r} of the package {package_of(output.name)} has no options: its key "
+                f"{clash[0]!r} would be the option {clash[1]}, which there is already"
+            )
+        else:
+            found += parameters
+    return tuple(found)
+
+
+def _clash(new: Iterable[opt.Parameter], there: Iterable[opt.Parameter]) -> tuple[str, str] | None:
+    """The first key whose option there is already, and the option."""
+    taken = {option for parameter in there for option in opt.options_of(parameter)} | {"--help"}
+    for parameter in new:
+        for option in opt.options_of(parameter):
+            if option in taken:
+                return parameter.key.partition(".")[2] or parameter.key, option
+            taken.add(option)
+    return None

@@ -1,0 +1,55 @@
+"""What the commands do that run a configuration: `mbe run`, `mbe enumerate` and those of other packages' problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pipeline.config import Config
+
+__all__ = ["UNCHANGED", "publish", "set_up_logging"]
+
+UNCHANGED = 5
+
+
+def publish(config: Config, options: Mapping[str, Any]) -> None:
+    """The whole job; of the options those that are no part of the configuration: what is published and printed."""
+    import pipeline
+    from pipeline import console, show
+    from pipeline.publication import publication_of
+
+    if_changed, count_only, as_json, quiet = (
+        options[name] for name in ("if_changed", "count_only", "as_json", "quiet")
+    )
+    if if_changed and count_only:
+        raise typer.BadParameter(
+            "compares with a published run; --count-only publishes none", param_hint="--if-changed"
+        )
+    stderr, counts = set_up_logging(quiet, options["verbose"]), publication_of(config.problem).counted
+    with console.ProgressDisplay(stderr, quiet, "reading the input", counts) as progress:
+        if count_only:
+            counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
+        else:
+            published = pipeline.run(
+                config, on_progress=progress.enumerated, on_compile=progress.compiled, if_changed=if_changed
+            )
+    if count_only:
+        show.count(counted, as_json)
+    else:
+        show.run(published, as_json)
+        if published.unchanged:
+            raise typer.Exit(UNCHANGED)
+
+
+def set_up_logging(quiet: bool, verbose: bool) -> Console:
+    """As `pipeline.console.set_up_logging`, for the two options."""
+    from pipeline import console
+
+    if quiet and verbose:
+        raise typer.BadParameter("and --quiet were both given; expected one of them", param_hint="--verbose")
+    return console.set_up_logging(quiet, verbose)

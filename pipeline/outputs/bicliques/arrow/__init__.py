@@ -1,0 +1,1 @@
+"""Blocks of bicliques in host memory to the published tables."""

@@ -1,0 +1,141 @@
+"""What takes the bicliques of a run to its tables, on every backend: the sink, and the small tables after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Literal
+
+from mbe_stage.bicliques.results import Detail
+from pipeline.backends.backend import GraphFacts
+from pipeline.publication import Collected, Collecting
+from pipeline.publish import as_publish_errors
+from pipeline.schemas import SIZE_HISTOGRAM
+
+__all__ = ["BicliqueCollector", "collector"]
+
+
+class BicliqueCollector:
+    """See `pipeline.publication.Collector`: writes `bicliques/`, `members/` when asked, and the tables of sums.
+
+    Notes
+    -----
+    Entering begins to count the two-hop degrees, leaving waits for them; where they are counted beside the engine they
+    are taken to be part of its time.
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(self, collecting: Collecting) -> None:
+        self._collecting = collecting
+        self._backend = collecting.backend
+        self.on_device: bool = self._backend.is_on_device
+        self._context = ExitStack()
+        self._two_hop_seconds = 0.0
+        self._sink: Any = None
+        self._facts: GraphFacts | None = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """``two_hop``, and those of the sink: ``plan`` and ``name`` where that is on a device, ``write``."""
+        return {"two_hop": self._two_hop_seconds} | ({} if self._sink is None else self._sink.seconds)
+
+    @property
+    def shares(self) -> Any:
+        """What the sink takes of the memory, for the backend's `budget`."""
+        return self._sink.shares
+
+    def accept(self, block: Any) -> None:
+        """Take one block in; its arrays are kept until they are written.
+
+        Raises
+        ------
+        PublishError
+            An earlier block could not be written.
+        """
+        self._sink.accept(block)
+
+    def __enter__(self) -> BicliqueCollector:
+        collecting, start = self._collecting, time.perf_counter()
+        config = collecting.config
+        with ExitStack() as context:
+            wait = context.enter_context(
+                self._backend.graph_facts(
+                    collecting.graph, config.output.two_hop_steps, config.execution.to_execution()
+                )
+            )
+            self._two_hop_seconds = time.perf_counter() - start
+            context.push(self._waiting_for(wait))
+            self._sink = context.enter_context(_of_backend(self._backend.name, "sink").sink_of(collecting))
+            self._context = context.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._context.__exit__(kind, error, trace)
+
+    def _waiting_for(self, facts: Callable[[], GraphFacts]) -> Callable[..., None]:
+        """On the way out, where nothing went wrong: after the last block, before the threads that count are ended."""
+
+        def wait(kind: type[BaseException] | None, *_: object) -> None:
+            if kind is None:
+                start = time.perf_counter()
+                self._facts = facts()
+                self._two_hop_seconds += time.perf_counter() - start
+
+        return wait
+
+    def finish(self) -> Collected:
+        """Write the vertex tables and the size histogram; once, after the context was left.
+
+        Raises
+        ------
+        PublishError
+            They cannot be written.
+        """
+        collecting, summary, facts = self._collecting, self._sink.summary, self._facts
+        assert facts is not None
+        frames = _of_backend(self._backend.name, "tables")
+        run_path, edges = collecting.run_path, collecting.edges
+        left, right = summary.vertex_statistics()
+        sizes = summary.sizes.sorted_rows()
+        tables = {
+            run_path / "left_vertices.parquet": (
+                frames.vertex_table(edges.left_keys, facts.left_degrees, facts.left_two_hop, left),
+                frames.vertex_schema(edges.left_keys),
+            ),
+            run_path / "right_vertices.parquet": (
+                frames.vertex_table(edges.right_keys, facts.right_degrees, facts.right_two_hop, right),
+                frames.vertex_schema(edges.right_keys),
+            ),
+            run_path / "size_histogram.parquet": (frames.histogram_table(sizes), SIZE_HISTOGRAM),
+        }
+        with as_publish_errors(run_path):
+            self._backend.write_tables(tables, self._sink.write_file)
+        n_left, n_right, _ = sizes
+        return Collected(
+            counts={
+                "bicliques": summary.fingerprint.n_items,
+                "left_members": summary.left_members,
+                "right_members": summary.right_members,
+                "sizes": len(n_left),
+                "max_left": int(n_left.max(initial=0)),
+                "max_right": int(n_right.max(initial=0)),
+                "max_edges": int(left.largest_edges.max(initial=0)),
+            },
+            content_fingerprint=str(summary.fingerprint),
+        )
+
+
+def collector(collecting: Collecting) -> BicliqueCollector:
+    """The collector of `pipeline.outputs.bicliques.publication`."""
+    return BicliqueCollector(collecting)
+
+
+def _of_backend(name: str, module: str) -> Any:
+    """What a backend has of its own; the names are the same for all."""
+    return import_module(f"pipeline.outputs.bicliques.{name}.{module}")

@@ -1,0 +1,225 @@
+"""Maximal bicliques for a program whose tables are in device memory already: cuDF in, cuDF out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import cupy as cp
+
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.keys import biclique_keys
+from mbe_stage.bicliques.enumerate import enumerate_into
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.options import Execution
+from pipeline.backends.backend import GraphFacts
+from pipeline.backends.cudf.backend import CudfBackend
+from pipeline.backends.cudf.edges import DeviceEdges
+from pipeline.backends.cudf.frames import MOST_CHILDREN, Frame, Series, concatenated, frame_of
+from pipeline.backends.cudf.graph_facts import graph_facts
+from pipeline.clean.facts import InputFacts
+from pipeline.config import InputConfig, Key, OutputConfig, QueryConfig
+from pipeline.errors import InputError
+from pipeline.ingest import ingest
+from pipeline.outputs.bicliques.cudf.summary import Summary
+from pipeline.outputs.bicliques.cudf.tables import biclique_frame, histogram_table, pieces, vertex_table
+from pipeline.query import to_query
+
+if TYPE_CHECKING:
+    # Whoever hands over a graph of its kind has imported it; nobody else needs to wait for that.
+    import cugraph
+
+__all__ = ["BicliqueTables", "edges_of_graph", "enumerate_bicliques"]
+
+_DEFAULT_INPUT = InputConfig()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BicliqueTables:
+    """What a run publishes, as cuDF frames with the columns of `pipeline.schemas`.
+
+    Attributes
+    ----------
+    bicliques : Frame
+        Empty where the frames went to `on_frame`.
+    left_vertices, right_vertices : Frame
+        What the dense ids in the lists stand for: ``vertex``, ``key``, degrees, and each vertex's share.
+    size_histogram : Frame
+    n_bicliques : int
+    truncated : str or None
+        Which limit stopped the enumeration.
+    input : InputFacts
+    """
+
+    bicliques: Frame
+    left_vertices: Frame
+    right_vertices: Frame
+    size_histogram: Frame
+    n_bicliques: int
+    truncated: str | None
+    input: InputFacts
+
+
+def enumerate_bicliques(
+    edges: Frame | cugraph.Graph,
+    left: Key = _DEFAULT_INPUT.left,
+    right: Key = _DEFAULT_INPUT.right,
+    *,
+    min_left: int = 1,
+    min_right: int = 1,
+    max_left: int | None = None,
+    max_right: int | None = None,
+    min_edges: int = 1,
+    containing_left: tuple[Key, ...] = (),
+    containing_right: tuple[Key, ...] = (),
+    left_vertices: Series | None = None,
+    max_bicliques: int | None = None,
+    device_memory: int | None = None,
+    two_hop_steps: int = OutputConfig().two_hop_steps,
+    on_frame: Callable[[Frame], None] | None = None,
+) -> BicliqueTables:
+    """Every maximal biclique of a table of edges; nothing but a few numbers passes through host memory.
+
+    Parameters
+    ----------
+    edges : Frame or cugraph.Graph
+        One edge a row, duplicates allowed, keys of integers or text without nulls; or a graph.
+    left, right : str or int
+        Columns of the frame, by name or position.
+    min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right
+        As `QueryConfig`; `containing_*` holds the frame's own keys.
+    left_vertices : Series, optional
+        The left vertices of an undirected graph. In a directed one sources are left and destinations right.
+    max_bicliques : int, optional
+        Stop after so many.
+    device_memory : int, optional
+        Bytes that the enumeration may take; what is free, by default.
+    two_hop_steps : int
+        As `OutputConfig.two_hop_steps`.
+    on_frame : callable, optional
+        Takes the rows of `bicliques` piece by piece instead of all at the end: for results that one column, or the
+        device, does not hold.
+
+    Raises
+    ------
+    InputError
+        The edges cannot be used; the message says where and why.
+    InvalidArgument
+        Conditions that contradict each other, or more members than a column holds and no `on_frame`.
+    EngineUnavailable
+        The CUDA engine cannot run here.
+
+    Examples
+    --------
+    >>> purchases = cudf.DataFrame({"account": ["a", "a", "b", "b"], "item": [1, 2, 1, 2]})
+    >>> enumerate_bicliques(purchases, "account", "item").n_bicliques
+    1
+    """
+    if _is_graph(edges):
+        edges, left, right = edges_of_graph(edges, left_vertices), "left", "right"
+    clean = ingest(InputConfig(left=left, right=right), edges, CudfBackend())
+    wanted = QueryConfig(
+        min_left=min_left,
+        min_right=min_right,
+        max_left=max_left,
+        max_right=max_right,
+        min_edges=min_edges,
+        containing_left=tuple(containing_left),
+        containing_right=tuple(containing_right),
+    )
+    query, graph = to_query(wanted, clean), clean.graph()
+    facts = graph_facts(graph, two_hop_steps, cp.cuda.Device().mem_info[0] // 4)
+    sink = _FrameSink(clean, on_frame)
+    execution = Execution(max_bicliques=max_bicliques, device_memory_bytes=device_memory)
+    run = enumerate_into(sink, graph, query, execution, "cuda")
+    return _tables(sink, clean, facts, run.truncated)
+
+
+def edges_of_graph(graph: cugraph.Graph, left_vertices: Series | None = None) -> Frame:
+    """The edges of a graph as rows ``left``, ``right`` of its own vertices.
+
+    Raises
+    ------
+    InputError
+        An undirected graph without `left_vertices`, an edge that has not exactly one end among them, or vertices named
+        by several columns.
+    """
+    listed = graph.decompress_to_edgelist()
+    if not {"src", "dst"} <= set(listed.columns):
+        raise _bad_graph("vertices named by several columns", "one column for each end", "join them into one")
+    ends = frame_of({"left": listed["src"], "right": listed["dst"]})
+    if graph.is_directed():
+        return ends
+    if left_vertices is None:
+        found = "an undirected graph, which does not say which of its vertices are left"
+        raise _bad_graph(found, "its left vertices", "pass left_vertices")
+    # An undirected graph lists every edge in both directions.
+    from_left, to_left = ends["left"].isin(left_vertices), ends["right"].isin(left_vertices)
+    n_odd = int((from_left == to_left).sum()) // 2
+    if n_odd:
+        found = f"{n_odd} edges with both ends or neither among left_vertices"
+        raise _bad_graph(found, "one end of each", "correct left_vertices")
+    return ends[from_left].reset_index(drop=True)
+
+
+def _is_graph(edges: Any) -> bool:
+    imported = sys.modules.get("cugraph")
+    return imported is not None and isinstance(edges, imported.Graph)
+
+
+class _FrameSink:
+    """Names bicliques, sums them up, and hands them on as frames."""
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+    on_device: Literal[True] = True
+
+    def __init__(self, edges: DeviceEdges, on_frame: Callable[[Frame], None] | None) -> None:
+        self.frames: list[Frame] = []
+        self.summary = Summary.of(edges.facts.n_left, edges.facts.n_right)
+        self._hashes = edges.key_hashes()
+        self._on_frame = on_frame
+
+    def accept(self, block: DeviceBlock) -> None:
+        """Take one block in."""
+        for piece in pieces(block):
+            keys = biclique_keys(piece, *self._hashes)
+            self.summary.add(piece, keys)
+            if self._on_frame is not None:
+                self._on_frame(biclique_frame(piece, keys))
+                continue
+            self._check_room()
+            self.frames.append(biclique_frame(piece, keys))
+
+    def _check_room(self) -> None:
+        most = max(self.summary.left_members, self.summary.right_members)
+        if most > MOST_CHILDREN:
+            raise InvalidArgument(
+                f"the result has more than {MOST_CHILDREN} members, the most that a cuDF list column holds: pass "
+                "on_frame to take it piece by piece, ask for larger groups (min_left, min_right), or publish a run"
+            )
+
+
+def _tables(sink: _FrameSink, edges: DeviceEdges, facts: GraphFacts, truncated: str | None) -> BicliqueTables:
+    summary = sink.summary
+    histogram = histogram_table(summary.sizes.sorted_rows())
+    left, right = summary.left.to_host(), summary.right.to_host()
+    return BicliqueTables(
+        bicliques=concatenated([_no_rows(), *sink.frames]),
+        left_vertices=vertex_table(edges.left_keys, facts.left_degrees, facts.left_two_hop, left),
+        right_vertices=vertex_table(edges.right_keys, facts.right_degrees, facts.right_two_hop, right),
+        size_histogram=histogram,
+        n_bicliques=int(histogram["n_bicliques"].sum()),
+        truncated=truncated,
+        input=edges.facts,
+    )
+
+
+def _no_rows() -> Frame:
+    return biclique_frame(DeviceBlock.empty(1.0), cp.zeros(0, cp.int64))
+
+
+def _bad_graph(found: str, expected: str, remedy: str) -> InputError:
+    return InputError.at("memory:cugraph", found=found, expected=expected, remedy=remedy)

@@ -1,0 +1,206 @@
+"""What enumerating the bicliques of a graph will take: a trial of the engine, and an estimate where it does not finish.
+
+The number of maximal bicliques cannot be read off sizes and degrees. The engine runs for a moment, and where that does
+not finish, samples of the search tree give an interval (`mbe_stage.bicliques.estimation`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mbe_stage.bicliques.enumerate import Progress, enumerate_into
+from mbe_stage.bicliques.estimation import Effort, Estimate, Interval, estimate_bicliques
+from mbe_stage.bicliques.estimation import compile_steps as estimation_steps
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import HistogramSink
+from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from pipeline.core_sizes import CoreSize
+from pipeline.outlook import Prospect, Trying
+from pipeline.outputs.bicliques.expectation import Expectation, Seconds, expect, table_bytes
+from pipeline.wording import bytes_text, plural, seconds_text
+
+__all__ = ["Trial", "outlook", "run_trial", "try_and_estimate"]
+
+# Of the trial's seconds, for the engine; the estimate has the rest, and a little more.
+_ENGINE_SHARE, _MORE_SECONDS, _LEAST_SECONDS = 0.45, 0.4, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a short run of the engine found.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it ran, after compilation.
+    n_bicliques : int
+        Found in that time: all of them where `complete`.
+    work_done : float
+        Share of the work, as the engine estimates it.
+    member_bytes : int
+        Bytes of the members found, as the tables hold them before compression.
+    expected_seconds, expected_bicliques : float, int or None
+        The middle of the estimate; None where it has no upper end.
+    """
+
+    engine: str
+    device: str
+    seconds: float
+    n_bicliques: int
+    work_done: float
+    member_bytes: int
+    complete: bool
+    expected_seconds: float | None
+    expected_bicliques: int | None
+
+
+def outlook(trying: Trying) -> Prospect:
+    """What enumerating comes to, as `mbe inspect` shows it."""
+    long_form = trying.config.output.members
+    trial, estimate = try_and_estimate(
+        *(trying.graph, trying.query, trying.seconds, trying.engine, trying.execution, long_form, trying.seed)
+    )
+    return Prospect(
+        trial=trial,
+        estimate=estimate,
+        lines=(("trial", _trial(trial)), *_expected(estimate)),
+        suggestions=tuple(_suggestions(trying.graph, trying.query, trying.cores, trial)),
+    )
+
+
+def try_and_estimate(
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    seconds: float,
+    engine: str,
+    execution: Execution,
+    long_form: bool = False,
+    seed: int = 0,
+) -> tuple[Trial, Expectation]:
+    """Enumerate for a moment; where that does not finish, estimate what a full run comes to.
+
+    Both together take `seconds` and at most half a second more, compiling and one step of the walk aside.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : BicliqueQuery
+    seconds : float
+    engine : str
+        As in `mbe_stage.enumerate_bicliques`.
+    execution : Execution
+    long_form : bool
+        Whether members are written in long form, too: it makes the tables larger.
+    seed : int
+        Of the estimate's descents.
+    """
+    # The first call compiles; that must not eat the trial's time.
+    tiny = BipartiteCSR.from_edges(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    enumerate_into(HistogramSink(), tiny, engine=engine, execution=execution)
+    begun = time.perf_counter()
+    trial = run_trial(graph, query, _ENGINE_SHARE * seconds, engine, execution)
+    if trial.complete:
+        n_members = trial.member_bytes // 4
+        counted = Estimate(Interval.exactly(trial.n_bicliques), Interval.exactly(n_members), 0, exact=True)
+        n_bytes = Interval.exactly(table_bytes(trial.n_bicliques, n_members, long_form))
+        took = Seconds(trial.seconds, trial.seconds, trial.seconds)
+        found = Expectation(counted.bicliques, took, n_bytes, exact=True)
+    else:
+        compile_ahead(estimation_steps())
+        left = max(_LEAST_SECONDS, seconds + _MORE_SECONDS - (time.perf_counter() - begun))
+        estimate = estimate_bicliques(graph, query, Effort(seconds=left), seed)
+        found = expect(estimate, trial.n_bicliques, trial.seconds, long_form)
+    is_open = found.bicliques.is_open
+    return replace(
+        trial,
+        expected_seconds=None if found.seconds is None else found.seconds.middle,
+        expected_bicliques=None if is_open else found.bicliques.middle,
+    ), found
+
+
+def run_trial(graph: BipartiteCSR, query: BicliqueQuery, seconds: float, engine: str, execution: Execution) -> Trial:
+    """Enumerate for a moment, storing nothing but sizes; what is to be expected is left open."""
+    sink = HistogramSink()
+    last = Progress(0, 0.0, 0.0)
+
+    def note(progress: Progress) -> None:
+        nonlocal last
+        last = progress
+
+    limited = replace(execution, time_limit_seconds=seconds, max_bicliques=None)
+    facts = enumerate_into(sink, graph, query, limited, engine, note)
+    complete = facts.truncated is None
+    return Trial(
+        engine=facts.engine,
+        device=facts.device,
+        seconds=facts.seconds,
+        n_bicliques=facts.n_bicliques,
+        work_done=1.0 if complete else last.work_done,
+        member_bytes=4 * sum((n_left + n_right) * n for (n_left, n_right), n in sink.counts.items()),
+        complete=complete,
+        expected_seconds=None,
+        expected_bicliques=None,
+    )
+
+
+def _trial(trial: Trial) -> str:
+    tried = f"a trial of {seconds_text(trial.seconds)} ({trial.engine}: {trial.device}) found {trial.n_bicliques:,}"
+    if trial.complete:
+        return f"{tried}: all there are, with {bytes_text(trial.member_bytes)} of members before compression"
+    return f"{tried}, and did not finish"
+
+
+def _expected(found: Expectation) -> list[tuple[str, str]]:
+    n = found.bicliques
+    if n.high is None:
+        at_least = f"at least {_about(n.low)} bicliques: samples of the search tree disagree about how many more"
+        return [("expected", at_least)]
+    if found.exact:
+        lines = [("expected", f"{plural(n.middle, 'biclique')}: counted")]
+    else:
+        between = f"{_about(n.low)} to {_about(n.high)} bicliques (95 %), about {_about(n.middle)}"
+        lines = [("expected", between)]
+    if found.seconds is not None and not found.exact:
+        took = found.seconds
+        pace = f"{seconds_text(took.low)} to {seconds_text(took.high)} at the trial's pace, nothing written"
+        lines.append(("time", pace))
+    if found.bytes is not None:
+        size = found.bytes
+        between = "" if found.exact or size.high is None else f" ({bytes_text(size.low)} to {bytes_text(size.high)})"
+        lines.append(("writes", f"{bytes_text(size.middle)}{between} before compression"))
+    return lines
+
+
+def _about(n: int) -> str:
+    """Three digits of a number that is not known better.
+
+    Examples
+    --------
+    >>> _about(123456), _about(2**80)
+    ('123,000', '1.21e+24')
+    """
+    if n < 1000:
+        return str(n)
+    rounded = round(n, 3 - len(str(n)))
+    return f"{rounded:,}" if n < 10**15 else f"{str(rounded)[0]}.{str(rounded)[1:3]}e+{len(str(rounded)) - 1}"
+
+
+def _suggestions(graph: BipartiteCSR, query: BicliqueQuery, cores: Sequence[CoreSize], trial: Trial) -> list[str]:
+    if trial.complete:
+        return ["a full run is quick: the trial found all there are"]
+    suggestions = ["count before you store: mbe enumerate INPUT --count-only --time-limit 60"]
+    suggestions += [
+        f"--min-left {core.min_left} --min-right {core.min_right} leaves at most {core.n_edges:,} of "
+        f"{graph.n_edges:,} edges ({core.n_edges / max(1, graph.n_edges):.0%}), and no group smaller than that"
+        for core in cores
+        if core.n_edges <= graph.n_edges // 2 and (core.min_left > query.min_left or core.min_right > query.min_right)
+    ]
+    if len(suggestions) == 1:
+        suggestions.append("the graph is dense throughout: small minimum sizes change little, try --min-edges")
+    return suggestions

@@ -1,0 +1,470 @@
+"""What the pipeline has to know of a problem, or of a derived output, to configure, publish, show and check it.
+
+`mbe_stage.problem` finds problems and derived outputs by name; each names its publication as text
+(`Problem.publication`), which is imported here when it is asked for. Whoever configures a run, enumerates, writes,
+reports, inspects or verifies asks these objects and knows no problem.
+
+A problem's section of the configuration is a frozen pydantic model that forbids unknown keys: its fields are the keys
+of the section `section_name` and the options of the command `mbe <problem>`. That of a derived output belongs to a run
+of its problem: where the section is there, the output is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.problem import DerivedOutput, derived_outputs, package_of, problem_named, problem_names
+from pipeline.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pydantic import BaseModel
+
+    from mbe_stage.compile_ahead import CompileStep
+    from mbe_stage.stream import Progress
+    from pipeline.compared import Comparison
+    from pipeline.config import Config
+    from pipeline.manifest import Manifest
+    from pipeline.outlook import Prospect, Trying
+    from pipeline.publish import RunStore
+    from pipeline.query import KeyedEdges
+
+__all__ = [
+    "Collected",
+    "Collecting",
+    "Collector",
+    "DerivedCollector",
+    "DerivedPublication",
+    "Page",
+    "PageSection",
+    "Publication",
+    "derived_of",
+    "derived_publications",
+    "every_publication",
+    "forget_publications",
+    "limit_of",
+    "nothing_to_compile",
+    "publication_of",
+    "published_problems",
+    "unknown_sections",
+]
+
+log = logging.getLogger(__name__)
+
+_OF_FINGERPRINTS = frozenset({"derived", "key_type", "schema_version"})
+"""Keys of what `pipeline.manifest.config_fingerprint` sums up, beside sections: one of that name would replace them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """What a collector is made of: the run that it writes for.
+
+    Attributes
+    ----------
+    run_path : Path
+        The staging path; the collector writes its tables below it, and nothing else.
+    config : Config
+    edges
+        The clean edges, as the backend has them, with `facts`, `left_keys` and `right_keys`.
+    graph
+        As `edges.graph()` gave it.
+    backend
+        Whose frames the tables are made of: `pipeline.backends.backend.Backend`.
+    derived : sequence of DerivedCollector
+        What else takes the results in, block by block.
+    """
+
+    run_path: Path
+    config: Config
+    edges: Any
+    graph: Any
+    backend: Any
+    derived: Sequence[DerivedCollector] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collector has written.
+
+    Attributes
+    ----------
+    counts : mapping of str to int
+        Of the manifest: how many of what; `Publication.counted` among them.
+    content_fingerprint : str
+        Equal for two runs exactly when they hold the same results.
+    """
+
+    counts: Mapping[str, int]
+    content_fingerprint: str
+
+
+class Collector(Protocol):
+    """The sink of a run: takes blocks in (`mbe_stage.stream.Sink`) and writes the problem's tables.
+
+    It is entered before the first block and left behind the last; leaving it writes what waits, and raises what went
+    wrong. What is below `run_path` after an error is not looked at.
+    """
+
+    @property
+    def detail(self) -> Any:
+        """How much of each result the engine has to hand over."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time of steps that the engine waited for, such as ``write``."""
+
+    @property
+    def shares(self) -> Any:
+        """What it takes of the memory, once it was entered, for the `budget` of its backend; None where nothing."""
+
+    def accept(self, block: Any) -> None:
+        """Take one block in; its arrays may be kept."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def finish(self) -> Collected:
+        """Write what is known only now, such as sums; once, after the context was left."""
+
+
+class DerivedCollector(Protocol):
+    """Takes the results of a problem in while they stream past, from any of the collector's threads, one at a time.
+
+    It is entered before the first block, and left behind `finish`, or after whatever ended the run before that, an
+    interrupt too: what it holds of files, threads or memory ends there. It cannot keep an error from going on.
+    """
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any: ...
+
+    def accept(self, block: Any, keys: Any) -> None:
+        """Take one block in, with what names its results in the published tables: (n,) int64."""
+
+    def finish(self) -> Mapping[str, int]:
+        """Write the tables below the run path; returns counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A section of the report.
+
+    Attributes
+    ----------
+    anchor : str
+        Its place in the page, distinct in it.
+    heading : str
+        Plain text.
+    body : str
+        HTML whose user texts went through `pipeline.report.wording`.
+    """
+
+    anchor: str
+    heading: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a problem, or a derived output, shows of a run.
+
+    Attributes
+    ----------
+    title : str
+        What the report is about, plain text: ``"Maximal bicliques"``. Not looked at for a derived output, as all below
+        but `sections`.
+    lede : str
+        What that is, in a sentence of HTML.
+    figures : sequence of (str, str)
+        Label and value at the top of the report, plain text, behind the number of results and the graph's figures.
+    sections : sequence of PageSection
+    later_sections : sequence of PageSection
+        Behind the section on the run before.
+    incomplete : str
+        What else is to be known of an incomplete result.
+    footer : str
+        How to go on with the tables, HTML.
+    """
+
+    title: str = ""
+    lede: str = ""
+    figures: Sequence[tuple[str, str]] = ()
+    sections: Sequence[PageSection] = ()
+    later_sections: Sequence[PageSection] = ()
+    incomplete: str = "counts are lower bounds"
+    footer: str = ""
+
+
+def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
+    """For what is not compiled."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A problem, as the pipeline sees it.
+
+    Attributes
+    ----------
+    problem : str
+        The name of its `mbe_stage.problem.Problem`.
+    about : str
+        One line for the help of its command.
+    section_name : str
+        Of its section in the configuration: ``query`` for bicliques, the problem's name for others.
+    section : type of pydantic.BaseModel
+        Of what is asked. All its fields have defaults. Those with a `description` are options.
+    query : callable
+        Takes an instance of `section` and `KeyedEdges`, and gives the problem's query in dense ids. Raises
+        `pipeline.errors.InputError` where a key is no vertex.
+    schemas : callable
+        Takes the configuration and the pair of types of the left and right keys, and gives the schema of every table by
+        its name below the run directory: ``"edges.parquet"``, or ``"bicliques"`` for a directory of parts.
+    collector : callable
+        Takes a `Collecting`.
+    detail : callable
+        Takes the configuration and gives what the engine has to hand over to publish, as `Collector.detail`.
+    count_sink : callable
+        Takes nothing and gives the sink that only counts.
+    page : callable
+        Takes the run path, the manifest and the length of lists, and gives the `Page` of the report.
+    check : callable
+        Takes a `pipeline.verify.job.Job` and checks the tables, without the code that wrote them. Raises
+        `pipeline.errors.VerificationError` at the first thing that is not as it should be.
+    unit : (str, str)
+        One result, and several, in words: ``("maximal biclique", "maximal bicliques")``.
+    counted : str
+        The one of the counts that is the number of results; it names them too where there is little room:
+        ``"bicliques"``.
+    counts : type of pydantic.BaseModel or None
+        Of the counts in the manifest; None for whole numbers by name.
+    query_shape : callable
+        Takes the configuration and gives a query as far as compiling depends on it, or None where it does not.
+    compile_steps : callable
+        Takes the configuration, or None for any, and gives what has to be compiled to publish with tables in host
+        memory, beside the engine.
+    device_compile_steps : callable
+        As `compile_steps`, to publish with tables in device memory.
+    check_steps : callable
+        Gives what has to be compiled for `check`.
+    frames : tuple of str
+        The backends that its collector can write with: ``arrow``, ``cudf``.
+    markdown : callable or None
+        Takes the run path and the manifest, and gives the report's essence as lines of Markdown; None for its figures.
+    beside_number : callable
+        Takes the manifest, and gives what stands behind the number of results in a summary: ``", largest 6 edges"``.
+    largest : callable or None
+        Takes the run path and a number, and gives so many results that are worth a look first: rows of plain values.
+    compare : callable or None
+        Takes the `RunStore`, the run path and the manifest; gives the comparison with the run before, and the seconds
+        of it that went into compiling. None where runs of the problem are not compared.
+    progress : callable
+        Takes a `mbe_stage.stream.Progress` and gives what whoever watches a run is told; that itself by default. What
+        it gives has `n_found`, by which a run knows that it has handed results out and no other tier may take over,
+        and `engine`, by which a flow knows that the GPU is free; a display of progress reads the other fields too.
+    next_command : str
+        What to type after a run; ``{}`` is its output directory.
+    outlook : callable or None
+        Takes a `pipeline.outlook.Trying` and gives the `pipeline.outlook.Prospect` of ``mbe inspect``; None where the
+        problem knows no more of a run than what a trial of the engine finds.
+    outlook_steps : callable
+        Gives what has to be compiled for `outlook`, beside the engine.
+    """
+
+    problem: str
+    about: str
+    section_name: str
+    section: type[BaseModel]
+    query: Callable[[Any, KeyedEdges], Any]
+    schemas: Callable[[Config, tuple[Any, Any]], Mapping[str, pa.Schema]]
+    collector: Callable[[Collecting], Collector]
+    detail: Callable[[Config | None], Any]
+    count_sink: Callable[[], Any]
+    page: Callable[[Path, Manifest, int], Page]
+    check: Callable[[Any], None]
+    unit: tuple[str, str]
+    counted: str
+    counts: type[BaseModel] | None = None
+    query_shape: Callable[[Config], Any] = lambda _: None
+    compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
+    device_compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
+    check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
+    frames: tuple[str, ...] = ("arrow",)
+    markdown: Callable[[Path, Manifest], list[str]] | None = None
+    beside_number: Callable[[Manifest], str] = lambda _: ""
+    largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
+    compare: Callable[[RunStore, Path, Manifest], tuple[Comparison, float]] | None = None
+    progress: Callable[[Progress], Any] = lambda progress: progress
+    next_command: str = "mbe verify {}"
+    outlook: Callable[[Trying], Prospect] | None = None
+    outlook_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedPublication:
+    """A derived output, as the pipeline sees it; attributes are those of `Publication`, for the output's own tables.
+
+    Attributes
+    ----------
+    name : str
+        The name of its `mbe_stage.problem.DerivedOutput`, and of its section in the configuration.
+    collector : callable
+        Takes a `Collecting` and gives a `DerivedCollector` for the frames of its backend.
+    compile_steps : callable
+        Takes the configuration, or None for any, and gives what its collector has to have compiled, whatever the
+        backend.
+    frames : tuple of str
+        The backends whose blocks that collector takes in: ``arrow``, ``cudf``.
+    """
+
+    name: str
+    problem: str
+    about: str
+    section: type[BaseModel]
+    schemas: Callable[[Config, tuple[Any, Any]], Mapping[str, pa.Schema]]
+    collector: Callable[[Collecting], DerivedCollector]
+    page: Callable[[Path, Manifest, int], Page]
+    check: Callable[[Any], None]
+    compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
+    check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
+    frames: tuple[str, ...] = ("arrow",)
+
+
+def published_problems() -> tuple[str, ...]:
+    """The names of the problems that the pipeline can publish, ours first; not one that is called like our sections."""
+    return tuple(
+        name for name in problem_names() if problem_named(name).publication is not None and _may_be_a_section(name)
+    )
+
+
+def publication_of(problem: str) -> Publication:
+    """The publication of the problem of that name.
+
+    Raises
+    ------
+    InvalidArgument
+        There is no such problem, it has none, or names something else.
+    """
+    where = problem_named(problem).publication
+    if where is None:
+        raise InvalidArgument(f"problem is {problem!r}, which has no tables: expected one of {_names()}")
+    return _imported(where, Publication)
+
+
+def every_publication() -> tuple[Publication, ...]:
+    """The publications of all problems that there are here; one that cannot be imported is left out with a warning."""
+    found = []
+    for name in published_problems():
+        try:
+            found.append(publication_of(name))
+        except InvalidArgument as error:
+            log.warning("the problem %r is left out: %s", name, error)
+    return tuple(found)
+
+
+def limit_of(problem: str) -> str | None:
+    """The key of the section `execution` that bounds the number of results, if the problem has one."""
+    return problem_named(problem).limit
+
+
+def derived_publications(problem: str) -> tuple[DerivedPublication, ...]:
+    """The publications of the derived outputs of a problem that there are here, by name.
+
+    One that cannot be imported is left out with a warning: a broken package must not end what needs none of it.
+    """
+    found = (_of_output(output) for output in derived_outputs(problem) if _may_be_a_section(output.name))
+    return tuple(each for each in found if each is not None)
+
+
+def forget_publications() -> None:
+    """Import and look at publications anew when next asked; beside `mbe_stage.problem.forget`."""
+    _imported.cache_clear()
+    _of_output.cache_clear()
+    _may_be_a_section.cache_clear()
+
+
+def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
+    """The derived outputs that a configuration asks for, by having their sections.
+
+    Raises
+    ------
+    ConfigError
+        Two of them, or one of them and the problem, would write the same table.
+    """
+    if not config.model_extra:
+        # Nothing that is not ours is asked for: no other package is looked for.
+        return ()
+    import pyarrow as pa
+
+    asked = tuple(each for each in derived_publications(config.problem) if config.section(each.name) is not None)
+    writers: dict[str, str] = {}
+    tables_of = {config.problem: publication_of(config.problem).schemas, **{each.name: each.schemas for each in asked}}
+    for name, schemas in tables_of.items():
+        for table in schemas(config, (pa.int64(), pa.int64())):
+            if table in writers:
+                raise ConfigError(
+                    f"{writers[table]} and {name} both write {table}; expected one writer for each table; leave the "
+                    f"section {name!r} out"
+                )
+            writers[table] = name
+    return asked
+
+
+def unknown_sections(config: Config) -> tuple[str, ...]:
+    """The sections of a configuration that nothing here has: those of derived outputs of another installation."""
+    if not config.model_extra:
+        return ()
+    known = {config.problem, *(each.name for each in derived_publications(config.problem))}
+    return tuple(name for name in config.model_extra or {} if name not in known)
+
+
+def _names() -> str:
+    return ", ".join(published_problems())
+
+
+@functools.cache
+def _may_be_a_section(name: str) -> bool:
+    from pipeline.config import Config
+
+    if name in Config.model_fields:
+        reason = "the configuration has a key of that name"
+    elif name in _OF_FINGERPRINTS:
+        reason = "the fingerprint of a configuration has a key of that name"
+    else:
+        return True
+    log.warning("%r of the package %s is left out: %s", name, package_of(name), reason)
+    return False
+
+
+@functools.cache
+def _of_output(output: DerivedOutput) -> DerivedPublication | None:
+    try:
+        return _imported(output.publication, DerivedPublication)
+    except InvalidArgument as error:
+        log.warning("the derived output %r is left out: %s", output.name, error)
+        return None
+
+
+@functools.cache
+def _imported(where: str, kind: type) -> Any:
+    module, _, attribute = where.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except Exception as error:
+        raise InvalidArgument(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(found, kind):
+        raise InvalidArgument(f"{where} is {found!r}: expected a {kind.__name__}")
+    return found

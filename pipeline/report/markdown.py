@@ -1,0 +1,134 @@
+"""Markdown for a page that shows no files: keys that stay text, tables, and the essence of a run of bicliques."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.manifest import Manifest
+from pipeline.report.scales import bin_starts
+from pipeline.report.tables import Sizes, read_sizes
+from pipeline.report.wording import compact
+from pipeline.terminal import shortened, visible
+from pipeline.top import Biclique, largest_bicliques
+
+__all__ = ["code", "essence", "groups_table", "members", "table", "text"]
+
+_ROWS, _COLUMNS, _GROUPS = 12, 10, 5
+_MEMBERS = 12
+_LONGEST_KEY = 80
+_SHADES = "░▒▓█"
+# What Markdown, a cell of its tables, HTML or whoever makes links of addresses would take for its own.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
+
+
+def text(value: object) -> str:
+    r"""A key as Markdown shows it within a line, whatever it holds: nothing of it is Markdown, HTML or a link.
+
+    Examples
+    --------
+    >>> print(text("a|b <i>"))
+    a&#124;b &#60;i&#62;
+    """
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(shortened(value, _LONGEST_KEY)))
+
+
+def code(value: object) -> str:
+    """A path or a name as code, which is shown as it is."""
+    return f"`{visible(value).replace('`', chr(0x2CB))}`"
+
+
+def members(keys: Sequence[object], of_all: int) -> str:
+    """The first keys in a line, and how many more there are."""
+    shown = keys[:_MEMBERS]
+    more = f" and {of_all - len(shown):,} more" if of_all > len(shown) else ""
+    return ", ".join(map(text, shown)) + more
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table, line by line."""
+    lines = [names, ["---"] * len(names), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def essence(run_dir: Path, manifest: Manifest) -> list[str]:
+    """What the report of a run of bicliques says first."""
+    counts, sizes = manifest.counts, read_sizes(run_dir / "size_histogram.parquet")
+    return [
+        f"Largest left side {counts.max_left:,}, right side {counts.max_right:,}, {counts.max_edges:,} edges.",
+        "",
+        "## How large they are",
+        "",
+        *_heat_map(sizes),
+        "",
+        "## The largest, by edges",
+        "",
+        *_groups(largest_bicliques(run_dir, _GROUPS)),
+    ]
+
+
+def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
+    """The largest bicliques, with their vertices' own keys, as rows for a table.
+
+    `biclique_key` is text: a browser would round an int64.
+    """
+    return [
+        {
+            "biclique_key": str(group.key),
+            "n_left": len(group.left),
+            "n_right": len(group.right),
+            "n_edges": group.n_edges,
+            "left": _listed(group.left),
+            "right": _listed(group.right),
+        }
+        for group in largest_bicliques(run_dir, limit)
+    ]
+
+
+def _listed(keys: tuple[int | str, ...]) -> str:
+    text = ", ".join(str(key) for key in keys[:_MEMBERS])
+    return text if len(keys) <= _MEMBERS else f"{text} and {len(keys) - _MEMBERS:,} more"
+
+
+def _heat_map(sizes: Sizes) -> list[str]:
+    """How many bicliques of each size: right members across, left ones down, darker where there are more."""
+    if not sizes.total:
+        return ["None."]
+    down = bin_starts(int(sizes.n_left.min()), int(sizes.n_left.max()), _ROWS)
+    across = bin_starts(int(sizes.n_right.min()), int(sizes.n_right.max()), _COLUMNS)
+    cells = np.zeros((down.size, across.size), np.int64)
+    at = (np.searchsorted(starts, n, "right") - 1 for starts, n in ((down, sizes.n_left), (across, sizes.n_right)))
+    np.add.at(cells, tuple(at), sizes.n_bicliques)
+    most = np.log1p(cells.max())
+    rows = [
+        [f"**{name}**", *(_cell(int(n), float(most)) for n in row)]
+        for name, row in zip(_bins(down, int(sizes.n_left.max())), cells, strict=True)
+    ]
+    return table(["left \\ right", *_bins(across, int(sizes.n_right.max()))], rows)
+
+
+def _cell(n: int, most: float) -> str:
+    if not n:
+        return ""
+    shade = _SHADES[min(int(np.log1p(n) / most * len(_SHADES)), len(_SHADES) - 1)]
+    return f"{shade} {compact(n)}"
+
+
+def _bins(starts: np.ndarray, last: int) -> list[str]:
+    ends = [*(int(start) - 1 for start in starts[1:]), last]
+    return [f"{first}" if first == end else f"{first}–{end}" for first, end in zip(starts.tolist(), ends, strict=True)]
+
+
+def _groups(bicliques: Sequence[Biclique]) -> list[str]:
+    rows = [
+        [
+            f"{len(one.left):,} × {len(one.right):,}",
+            f"{one.n_edges:,}",
+            *(members(keys, len(keys)) for keys in (one.left, one.right)),
+        ]
+        for one in bicliques
+    ]
+    return table(["size", "edges", "left", "right"], rows) if rows else ["None."]

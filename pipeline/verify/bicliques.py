@@ -1,0 +1,229 @@
+"""The tables of bicliques: every row and the graph, what the rows add up to, and what is missing.
+
+A check of `pipeline.publication.Publication`; `pipeline.verify.job.Job` comes with everything that any problem's run
+has to hold.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mbe_stage.compile_ahead import CompileStep
+from pipeline.edges import EdgeData
+from pipeline.errors import VerificationError
+from pipeline.manifest import Manifest
+from pipeline.terminal import shortened
+from pipeline.verify import closure, rows, tables, two_hop
+from pipeline.verify.files import table_parts
+from pipeline.verify.job import Job
+from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
+from pipeline.verify.rows import Batch, RowRules, Tally, batches, check_rows
+from pipeline.verify.two_hop import check_two_hop
+
+__all__ = ["check", "compile_steps"]
+
+# Pairs of vertices whose bicliques are looked up.
+_PAIRS = 100_000
+# Characters of a key in a message.
+_KEY = 80
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What checking bicliques needs compiled."""
+    return (*closure.compile_steps(), *rows.compile_steps(), *two_hop.compile_steps())
+
+
+def check(job: Job) -> None:
+    """Hold the tables of bicliques against each other and, where it is given, against the input.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    checking = _Bicliques(job)
+    checking.check_bicliques()
+    checking.check_tables()
+    checking.check_distinct()
+    checking.check_nothing_missing()
+    checking.check_degrees()
+
+
+class _Bicliques:
+    """A check under way: what was read so far."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.keys is not None
+        assert job.hashes is not None
+        self.job, self.run, self.manifest = job, job.run, job.manifest
+        self.keys = job.keys
+        n_rows = sum(entry.rows or 0 for entry in self.manifest.files if entry.path.startswith("bicliques/"))
+        job.report.n_found = n_rows
+        self.rules = _rules(self.manifest, self.keys, job.hashes)
+        self.tally = Tally(n_rows, (len(self.keys[0]), len(self.keys[1])))
+        self.members = tables.MemberSums() if self.manifest.config.output.members else None
+        self.graph = None if job.edges is None else _adjacency(job.edges)
+
+    def check_bicliques(self) -> None:
+        """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
+        job, n_rows = self.job, self.tally.keys.size
+        chosen = _choose(n_rows, job.sample, job.rng)
+        last_key: int | None = None
+        for batch in batches(table_parts(self.run, "bicliques")):
+            check_rows(batch, self.rules)
+            if self.manifest.config.output.sort:
+                last_key = _check_order(batch, last_key)
+            if self.graph is not None:
+                begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
+                self._judge(self.graph, batch, chosen[begin:end] - batch.start)
+            self.tally.add(batch)
+            if self.members is not None:
+                self.members.add_batch(batch)
+            job.progress(self.tally.n_rows / n_rows)
+        job.passed("rows", f"{n_rows:,} bicliques: members, sizes, keys and the query's conditions")
+        if self.graph is None:
+            job.not_checked("complete and maximal, degrees, nothing missing: the input is not given")
+            return
+        job.report.n_against_input = chosen.size
+        share = "all" if chosen.size == n_rows else f"a random sample of {chosen.size:,} of"
+        job.passed("complete and maximal", f"{share} {n_rows:,} bicliques")
+        if chosen.size < n_rows:
+            job.not_checked(f"complete and maximal: {n_rows - chosen.size:,} bicliques outside the random sample")
+
+    def check_tables(self) -> None:
+        """Everything that the rows add up to."""
+        job = self.job
+        job.passed("manifest counts and content fingerprint", tables.check_counts(self.run, self.manifest, self.tally))
+        job.passed("size histogram", tables.check_histogram(self.run, self.tally))
+        degrees = (None, None) if self.graph is None else self.graph.degrees()
+        for number, side in enumerate(("left", "right")):
+            participation = self.tally.participation[number]
+            job.passed(f"{side} vertices", tables.check_vertices(self.run, side, participation, degrees[number]))
+            if self.graph is not None:
+                self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
+        if self.members is not None:
+            job.passed("members", tables.check_members(self.run, self.members))
+
+    def _check_two_hop(self, graph: closure.Adjacency, side: str) -> None:
+        most_steps = self.manifest.config.output.two_hop_steps
+        detail, n_skipped = check_two_hop(self.run, side, graph, most_steps, self.job.rng, self.job.threads)
+        self.job.passed(f"{side} two-hop degrees", detail)
+        if n_skipped:
+            self.job.not_checked(f"{side} two-hop degrees: {n_skipped:,} vertices outside the random sample")
+
+    def check_distinct(self) -> None:
+        """No key twice; afterwards the keys are sorted."""
+        keys = self.tally.keys
+        keys.sort()
+        twice = np.flatnonzero(keys[1:] == keys[:-1])
+        if twice.size:
+            raise VerificationError(f"{self.run / 'bicliques'}: biclique_key {keys[twice[0]]} is there more than once")
+        self.job.passed("all distinct", f"{keys.size:,} keys")
+
+    def check_nothing_missing(self) -> None:
+        """The bicliques of single vertices and of pairs are there."""
+        job = self.job
+        if self.graph is None:
+            return
+        if self.manifest.truncated is not None:
+            job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
+            return
+        looked_up = [
+            check_witnesses(self.graph, side, seeds, self.rules, self.tally.keys, keys, job.threads)
+            for side, seeds, keys in (
+                ("left", vertex_seeds(len(self.keys[0]), job.sample, job.rng), self.keys[0]),
+                ("right", vertex_seeds(len(self.keys[1]), job.sample, job.rng), self.keys[1]),
+                ("left", pair_seeds(self.graph, min(_PAIRS, job.sample), job.rng), self.keys[0]),
+            )
+        ]
+        n_expected = np.unique(np.concatenate(looked_up)).size
+        job.passed("nothing missing", f"{n_expected:,} bicliques that vertices and pairs of them generate are there")
+
+    def check_degrees(self) -> None:
+        """The degrees of a side add up to the edges."""
+        facts = self.manifest.input
+        for side in ("left", "right"):
+            path = self.run / f"{side}_vertices.parquet"
+            n_edges = pc.sum(pq.read_table(path, columns=["degree"])["degree"]).as_py()
+            if n_edges != facts.n_edges:
+                raise VerificationError(
+                    f"{self.run / 'manifest.json'}: input.n_edges is {facts.n_edges}; "
+                    f"the degrees in {path} add up to {n_edges}"
+                )
+
+    def _judge(self, graph: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
+        verdicts = closure.judge(
+            graph, chosen, batch.offsets[0], batch.members[0], batch.offsets[1], batch.members[1], self.job.threads
+        )
+        wrong = np.flatnonzero(verdicts[:, 0])
+        if wrong.size == 0:
+            return
+        verdict, first, second = verdicts[wrong[0]].tolist()
+        left, right = (partial(_key_of, keys) for keys in self.keys)
+        what = {
+            closure.MISSING_EDGE: lambda: (
+                f"is not complete: no edge between left {left(first)} and right {right(second)}"
+            ),
+            closure.LEFT_CAN_JOIN: lambda: f"is not maximal: left {left(first)} can join",
+            closure.RIGHT_CAN_JOIN: lambda: f"is not maximal: right {right(first)} can join",
+        }[verdict]()
+        raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
+
+
+def _adjacency(edges: EdgeData) -> closure.Adjacency:
+    return closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
+
+
+def _key_of(keys: pa.ChunkedArray, vertex: int) -> str:
+    return _quoted(keys[vertex].as_py())
+
+
+def _quoted(key: int | str) -> str:
+    return shortened(repr(key), _KEY)
+
+
+def _rules(
+    manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], hashes: tuple[np.ndarray, np.ndarray]
+) -> RowRules:
+    query = manifest.config.query
+    return RowRules(
+        hashes=hashes,
+        containing=(_ids(keys[0], query.containing_left), _ids(keys[1], query.containing_right)),
+        minima=(query.min_left, query.min_right),
+        maxima=(query.max_left, query.max_right),
+        min_edges=query.min_edges,
+    )
+
+
+def _ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
+    """Dense ids of keys, found by their text."""
+    text = set(map(str, wanted))
+    if not text:
+        return np.empty(0, np.int64)
+    found = {key: vertex for vertex, key in enumerate(keys.cast(pa.string()).to_pylist()) if key in text}
+    if missing := sorted(text - set(found)):
+        raise VerificationError(f"the query asks for {_quoted(missing[0])}, which is no vertex of that side")
+    return np.array(sorted(found.values()), np.int64)
+
+
+def _choose(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows to hold against the graph, ascending: all, or one at random from each of `sample` equal stretches."""
+    if n_rows <= sample:
+        return np.arange(n_rows)
+    bounds = np.arange(sample + 1, dtype=np.int64) * n_rows // sample
+    return rng.integers(bounds[:-1], bounds[1:])
+
+
+def _check_order(batch: Batch, last_key: int | None) -> int:
+    """Keys ascend, as `output.sort` promises; returns the last one."""
+    keys = batch.keys if last_key is None else np.concatenate([[last_key], batch.keys])
+    descends = np.flatnonzero(keys[1:] < keys[:-1])
+    if descends.size:
+        row = int(descends[0]) + (last_key is None)
+        raise VerificationError(f"{batch.name(row)}: out of order; output.sort promises ascending keys")
+    return int(keys[-1])

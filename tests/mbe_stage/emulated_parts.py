@@ -1,0 +1,291 @@
+"""Parts of the kernels by themselves on the emulator: what a warp does together, closed-set bitmaps, rows as words.
+
+Run as a script: prints, as a JSON object, how many cases of each part were held against a plain model, and ends with an
+AssertionError where one differs.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.mbe_stage import warp_emulator
+
+LANES = range(32)
+_U = np.uint32
+
+
+def by_all_lanes(function: Callable[..., Any], *values: Any) -> list:
+    """What each lane is answered: an array of 32 gives each lane its own, anything else goes to all."""
+    answers: list = [None] * 32
+
+    def kernel() -> None:
+        lane = warp_emulator.getcurrent().lane
+        mine = (value[lane] if isinstance(value, np.ndarray) and value.shape == (32,) else value for value in values)
+        answers[lane] = function(*mine)
+
+    warp_emulator.launch(kernel, 1, 1, ())
+    return answers
+
+
+def of_arena(array: np.ndarray) -> np.ndarray:
+    """An arena whose shape no lane takes for values of its own."""
+    assert array.shape != (32,)
+    return array
+
+
+def bits(word: Any) -> list[int]:
+    return [bit for bit in LANES if int(word) >> bit & 1]
+
+
+def check_warp(rng: np.random.Generator) -> int:
+    """Every operation that numbers of the lanes go through."""
+    from mbe_stage.device import warp
+
+    values = rng.integers(-1000, 1000, 32).astype(np.int32)
+    words = rng.integers(0, 1 << 32, 32, dtype=np.uint64).astype(_U)
+    chosen = rng.random(32) < rng.choice([0.1, 0.5, 0.9])
+    mask = sum(1 << lane for lane in LANES if chosen[lane])
+    assert by_all_lanes(warp.ballot, chosen) == [mask] * 32
+    assert by_all_lanes(warp.rank, _U(mask)) == [int(chosen[:lane].sum()) for lane in LANES]
+    assert by_all_lanes(warp.count_bits, words) == [len(bits(word)) for word in words]
+    assert by_all_lanes(warp.first_bit, words & words[::-1]) == [
+        bits(word)[0] if word else -1 for word in words & words[::-1]
+    ]
+    assert by_all_lanes(warp.lowest_bits, np.arange(1, 33)) == [(1 << n) - 1 for n in range(1, 33)]
+    for operation, wanted in (
+        (warp.sum_all, int(values.sum())),
+        (warp.sum_small, int(values.sum())),
+        (warp.max_all, int(values.max())),
+        (warp.min_all, int(values.min())),
+    ):
+        assert by_all_lanes(operation, values) == [wanted] * 32, operation
+    assert by_all_lanes(warp.or_all, words) == [int(np.bitwise_or.reduce(words))] * 32
+    for operation in (warp.inclusive_sum, warp.inclusive_sum_64):
+        assert by_all_lanes(operation, values) == np.cumsum(values).tolist(), operation
+    source = int(rng.integers(0, 32))
+    assert by_all_lanes(warp.shuffle_word, words, source) == [int(words[source])] * 32
+    assert by_all_lanes(warp.shuffle_xor, words, source) == [int(words[lane ^ source]) for lane in LANES]
+    return 15
+
+
+def check_positions(rng: np.random.Generator) -> int:
+    """Which lane's list holds a position, and which bit is the n-th."""
+    from mbe_stage.device import warp
+
+    ends = np.cumsum(rng.integers(0, 4, 32) * rng.integers(0, 2, 32)).astype(np.int32)
+    positions = rng.integers(0, max(1, int(ends[-1])), 32).astype(np.int32)
+    owners = by_all_lanes(warp.owner_of, positions, ends)
+    for position, owner in zip(positions, owners, strict=True):
+        assert owner == (int(np.argmax(ends > position)) if ends[-1] > position else 31), (position, ends)
+    word = _U(rng.integers(1, 1 << 32, dtype=np.uint64))
+    set_bits = bits(word)
+    found = by_all_lanes(warp.nth_bit, word, np.arange(32, dtype=np.int32))
+    assert found == [set_bits[n] if n < len(set_bits) else 31 for n in LANES]
+    return 2
+
+
+def check_arrays(rng: np.random.Generator) -> int:
+    """Clearing and summing up what stands in memory, from a place on and up to another."""
+    from mbe_stage.device import warp
+    from mbe_stage.device.warp import exclusive_sums
+
+    n, first = int(rng.integers(0, 100)), int(rng.integers(1, 9))
+    array = of_arena(rng.integers(0, 50, 130).astype(np.int32))
+    wanted = array.copy()
+    wanted[first : first + n] = np.cumsum(array[first : first + n]) - array[first : first + n]
+    by_all_lanes(exclusive_sums, array, first, n)
+    assert np.array_equal(array, wanted)
+    wanted[:n] = 0
+    by_all_lanes(warp.clear, array, n)
+    assert np.array_equal(array, wanted)
+    return 2
+
+
+def random_rows(rng: np.random.Generator, width: int, most: int) -> list[int]:
+    return [int(row) for row in rng.integers(0, 1 << width, int(rng.integers(0, most)))]
+
+
+def closed_by_definition(candidates: list[int], excluded: list[int], width: int) -> set[int]:
+    """Intersections of the whole left set and candidates' rows, that are not empty and inside no excluded row."""
+    closed = {(1 << width) - 1}
+    for row in candidates:
+        closed |= {row & known for known in closed}
+    return {s for s in closed if s and not any(s & ~row == 0 for row in excluded)}
+
+
+def subsets_in(parts: list) -> set[int]:
+    """The subsets that 32 lanes hold as one bitmap."""
+    return {32 * lane + bit for lane in LANES for bit in bits(parts[lane])}
+
+
+def check_closed_sets(rng: np.random.Generator) -> int:
+    """Adding rows, the closed sets of all, the same without the whole left set, and the smallest of them."""
+    from mbe_stage.bicliques.cuda import closed_sets as of
+
+    width = int(rng.integers(1, of.CLOSED_SET_WIDTH + 1))
+    candidates, excluded = random_rows(rng, width, 12), random_rows(rng, width, 4)
+    shared = of_arena(np.full(64, 0xA5A5A5A5, _U))
+
+    def closed(is_without_whole: bool) -> Any:
+        of.clear_subsets(shared)
+        if warp_emulator.getcurrent().lane == 0:
+            for rows, are_excluded in ((candidates, False), (excluded, True)):
+                for row in rows:
+                    of.add_subset(shared, _U(row), are_excluded)
+        mine, theirs = of.subsets_of_lane(shared)
+        found = of.closed_sets(mine, theirs, width)
+        return of.without_whole(found, mine, width) if is_without_whole else found
+
+    wanted = closed_by_definition(candidates, excluded, width)
+    parts = by_all_lanes(closed, False)
+    assert subsets_in(parts) == wanted, (candidates, excluded, width)
+    if wanted:
+        fewest = min(subset.bit_count() for subset in wanted)
+        assert by_all_lanes(of.fewest_members, np.array(parts, _U)) == [fewest] * 32
+    whole = (1 << width) - 1
+    assert subsets_in(by_all_lanes(closed, True)) == wanted - ({whole} - set(candidates))
+    return 3
+
+
+def check_packing(rng: np.random.Generator) -> int:
+    """Subsets of a left set packed to an index and spread again; a frame's rows collected that way."""
+    from mbe_stage.bicliques.cuda import closed_sets as of
+
+    columns = sorted(rng.choice(32, int(rng.integers(1, of.CLOSED_SET_WIDTH + 1)), replace=False).tolist())
+    left = sum(1 << column for column in columns)
+    rows = (rng.integers(0, 1 << 32, 32, dtype=np.uint64) & left).astype(_U)
+
+    def index_of(row: int) -> int:
+        return sum(1 << k for k, column in enumerate(columns) if row >> column & 1)
+
+    assert by_all_lanes(lambda row: of.pack(row, of.moves_of(_U(left))), rows) == [index_of(int(row)) for row in rows]
+
+    def there_and_back(row: Any) -> Any:
+        moves = of.moves_of(_U(left))
+        return of.spread(of.pack(row, moves), _U(left), moves)
+
+    assert by_all_lanes(there_and_back, rows) == rows.tolist()
+    n_rows, n_excluded = int(rng.integers(1, 50)), int(rng.integers(0, 50))
+    words = of_arena(rng.integers(0, 1 << 32, 200, dtype=np.uint64).astype(_U))
+    first, cursor, singles = 7, int(rng.integers(0, n_rows)), _U(rng.integers(0, 1 << 32, dtype=np.uint64))
+    shared = of_arena(np.full(64, 0xA5A5A5A5, _U))
+
+    def collected() -> Any:
+        moves = of.moves_of(_U(left))
+        return of.collect_subsets(_U(left), moves, words, first, cursor, n_rows, n_excluded, singles, shared)
+
+    indices = [index_of(int(word)) for word in words[first : first + n_rows + n_excluded]]
+    # A lane gives the column that has its number among the packed ones, where that is the left set's.
+    single = {1 << k for k in range(len(columns)) if index_of(int(singles)) >> k & 1}
+    candidates, excluded = zip(*by_all_lanes(collected), strict=True)
+    assert subsets_in(list(candidates)) == set(indices[cursor + 1 : n_rows]) - {0}
+    assert subsets_in(list(excluded)) == (set(indices[:cursor]) | set(indices[n_rows:]) | single) - {0}
+    return 4
+
+
+def excluded_list(rng: np.random.Generator, words: np.ndarray, rows: list[int]) -> tuple[int, int, int, int]:
+    """Lay rows into an arena in two pieces; first, split, gap and length of the list."""
+    first, gap, split = 3, int(rng.integers(0, 20)), int(rng.integers(0, len(rows) + 1))
+    for k, row in enumerate(rows):
+        words[first + k + (gap if k >= split else 0)] = row
+    return first, split, gap, len(rows)
+
+
+def check_rows(rng: np.random.Generator) -> int:
+    """Dominated rows dropped, rows sorted and made distinct, found again, united, restricted."""
+    from mbe_stage.bicliques.cuda import row_words as of
+    from mbe_stage.bicliques.cuda.layout import TABLE_SIZE
+
+    width = int(rng.choice([3, 6, 32]))
+    words, top = of_arena(np.full(600, 0xFFFFFFFF, _U)), 300
+    rows, excluded = random_rows(rng, width, int(rng.choice([4, 40, 120]))), random_rows(rng, width, 60)
+    singles = int(rng.integers(0, 1 << width))
+    words[top : top + len(rows)] = rows
+    first, split, gap, n = excluded_list(rng, words, excluded)
+
+    def is_dropped(row: int) -> bool:
+        return row == 0 or (row & (row - 1) == 0 and row & singles != 0) or any(row & ~other == 0 for other in excluded)
+
+    kept = [row for row in rows if not is_dropped(row)]
+    inside_none = by_all_lanes(
+        of.inside_none, words, first, split, gap, n, np.array((rows + [0] * 32)[:32], _U), _U(0xFFFFFFFF)
+    )
+    expected = [all(row & ~other for other in excluded) for row in (rows + [0] * 32)[:32]]
+    assert inside_none == [sum(1 << lane for lane in LANES if expected[lane])] * 32
+    n_kept = by_all_lanes(of.drop_dominated, words, top, len(rows), _U(singles), first, split, gap, n)
+    assert n_kept == [len(kept)] * 32
+    assert words[top : top + len(kept)].tolist() == kept
+    n_distinct = by_all_lanes(of.sort_distinct, words, top, len(kept))
+    distinct = sorted(set(kept))
+    assert n_distinct == [len(distinct)] * 32
+    assert words[top : top + len(distinct)].tolist() == distinct
+    assert by_all_lanes(of.union_of, words, top, len(distinct)) == [int(np.bitwise_or.reduce([0, *distinct]))] * 32
+    if distinct:
+        asked = np.array([distinct[lane % len(distinct)] ^ int(lane % 3 == 0) for lane in LANES], _U)
+        assert by_all_lanes(of.is_among, asked, words, top, len(distinct)) == [row in distinct for row in asked]
+    table, mask = of_arena(np.full(TABLE_SIZE, 0xA5A5A5A5, _U)), int(rng.integers(0, 1 << width))
+    n_restricted, found_singles = by_all_lanes(of.restrict, words, first, split, gap, n, _U(mask), top, table)[0]
+    restricted = [row & mask for row in excluded]
+    # Most repetitions are left out, not all.
+    several = {row for row in restricted if row & (row - 1)}
+    assert set(words[top : top + n_restricted].tolist()) == several
+    assert n_restricted <= len([row for row in restricted if row & (row - 1)])
+    assert found_singles == int(np.bitwise_or.reduce([0, *(row for row in restricted if row & (row - 1) == 0)]))
+    return 5
+
+
+def check_accumulator(rng: np.random.Generator) -> int:
+    """What rows are to a list child: candidates numbered, full rows counted, the most of an earlier one."""
+    from mbe_stage.bicliques.cuda import layout as at
+    from mbe_stage.bicliques.cuda.sparse_accumulator import look_at_rows
+    from mbe_stage.bicliques.cuda.walk_bundles import Child
+
+    n_rows, n_left = int(rng.integers(2, 150)), 5
+    row = int(rng.integers(0, n_rows))
+    counts = rng.integers(0, n_left + 1, n_rows).astype(np.int32)
+    counts[row] = n_left
+    nonzero = rng.permutation(np.flatnonzero(counts)).astype(np.int32)
+    own = SimpleNamespace(
+        counts=counts, nonzero=nonzero, bits=np.zeros(n_rows, _U), subsets=np.zeros(at.MOST_KEY_ROWS, _U)
+    )
+    found = by_all_lanes(look_at_rows, Child(row, 0, n_left), nonzero.size, 0, own)[0]
+    candidates = [other for other in nonzero.tolist() if other > row and counts[other] < n_left]
+    assert (found.n_candidates, found.n_full) == (len(candidates), int((counts == n_left).sum()))
+    assert found.most_earlier == max([0, *counts[:row].tolist()])
+    assert [int(own.bits[other]) for other in candidates] == list(range(1, len(candidates) + 1))
+    assert own.subsets[: len(candidates)].tolist() == candidates[: at.MOST_KEY_ROWS]
+    return 1
+
+
+CHECKS = (
+    (check_warp, 10),
+    (check_positions, 20),
+    (check_arrays, 20),
+    (check_closed_sets, 60),
+    (check_packing, 25),
+    (check_rows, 40),
+    (check_accumulator, 25),
+)
+
+
+def main() -> None:
+    # Words wrap around.
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+    warp_emulator.install()
+    held: Counter = Counter()
+    rng = np.random.default_rng(7)
+    for check, times in CHECKS:
+        for _ in range(times):
+            held[check.__name__.removeprefix("check_")] += check(rng)
+    print(json.dumps(held))
+
+
+if __name__ == "__main__":
+    main()

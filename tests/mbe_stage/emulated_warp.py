@@ -1,0 +1,125 @@
+"""What `mbe_stage.device.warp` does in five meetings of the lanes, in one: most of the emulator's time is meetings.
+
+Run as a script: holds these functions against those that they stand for, on random values and at the ends of their
+types, and prints how many of each were the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import operator
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from greenlet import getcurrent
+
+from tests.mbe_stage import warp_emulator
+from tests.mbe_stage.warp_emulator import Met, meet
+
+__all__ = ["IN_ONE", "put_in_place"]
+
+
+def _of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], Any]:
+    """One result for all lanes."""
+
+    def function(value: Any) -> Any:
+        met = meet(name, kind(value))
+        if met.common is None:
+            met.common = made(met)
+        return met.common
+
+    return function
+
+
+def _up_to_each(name: str, kind: Any) -> Callable[[Any], Any]:
+    """For every lane the sum of what it and those before it brought."""
+
+    def function(value: Any) -> Any:
+        met = meet(name, kind(value))
+        if met.common is None:
+            met.common = list(itertools.accumulate(met))
+        return met.common[getcurrent().lane]
+
+    return function
+
+
+def _owner_of(position: Any, ends: Any) -> Any:
+    met = meet("owner_of", ends)
+    low = 0
+    for step in (16, 8, 4, 2, 1):
+        if position >= met[low + step - 1]:
+            low += step
+    return np.int32(low)
+
+
+def _union(met: Met) -> Any:
+    return functools.reduce(operator.or_, met)
+
+
+IN_ONE: dict[str, Callable] = {
+    "or_all": _of_all("or_all", np.uint32, _union),
+    "sum_all": _of_all("sum_all", np.int64, lambda met: sum(met, np.int64(0))),
+    "sum_small": _of_all("sum_small", np.int32, lambda met: sum(met, np.int32(0))),
+    "max_all": _of_all("max_all", np.int32, max),
+    "min_all": _of_all("min_all", np.int32, min),
+    "inclusive_sum": _up_to_each("inclusive_sum", np.int32),
+    "inclusive_sum_64": _up_to_each("inclusive_sum_64", np.int64),
+    "owner_of": _owner_of,
+}
+
+
+def put_in_place() -> None:
+    """The emulator, and these functions; before any module is imported that takes them from `warp`."""
+    warp_emulator.install()
+    from mbe_stage.device import warp
+
+    for name, function in IN_ONE.items():
+        setattr(warp, name, function)
+
+
+def values(name: str, chance: np.random.Generator) -> list[Any]:
+    """One for each lane: small ones, large ones, and those at the ends of the type."""
+    kind = {"or_all": np.uint32, "sum_all": np.int64, "inclusive_sum_64": np.int64}.get(name, np.int32)
+    ends = np.iinfo(kind)
+    spread = (0, 40) if chance.random() < 0.4 else (ends.min, ends.max)
+    drawn = chance.integers(*spread, 32, dtype=kind, endpoint=True)
+    return list(np.sort(drawn) if name == "owner_of" and chance.random() < 0.8 else drawn)
+
+
+def same_as(original: Callable, name: str, chance: np.random.Generator) -> bool:
+    """Whether all lanes get the same of both, in value and in type."""
+    brought = values(name, chance)
+    positions = chance.permutation(brought) if name == "owner_of" else None
+    found: list[list[Any]] = []
+    for function in (original, IN_ONE[name]):
+        answers: list[Any] = [None] * 32
+
+        def kernel(function: Callable = function, answers: list[Any] = answers) -> None:
+            lane = getcurrent().lane
+            given = (brought[lane],) if positions is None else (positions[lane], brought[lane])
+            answers[lane] = function(*given)
+
+        warp_emulator.launch(kernel, 1, 1, ())
+        found.append(answers)
+    return found[0] == found[1] and [type(one) for one in found[0]] == [type(one) for one in found[1]]
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+    warp_emulator.install()
+    from mbe_stage.device import warp
+
+    chance = np.random.default_rng(1)
+    same: Counter = Counter()
+    for name, _ in itertools.product(IN_ONE, range(40)):
+        same[name] += same_as(getattr(warp, name), name, chance)
+    print(json.dumps(same))
+
+
+if __name__ == "__main__":
+    main()

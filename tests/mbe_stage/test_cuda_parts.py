@@ -1,0 +1,17 @@
+"""Parts of the kernels by themselves, without a GPU: what a warp does together, closed-set bitmaps, rows as words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from tests.mbe_stage.processes import run_module
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
+def test_parts_equal_plain_models() -> None:
+    held = json.loads(run_module("emulated_parts"))
+    assert set(held) == {"warp", "positions", "arrays", "closed_sets", "packing", "rows", "accumulator"}
+    assert min(held.values()) >= 25, held

@@ -1,0 +1,149 @@
+"""Problems and derived outputs of other packages, as far as configuring a run and its command line go.
+
+`Installed` puts entry points where Python looks for them; what they name is defined here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel, Field
+
+from mbe_stage import BicliqueQuery, CountSink
+from mbe_stage.problem import DerivedOutput, Problem, forget
+from pipeline.publication import DerivedPublication, Publication, forget_publications
+from pipeline.section import Section
+
+__all__ = ["Installed", "PathsSection", "RankedSection", "StarsSection", "WedgesSection"]
+
+
+class PathsSection(Section):
+    """One field of each kind that becomes an option."""
+
+    length: int = Field(3, ge=1, le=9, description="Edges of a path.", json_schema_extra={"metavar": "L"})
+    weight_at_least: float | None = Field(None, description="Least weight of a path.")
+    name: str = Field("path", description="Of the paths.")
+    closed: bool = Field(False, description="Also closed ones.")
+    ends: bool = Field(True, description="Whether ends are told.")
+    loops: bool | None = Field(None, description="Whether there may be loops.")
+    kind: Literal["simple", "induced"] = Field("simple", description="Which paths.")
+    through: tuple[int | str, ...] = Field((), description="Must lead through this key.")
+    steps: tuple[int, int] = Field((1, 2), description="From so many steps to so many.")
+    shares: dict[str, float] = Field({}, description="Of each kind.")
+    seed: int = 0
+
+
+class WedgesSection(BaseModel):
+    """A plain pydantic model, neither frozen nor strict about keys."""
+
+    fewest: int = Field(1, description="Fewest wedges.")
+
+
+class RankedSection(Section):
+    """Of a derived output of bicliques."""
+
+    at_least: int = Field(2, ge=1, description="Smallest side.")
+    by: Literal["left", "right"] | None = Field(None, description="Ranked by.")
+
+
+def _not_asked_for(*_: Any) -> Any:
+    raise AssertionError("a test of options enumerates nothing")
+
+
+def _problem(name: str, limit: str | None = None, about: str = "") -> Problem:
+    engines = {"reference": "mbe_stage.bicliques.reference"}
+    return Problem(name, engines, _not_asked_for, limit, f"{__name__}:{name.upper()}_PUBLICATION", about)
+
+
+def _publication(name: str, section: type[BaseModel], unit: tuple[str, str]) -> Publication:
+    return Publication(
+        problem=name,
+        about=f"Find {unit[1]}.",
+        section_name=name,
+        section=section,
+        query=_not_asked_for,
+        schemas=_not_asked_for,
+        compile_steps=_not_asked_for,
+        collector=_not_asked_for,
+        detail=_not_asked_for,
+        count_sink=_not_asked_for,
+        page=_not_asked_for,
+        check=_not_asked_for,
+        unit=unit,
+        counted=unit[1],
+    )
+
+
+PATHS = _problem("paths", "max_bicliques", "Every path of a length.")
+PATHS_PUBLICATION = _publication("paths", PathsSection, ("path", "paths"))
+WEDGES = _problem("wedges", about="Two edges that meet.")
+WEDGES_PUBLICATION = _publication("wedges", WedgesSection, ("wedge", "wedges"))
+RANKED = DerivedOutput("ranked_groups", "bicliques", f"{__name__}:RANKED_PUBLICATION")
+RANKED_PUBLICATION = DerivedPublication(
+    name="ranked_groups",
+    problem="bicliques",
+    about="The groups by rank.",
+    section=RankedSection,
+    schemas=_not_asked_for,
+    compile_steps=_not_asked_for,
+    collector=_not_asked_for,
+    page=_not_asked_for,
+    check=_not_asked_for,
+)
+
+
+class StarsSection(Section):
+    """Of a problem that can be run: bicliques by another name."""
+
+    points: int = Field(1, ge=1, description="Fewest points of a star.")
+
+
+STARS = Problem(
+    "stars",
+    {"reference": "mbe_stage.bicliques.reference"},
+    check=lambda _graph, _query: None,
+    limit=None,
+    publication=f"{__name__}:STARS_PUBLICATION",
+    about="Groups by another name.",
+)
+STARS_PUBLICATION = replace(
+    _publication("stars", StarsSection, ("star", "stars")),
+    query=lambda asked, _edges: BicliqueQuery(min_left=asked.points),
+    schemas=lambda _config, key_types: {"stars.parquet": pa.schema({"who": key_types[0], "n": pa.int32()})},
+    count_sink=CountSink,
+)
+
+
+class Installed:
+    """Packages with entry points, as long as a test lasts."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory = directory
+        directory.mkdir()
+        monkeypatch.syspath_prepend(str(directory))
+
+    def add(self, package: str, *entries: str) -> None:
+        """Add a package; an entry is ``name = module:attribute``, or the name of one that is defined here."""
+        folder = self.directory / f"{package}-1.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        lines = [entry if "=" in entry else _OURS[entry] for entry in entries]
+        (folder / "entry_points.txt").write_text("\n".join(["[mbe_stage.problems]", *lines, ""]))
+        self.forget()
+
+    def forget(self) -> None:
+        """Look for entry points anew."""
+        forget()
+        forget_publications()
+
+
+_OURS = {
+    "paths": f"paths = {__name__}:PATHS",
+    "wedges": f"wedges = {__name__}:WEDGES",
+    "stars": f"stars = {__name__}:STARS",
+    "ranked_groups": f"ranked_groups = {__name__}:RANKED",
+}

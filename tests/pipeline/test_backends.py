@@ -1,0 +1,70 @@
+"""The two frame backends answer the same protocol from files of the same names; seen in the sources, without a GPU."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from pipeline.backends import backend as protocol
+from pipeline.backends.arrow.backend import ArrowBackend
+
+PIPELINE = Path(protocol.__file__).parents[1]
+SHARED = {"backend", "edges", "graph_facts", "hashes", "keys", "measures", "order", "parts", "rows"}
+"""What both have; what only one needs, such as the plan of a device's memory, stands beside it."""
+
+
+def modules(folder: str) -> set[str]:
+    return {path.stem for path in (PIPELINE / folder).glob("*.py")} - {"__init__"}
+
+
+def class_in(path: Path, name: str) -> dict[str, ast.FunctionDef | None]:
+    """The public members of a class: its methods, and None for other attributes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    members: dict[str, ast.FunctionDef | None] = {}
+    for node in found.body:
+        if isinstance(node, ast.FunctionDef):
+            members[node.name] = node
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            members[node.target.id] = None
+    return {member: node for member, node in members.items() if not member.startswith("_")}
+
+
+PROTOCOL = class_in(PIPELINE / "backends" / "backend.py", "Backend")
+
+
+def test_the_same_things_have_the_same_file_names() -> None:
+    assert modules("backends/arrow") >= SHARED <= modules("backends/cudf")
+    assert modules("backends/arrow") & modules("backends/cudf") == SHARED
+    assert modules("outputs/bicliques/arrow") - modules("outputs/bicliques/cudf") == set()
+    # The library of programs whose tables are on the device already, and its kernels.
+    assert modules("outputs/bicliques/cudf") - modules("outputs/bicliques/arrow") == {"compiling", "library"}
+
+
+@pytest.mark.parametrize(("folder", "name"), [("arrow", "ArrowBackend"), ("cudf", "CudfBackend")])
+def test_a_backend_answers_all_that_is_asked_and_no_more(folder: str, name: str) -> None:
+    members = class_in(PIPELINE / "backends" / folder / "backend.py", name)
+    assert set(members) - {"pool"} == set(PROTOCOL)
+    for member, asked in PROTOCOL.items():
+        answer = members[member]
+        is_property = asked is not None and asked.decorator_list and len(asked.args.args) == 1
+        assert (answer is None) == bool(is_property), member
+        if answer is not None and asked is not None:
+            assert len(answer.args.args) == len(asked.args.args), member
+
+
+def test_the_protocol_is_the_one_that_is_parsed() -> None:
+    assert set(PROTOCOL) == {name for name in vars(protocol.Backend) if not name.startswith("_")}
+    assert len(PROTOCOL) > 20
+    assert all(
+        inspect.isfunction(getattr(ArrowBackend, name))
+        for name in PROTOCOL
+        if name not in {"name", "xp", "is_on_device"}
+    )
+
+
+def test_public_names_of_the_device_forward() -> None:
+    assert modules("rapids") == {"graph_facts", "ingest", "library"}

@@ -1,0 +1,184 @@
+"""Compiling is a step of its own, and once everything is compiled no command compiles."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques.estimation import sampler
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.stream import Listener, wants_outlook
+from pipeline import Config, count, run, tiers
+from pipeline.cli import app
+from pipeline.compiling import host_steps
+from pipeline.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS = ([0, 0, 1], [0, 1, 1])
+
+# Compiles everything, then does what users do, and prints what Numba compiled meanwhile.
+USUAL = """
+import sys
+from numba.core import event
+from pipeline.compile_command import compile_everything
+compile_everything("cpu", lambda _: None)
+from mbe_stage import BicliqueQuery
+from mbe_stage.bicliques.estimation import sampler
+# The sampler takes what is kept, and does not compile.
+assert sampler._walk_that_is_compiled(BicliqueQuery()) is not None
+assert sampler._walk_that_is_compiled(BicliqueQuery(min_left=2, min_right=2)) is True
+from pipeline.cli import app
+source, numbers, out = sys.argv[1:]
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, noted):
+        compiled.append(f"{noted.data['dispatcher'].py_func.__qualname__} {noted.data['args']}")
+    def on_end(self, noted):
+        pass
+event.register("numba:compile", Listener())
+engine = ["--engine", "cpu", "--quiet"]
+commands = [
+    ["enumerate", source, "--count-only", *engine],
+    ["enumerate", numbers, "--count-only", *engine],
+    ["enumerate", source, "--count-only", "--min-left", "2", "--min-right", "2", *engine],
+    ["enumerate", source, "--count-only", "--containing-left", "u1", *engine],
+    ["enumerate", source, "--out", out, "--members", "--sort", *engine],
+    ["enumerate", numbers, "--out", out, "--min-left", "2", *engine],
+    ["enumerate", source, "--out", out, "--containing-right", "v1", *engine],
+    ["verify", out, "--quiet"],
+    ["top", out],
+    ["inspect", source, "--engine", "cpu", "--trial", "0.1"],
+]
+for command in commands:
+    app(command, standalone_mode=False)
+print("\\n".join(["compiled:", *compiled]))
+"""
+
+
+def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    left, right = np.unique(rng.integers(0, (160, 50), (1500, 2)), axis=0).T
+    left, right = np.concatenate([left, np.arange(160)]), np.concatenate([right, np.full(160, 50)])
+    # A twin on either side.
+    left, right = np.concatenate([left, [200, 201]]), np.concatenate([right, [0, 0]])
+    texts, numbers = tmp_path / "texts.csv", tmp_path / "numbers.csv"
+    texts.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u, v in zip(left, right, strict=True)))
+    numbers.write_text("left,right\n" + "".join(f"{u},{v}\n" for u, v in zip(left, right, strict=True)))
+    done = subprocess.run(
+        [sys.executable, "-c", USUAL, str(texts), str(numbers), str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.partition("compiled:\n")[2] == "", done.stdout
+
+
+def settings(tmp_path: Path) -> Config:
+    return Config.from_mapping({"execution": {"engine": "reference"}, "output": {"directory": str(tmp_path / "out")}})
+
+
+def compiles_slowly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let the specification need compiling; what has been."""
+    compiled: list[str] = []
+
+    def slow() -> None:
+        time.sleep(0.3)
+        compiled.append("slow")
+
+    step = CompileStep("slow", lambda: bool(compiled), lambda: False, slow)
+    monkeypatch.setattr(reference, "compile_steps", lambda *_: (step,))
+    return compiled
+
+
+def test_it_has_seconds_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compiles_slowly(monkeypatch)
+    seconds = count(settings(tmp_path), PAIRS).seconds
+    assert seconds["compile"] >= 0.3
+    assert seconds["total"] == pytest.approx(sum(value for step, value in seconds.items() if step != "total"))
+    compiled.clear()
+    result = run(settings(tmp_path), PAIRS)
+    assert result.manifest.seconds["compile"] >= 0.3
+    assert "compile" in (result.run_dir / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_input_that_cannot_be_used_is_refused_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compiles_slowly(monkeypatch)
+    with pytest.raises(InputError):
+        count(settings(tmp_path), ([], []))
+    assert compiled == []
+
+
+def test_whoever_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What else a run compiles is there then.
+    run(settings(tmp_path), PAIRS)
+    compiles_slowly(monkeypatch)
+    notes: list[str] = []
+    run(settings(tmp_path), PAIRS, on_compile=lambda standing: notes.append(str(standing)))
+    assert notes[0] == "compiling the engine for this processor, once: 1 of 1"
+
+
+def test_the_command_says_what_it_did() -> None:
+    done = CliRunner().invoke(app, ["compile", "--engine", "reference", "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["engine"] == "reference"
+    assert said["functions"] >= said["compiled"] >= 0
+
+
+def test_where_nothing_can_be_kept_the_command_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image that is built by it would compile at every start."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    done = CliRunner().invoke(app, ["compile", "--engine", "reference"])
+    assert done.exit_code == 3
+    assert "compiled code cannot be kept" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["cuda", "rapids"])
+def test_an_engine_that_cannot_run_here_has_its_own_sentence(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")
+    done = CliRunner().invoke(app, ["compile", "--engine", engine])
+    assert done.exit_code == 4
+    assert f"engine '{engine}' cannot run here: " in done.stderr
+
+
+@pytest.mark.parametrize("job", [run, count])
+@pytest.mark.parametrize("listener", [None, Listener(lambda _: None, False), Listener(lambda _: None)])
+def test_the_sampler_is_made_ready_where_somebody_wants_to_know(
+    job: Callable[..., object], listener: Listener | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def noting(_engine: str, part: str, _config: Config, *, samples: bool) -> Sequence[CompileStep]:
+        asked.extend([samples] if part != "read" else [])
+        return ()
+
+    monkeypatch.setattr(tiers, "host_steps", noting)
+    job(settings(tmp_path), PAIRS, on_progress=listener)
+    assert asked == [wants_outlook(listener)]
+
+
+def test_the_samplers_steps_are_those_of_who_samples() -> None:
+    own = {step.what for step in sampler.compile_steps()}
+    for part in ("count", "publish"):
+        assert own <= {step.what for step in host_steps("cpu", part, Config())}
+        assert not own & {step.what for step in host_steps("cpu", part, Config(), samples=False)}
+
+
+def test_steps_are_named_once() -> None:
+    names = [step.what for step in host_steps("cpu")]
+    assert len(names) == len(set(names))
+    assert partial(host_steps, "reference")("count") == ()

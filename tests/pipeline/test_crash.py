@@ -1,0 +1,181 @@
+"""Runs that are killed, interrupted, starved of disk or in each other's way: what was published stays as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline import InputConfig, RunStore, read_manifest, run
+from pipeline.ingest import ingest
+from pipeline.verify import verify_run
+from pipeline.verify.fields import UNTOLD_NOTE
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
+
+CHILD = Path(__file__).with_name("crash_child.py")
+CROWN = 14
+N_BICLIQUES = 2**CROWN - 2
+
+
+class Writer:
+    """A run in another process, started and ready, that waits for `go`."""
+
+    def __init__(self, out: Path, edges: Path, *options: str, **sections: dict) -> None:
+        config = config_for(out, edges, **sections).model_dump(mode="json")
+        self.process = subprocess.Popen(
+            [sys.executable, str(CHILD), json.dumps(config), str(edges), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=CHILD.parents[2],
+            env={**os.environ, "PYTHONPATH": str(CHILD.parents[2])},
+        )
+
+    def wait_for(self, word: str) -> str:
+        """Read on to the line that begins with this word."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line.strip()
+        pytest.fail(f"the run never said {word!r}: {self.process.communicate()[1]}")
+
+    def go(self) -> float:
+        """Let it run; returns the moment."""
+        self.wait_for("ready")
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return time.perf_counter()
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        self.process.communicate()
+        return self.process.returncode
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "crown.csv"
+    path.write_text("left,right\n" + "".join(f"u{left},v{right}\n" for left, right in crown_pairs(CROWN)))
+    return path
+
+
+def config_for(out: Path, edges: Path, **sections: dict):
+    values = {"input": {"path": str(edges), "header": True}, "execution": {"block_bytes": 20_000}, "output": {}}
+    return settings(out, **{name: {**values.get(name, {}), **keys} for name, keys in {**values, **sections}.items()})
+
+
+def assert_published(run_dir: Path) -> None:
+    assert_sound(run_dir)
+    assert read_manifest(run_dir).counts.bicliques == N_BICLIQUES
+
+
+def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
+    """Kill runs at moments spread over a whole run, every second one while it publishes to a slow disk."""
+    dice = random.Random(seed)
+    started = time.perf_counter()
+    first = run(config_for(out, edges)).run_dir
+    whole = time.perf_counter() - started
+    killed_early = killed_late = 0
+    left_behind = set()
+    waiting = _writer(out, edges, 0)
+    for attempt in range(attempts):
+        writer, waiting = waiting, _writer(out, edges, attempt + 1) if attempt + 1 < attempts else None
+        before = RunStore(out).latest()
+        begun = writer.go()
+        if attempt % 2:
+            writer.wait_for("publishing")
+        window = 0.2 if attempt % 2 else whole
+        time.sleep(window * (attempt + dice.random()) / attempts)
+        code = writer.end(signal.SIGKILL)
+        assert code in (-signal.SIGKILL, 0), f"attempt {attempt}, seed {seed}: exit code {code}"
+        killed_early += code != 0 and attempt % 2 == 0
+        killed_late += code != 0 and attempt % 2 == 1
+        said = f"attempt {attempt}, seed {seed}, killed {time.perf_counter() - begun:.3f} s after the start"
+        left_behind |= {path.name for path in (out / ".staging").glob("2*")}
+        latest = RunStore(out).latest()
+        assert latest is not None, said
+        for seen in {first, before, latest, *RunStore(out).runs()}:
+            assert_published(seen)
+    assert killed_early, "no run was killed before it published: the delays are too long"
+    assert killed_late, "no run was killed while it published: the delays are too long"
+    last = run(config_for(out, edges)).run_dir
+    assert RunStore(out).latest() == last
+    edges_read = ingest(InputConfig(path=str(edges), header=True))
+    for run_dir in (first, last):
+        assert_published(run_dir)
+        assert verify_run(run_dir, edges_read).not_checked == [UNTOLD_NOTE]
+    assert left_behind, "no killed run left anything to clean up"
+    assert_nothing_staged(out)
+
+
+def _writer(out: Path, edges: Path, attempt: int) -> Writer:
+    return Writer(
+        out, edges, *(["slow-sync"] if attempt % 2 else []), output={"sort": attempt % 4 > 1, "members": True}
+    )
+
+
+def test_killed_at_random_moments(tmp_path, edges):
+    crash_many_times(tmp_path / "out", edges, attempts=8, seed=random.randrange(10**6))
+
+
+@pytest.mark.slow
+def test_killed_fifty_times(tmp_path, edges):
+    crash_many_times(tmp_path / "out", edges, attempts=50, seed=random.randrange(10**6))
+
+
+@pytest.mark.parametrize("moment", ["running", "publishing"])
+@pytest.mark.parametrize("sort", [False, True])
+def test_ctrl_c_leaves_nothing_half_written(tmp_path, edges, moment, sort):
+    out = tmp_path / "out"
+    slow = "slow-blocks" if moment == "running" else "slow-sync"
+    writer = Writer(out, edges, slow, output={"sort": sort})
+    writer.go()
+    writer.wait_for(moment)
+    time.sleep(0.01)
+    assert writer.end(signal.SIGINT) == 130
+    assert RunStore(out).latest() is None
+    assert RunStore(out).runs() == []
+    assert_nothing_staged(out)
+
+
+def test_two_runs_at_once_into_one_directory(tmp_path, edges):
+    out = tmp_path / "out"
+    writers = [Writer(out, edges, "slow-blocks", "slow-sync") for _ in range(2)]
+    for writer in writers:
+        writer.go()
+    for writer in writers:
+        writer.wait_for("running")
+    assert len([path for path in (out / ".staging").iterdir() if path.name != ".lock"]) == 2, "they do not overlap"
+    runs = sorted(Path(writer.wait_for("done").removeprefix("done ")) for writer in writers)
+    assert [writer.process.wait() for writer in writers] == [0, 0]
+    assert RunStore(out).runs() == runs
+    assert RunStore(out).latest() in runs
+    for run_dir in runs:
+        assert_published(run_dir)
+    assert len({read_manifest(run_dir).content_fingerprint for run_dir in runs}) == 1
+    assert_nothing_staged(out)
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_a_file_size_limit_is_reported_and_nothing_published(tmp_path, edges, sort):
+    out = tmp_path / "out"
+    writer = Writer(out, edges, "file-limit=50000", output={"compression": "none", "sort": sort})
+    writer.go()
+    assert writer.wait_for("refused 3").endswith(
+        "(File too large); nothing was published; the file size limit is reached: "
+        "raise it (ulimit -f), or choose another output directory"
+    )
+    assert writer.process.wait() == 3
+    assert RunStore(out).runs() == []
+    assert_nothing_staged(out)
+    assert writer.process.stderr is not None
+    assert writer.process.stderr.read() == "", "a failure is reported once"

@@ -1,0 +1,192 @@
+"""The real command, ended by signals: what it says, its exit code, and what it leaves behind."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.output_support import assert_nothing_staged
+
+ROOT = Path(__file__).parents[2]
+ENDINGS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated"), signal.SIGHUP: (129, "hung up")}
+# The first statements of the entry module have run where the mark is seen.
+COMMAND = "import os; from pipeline.entry import main; os.write(1, b'mark\\n'); main()"
+
+
+def start(*arguments: object, code: str = COMMAND, **options: object) -> subprocess.Popen:
+    """The command in a process of its own, whose first lines have run."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+    assert process.stdout is not None
+    assert os.read(process.stdout.fileno(), 5) == b"mark\n"
+    return process
+
+
+def end(process: subprocess.Popen) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    out, err = process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def seconds_until(process: subprocess.Popen, happened) -> float:
+    begun = time.perf_counter()
+    while not happened():
+        assert process.poll() is None, end(process)
+        time.sleep(0.01)
+    return time.perf_counter() - begun
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """A crown of 2^40 bicliques."""
+    path = tmp_path / "crown.csv"
+    pairs = [f"u{left},v{right}" for left in range(40) for right in range(40) if left != right]
+    path.write_text("\n".join(["left,right", *pairs]) + "\n")
+    return path
+
+
+def enumeration(edges: Path, out: Path) -> list[object]:
+    return ["enumerate", edges, "--out", out, "--engine", "reference"]
+
+
+def is_staged(out: Path) -> bool:
+    return any(path.is_dir() for path in (out / ".staging").glob("*"))
+
+
+def end_at(process: subprocess.Popen, delay: float, number: signal.Signals) -> tuple[int, str, str]:
+    time.sleep(delay)
+    process.send_signal(number)
+    return end(process)
+
+
+def moments(n: int) -> list[float]:
+    """So many shares of a whole, one of each part of it; the same at every run."""
+    chance = random.Random(1)
+    return [(part + chance.random()) / n for part in range(n)]
+
+
+# Some by default, many more where there is time.
+N_MOMENTS = [10, pytest.param(40, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("n", N_MOMENTS)
+def test_ctrl_c_at_moments_of_help(n: int) -> None:
+    begun = time.perf_counter()
+    code, whole, _ = end(start("--help"))
+    lasts = time.perf_counter() - begun
+    assert code == 0
+    interrupted = 0
+    # Nothing is said at once: the first is in time on any machine.
+    for moment in [0.0, *moments(n)]:
+        code, out, err = end_at(start("--help"), lasts * moment, signal.SIGINT)
+        # What has been said whole needs no other end.
+        assert (code, err) == (130, "interrupted\n") or (code, out, err) == (0, whole, ""), (moment, code, out, err)
+        interrupted += code == 130
+    assert interrupted
+
+
+@pytest.mark.parametrize("n", N_MOMENTS)
+def test_signals_at_moments_of_a_run(tmp_path: Path, endless: Path, n: int) -> None:
+    out = tmp_path / "out"
+    lasts = seconds_until(first := start(*enumeration(endless, out)), lambda: is_staged(out))
+    numbers = itertools.cycle([signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    for moment, number in zip([0.0, *moments(n)], numbers, strict=False):
+        process = start(*enumeration(endless, out)) if moment else first
+        code, said, err = end_at(process, 1.2 * lasts * moment, number)
+        expected, word = ENDINGS[number]
+        assert (code, said) == (expected, ""), (moment, code, err)
+        assert err.splitlines()[-1] in (word, f"{word}: nothing was published"), (moment, err)
+        assert "Traceback" not in err
+        assert "Exception" not in err
+        assert not is_staged(out), (moment, err)
+        assert not (out / "latest").exists()
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_signal_ends_a_run_and_clears_up(tmp_path: Path, endless: Path, number: signal.Signals) -> None:
+    out = tmp_path / "out"
+    process = start(*enumeration(endless, out))
+    seconds_until(process, lambda: is_staged(out))
+    code, _, err = end_at(process, 0, number)
+    expected, word = ENDINGS[number]
+    assert (code, err.splitlines()[-1]) == (expected, f"{word}: nothing was published")
+    assert_nothing_staged(out)
+
+
+def test_ctrl_c_in_the_first_statements() -> None:
+    """The handler itself is still being imported."""
+    code = (
+        "import os, signal, sys\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'pipeline.leaving': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "os.write(1, b'mark\\n')\n"
+        "import pipeline.entry\n"
+    )
+    assert end(start(code=code)) == (130, "", "interrupted\n")
+
+
+def test_the_entry_imports_nothing_of_the_package_but_the_handler() -> None:
+    code = "import sys, os; before = set(sys.modules); import pipeline.entry; new = set(sys.modules) - before\n"
+    code += "os.write(1, b'mark\\n'); print(*sorted(new - sys.stdlib_module_names))"
+    assert end(start(code=code)) == (0, "pipeline pipeline.entry pipeline.leaving\n", "")
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_what_is_ignored_at_the_start_stays_ignored(tmp_path: Path, number: signal.Signals) -> None:
+    """As `nohup` starts a command."""
+    edges, out = tmp_path / "edges.csv", tmp_path / "out"
+    edges.write_text("left,right\na,b\n")
+    process = start(*enumeration(edges, out), preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+    code, said, err = end_at(process, 0, number)
+    assert code == 0, err
+    assert said.startswith("1 maximal biclique")
+    assert (out / "latest").exists()
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_while_python_ends_nothing_more_is_said(number: signal.Signals) -> None:
+    code = (
+        "import atexit, signal, sys\n"
+        f"atexit.register(lambda: signal.raise_signal({int(number)}))\n"
+        "from pipeline.entry import main; sys.stdout.write('mark\\n'); sys.stdout.flush(); main()"
+    )
+    code, out, err = end(start("--help", code=code))
+    assert (code, err) == (0, "")
+    assert "Exit codes" in out
+
+
+def test_a_terminal_that_has_gone(tmp_path: Path, endless: Path) -> None:
+    """SIGHUP comes when nobody can be told any more; the bar of progress cannot be taken back either."""
+    out = tmp_path / "out"
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    process = start(*enumeration(endless, out), stdin=theirs, preexec_fn=lambda: os.dup2(0, 2), start_new_session=True)
+    os.close(theirs)
+
+    def staged_while_the_terminal_is_read() -> bool:
+        # Unread, it would take no more at some time, and the command would wait.
+        with suppress(BlockingIOError):
+            os.read(ours, 1 << 16)
+        return is_staged(out)
+
+    seconds_until(process, staged_while_the_terminal_is_read)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    assert end(process)[0] == 129
+    assert_nothing_staged(out)

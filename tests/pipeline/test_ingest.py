@@ -1,0 +1,328 @@
+"""Keys, nulls, filters, duplicates, dense ids and fingerprints."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbe_stage.bicliques.keys import hash_text, vertex_hashes
+from pipeline.backends.arrow.backend import ARROW
+from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.clean.keys import number_keys
+from pipeline.config import Config, InputConfig
+from pipeline.edges import EdgeData
+from pipeline.errors import InputError
+from pipeline.ingest import ingest
+
+
+def pairs(edges: EdgeData) -> list[tuple[object, object]]:
+    left, right = edges.left_keys.to_pylist(), edges.right_keys.to_pylist()
+    return [(left[u], right[v]) for u, v in zip(edges.left_ids, edges.right_ids, strict=True)]
+
+
+def read_csv(tmp_path: Path, text: str, **settings: object) -> EdgeData:
+    path = tmp_path / "edges.csv"
+    path.write_text(text, encoding="utf-8")
+    return ingest(InputConfig(path=str(path), **settings))
+
+
+# Keys
+
+
+def test_ids_are_ranks_of_keys() -> None:
+    edges = ingest(InputConfig(), source=(["b", "a", "é", "Z", "b"], [10, -3, 9, 10, 2**62]))
+    assert edges.left_keys.to_pylist() == ["Z", "a", "b", "é"]
+    assert edges.right_keys.to_pylist() == [-3, 9, 10, 2**62]
+    assert edges.left_keys.type == pa.string()
+    assert edges.right_keys.type == pa.int64()
+    assert edges.left_ids.dtype == edges.right_ids.dtype == np.int32
+    assert list(zip(edges.left_ids.tolist(), edges.right_ids.tolist(), strict=True)) == [
+        (0, 2),
+        (1, 0),
+        (2, 2),
+        (2, 3),
+        (3, 1),
+    ]
+
+
+def test_keys_of_text_are_integers_only_where_all_are_written_so(tmp_path: Path) -> None:
+    assert pairs(read_csv(tmp_path, "7,1\n-8,0\n")) == [(-8, 0), (7, 1)]
+    mixed = read_csv(tmp_path, "u,v\n007,1\n7,x\n")
+    assert pairs(mixed) == [("007", "1"), ("7", "x")]
+    assert read_csv(tmp_path, "u,v\n+7,1\n").left_keys.to_pylist() == ["+7"]
+    assert read_csv(tmp_path, "u,v\n0x10,1\n").left_keys.to_pylist() == ["0x10"]
+    assert read_csv(tmp_path, "u,v\n 7,1\n7 ,1\n").left_keys.to_pylist() == [" 7", "7 "]
+    assert read_csv(tmp_path, "u,v\n1.0,1\n", header=True).left_keys.to_pylist() == ["1.0"]
+    assert read_csv(tmp_path, "u,v\nNA,1\nnull,1\n").left_keys.to_pylist() == ["NA", "null"]
+
+
+def test_key_type_decides(tmp_path: Path) -> None:
+    text = "u,v\n007,1\n7,1\n8,01\n"
+    as_integers = read_csv(tmp_path, text, key_type="integer")
+    assert pairs(as_integers) == [(7, 1), (8, 1)]
+    assert as_integers.facts.duplicate_edges == 1
+    assert pairs(read_csv(tmp_path, text, key_type="string")) == [("007", "1"), ("7", "1"), ("8", "01")]
+    with pytest.raises(InputError, match="line 2, column 'u': the key '0x10'"):
+        read_csv(tmp_path, "u,v\n0x10,1\n", key_type="integer")
+
+
+def test_typed_columns_keep_their_type() -> None:
+    table = pa.table({"u": ["7", "10"], "v": pa.array([7, 10], pa.uint8())})
+    assert pairs(ingest(InputConfig(), source=table)) == [("10", 10), ("7", 7)]
+    assert pairs(ingest(InputConfig(key_type="integer"), source=table)) == [(7, 7), (10, 10)]
+    assert pairs(ingest(InputConfig(key_type="string"), source=table)) == [("10", "10"), ("7", "7")]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([3, 1], pa.int8()),
+        pa.array([3, 1], pa.uint64()),
+        pa.array([3.0, 1.0], pa.float32()),
+        pa.array([3, 1], pa.float16()),
+        pa.array([3, 1], pa.decimal128(30, 0)),
+        pa.array([3, 1]).dictionary_encode(),
+        pa.chunked_array([[3], [], [1]]),
+        pa.chunked_array([pa.array([3]).dictionary_encode(), pa.array([1]).dictionary_encode()]),
+    ],
+    ids=lambda column: str(column.type).partition("<")[0],
+)
+def test_columns_of_integers(column: pa.Array) -> None:
+    edges = ingest(InputConfig(), source=pa.table({"u": column, "v": [5, 5]}))
+    assert edges.left_keys.to_pylist() == [1, 3]
+    assert edges.left_ids.tolist() == [0, 1]
+    texts = ingest(InputConfig(key_type="string"), source=pa.table({"u": column, "v": [5, 5]}))
+    assert texts.left_keys.to_pylist() == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["b", "a"], pa.large_string()),
+        pa.array(["b", "a"], pa.string_view()),
+        pa.array([b"b", b"a"]),
+        pa.array([b"b", b"a"], pa.large_binary()),
+        pa.array([b"b", b"a"], pa.binary_view()),
+        pa.array(["b", "a"]).dictionary_encode(),
+        pa.array(["x", "b", "a", "y"]).slice(1, 2),
+        pa.array(["x", "b", "a"]).dictionary_encode().slice(1, 2),
+    ],
+    ids=lambda column: str(column.type).partition("<")[0],
+)
+def test_columns_of_text(column: pa.Array) -> None:
+    edges = ingest(InputConfig(), source=pa.table({"u": column, "v": [5, 5]}))
+    assert edges.left_keys.to_pylist() == ["a", "b"]
+    assert edges.left_keys.type == pa.string()
+
+
+def test_integers_beyond_int64_as_strings(tmp_path: Path) -> None:
+    large = 2**64 - 1
+    edges = ingest(InputConfig(key_type="string"), source=(np.array([large, 5], np.uint64), [1, 1]))
+    assert edges.left_keys.to_pylist() == [str(large), "5"]
+    assert read_csv(tmp_path, f"{10**40},1\n", key_type="string").left_keys.to_pylist() == [str(10**40)]
+    edge = read_csv(tmp_path, f"{2**63 - 1},{-(2**63)}\n")
+    assert pairs(edge) == [(2**63 - 1, -(2**63))]
+
+
+def test_floats_are_keys_only_where_whole() -> None:
+    frame = pd.DataFrame({"u": [1.0, None, 3.0], "v": ["x", "y", "z"]})
+    edges = ingest(InputConfig(nulls="drop"), source=frame)
+    assert pairs(edges) == [(1, "x"), (3, "z")]
+    with pytest.raises(InputError, match="at most 2\\*\\*53"):
+        ingest(InputConfig(), source=([2.0**60], [1]))
+
+
+def test_very_long_and_non_ascii_keys(tmp_path: Path) -> None:
+    long = "长" * 300_000
+    edges = read_csv(tmp_path, f"user,item\n{long},Ünïcödé\n{long}x,🦉\n")
+    assert edges.left_keys.to_pylist() == [long, long + "x"]
+    assert edges.right_keys.to_pylist() == ["Ünïcödé", "🦉"]
+
+
+@given(st.lists(st.text(min_size=1, max_size=6), min_size=1))
+def test_numbering_keys(texts: list[str]) -> None:
+    ids, keys = number_keys(pa.array(texts, pa.large_string()), "auto", "typed", None, ARROW)  # type: ignore[arg-type]
+    assert keys.to_pylist() == sorted(set(texts), key=str.encode)
+    assert [keys[int(i)].as_py() for i in ids] == texts
+
+
+# Nulls, duplicates and fingerprints
+
+
+def test_nulls_are_dropped_and_counted(tmp_path: Path) -> None:
+    edges = read_csv(tmp_path, 'user,item\n1,2\n,3\n4,\n,\n5,""\n6,7\n', nulls="drop")
+    assert pairs(edges) == [(1, 2), (6, 7)]
+    assert (edges.facts.rows_read, edges.facts.rows_dropped_null, edges.facts.n_edges) == (6, 4, 2)
+    frame = pd.DataFrame({"u": ["a", None, "", "b"], "v": [1, 2, 3, np.nan]})
+    edges = ingest(InputConfig(nulls="drop"), source=frame)
+    assert pairs(edges) == [("a", 1)]
+    assert edges.facts.rows_dropped_null == 3
+
+
+def test_nulls_of_a_filtered_column_count_too(tmp_path: Path) -> None:
+    text = "u,v,w\n1,2,\n3,4,5\n6,7,nan\n"
+    with pytest.raises(InputError, match="line 2, column 'w': no value"):
+        read_csv(tmp_path, text, weight="w", min_weight=1)
+    edges = read_csv(tmp_path, text, weight="w", min_weight=1, nulls="drop")
+    assert edges.facts.rows_dropped_null == 2
+    # Without a filter the column is not looked into.
+    assert read_csv(tmp_path, text, weight="w").facts.n_edges == 3
+
+
+def test_facts_add_up(tmp_path: Path) -> None:
+    text = "u,v,w,t\n1,2,5,10\n1,2,6,10\n,2,5,10\n1,3,1,10\n1,4,5,99\n2,2,5,10\n1,2,5,11\n"
+    facts = read_csv(
+        tmp_path, text, weight="w", min_weight=5, timestamp="t", time_from=10, time_until=12, nulls="drop"
+    ).facts
+    assert facts.rows_read == 7
+    assert (facts.rows_dropped_null, facts.rows_dropped_weight, facts.rows_dropped_time) == (1, 1, 1)
+    assert (facts.duplicate_edges, facts.n_edges, facts.n_left, facts.n_right) == (2, 2, 2, 1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4)), min_size=1), st.randoms())
+def test_fingerprint_names_the_set_of_edges(rows: list[tuple[int, int]], random: object) -> None:
+    left, right = [u for u, _ in rows], [v for _, v in rows]
+    edges = ingest(InputConfig(), source=(left, right))
+    assert pairs(edges) == sorted(set(rows))
+    shuffled = rows + rows[:2]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    texts = tuple([str(value) for value in column] for column in zip(*shuffled, strict=True))
+    assert ingest(InputConfig(), source=texts).facts.fingerprint == edges.facts.fingerprint
+    more = ingest(InputConfig(), source=([*left, 9], [*right, 9]))
+    assert more.facts.fingerprint != edges.facts.fingerprint
+    swapped = ingest(InputConfig(), source=(right, left))
+    assert (swapped.facts.fingerprint == edges.facts.fingerprint) == (
+        {(v, u) for u, v in rows} == set(rows) and swapped.facts.n_edges == edges.facts.n_edges
+    )
+
+
+def plain_hashes(texts: list[str], side: str) -> np.ndarray:
+    """As `key_hashes`, from Python's own bytes."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)])
+    return vertex_hashes(hash_text(offsets, np.frombuffer(b"".join(encoded), np.uint8)), side)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_key_hashes_of_every_layout(side: str) -> None:
+    texts = ["", "a", "é", "007", "12", "-5", "x" * 1000]
+    expected = plain_hashes(texts, side)
+    array = pa.array(texts)
+    padded = pa.array(["pad", *texts, "pad"])
+    layouts = [
+        array,
+        array.cast(pa.large_string()),
+        array.cast(pa.string_view()),
+        array.dictionary_encode(),
+        padded.slice(1, len(texts)),
+        padded.cast(pa.large_string()).slice(1, len(texts)),
+        padded.dictionary_encode().slice(1, len(texts)),
+        pa.chunked_array([array.slice(0, 3), array.slice(3, 0), array.slice(3)]),
+    ]
+    for layout in layouts:
+        assert np.array_equal(key_hashes(layout, side), expected)
+    numbers = pa.array([9, 0, -5, 2**63 - 1, -(2**63), 12]).slice(1)
+    assert np.array_equal(key_hashes(numbers, side), plain_hashes([str(value) for value in numbers.to_pylist()], side))
+    assert np.array_equal(key_hashes(pa.array([5], pa.int16()), side), plain_hashes(["5"], side))
+    for empty in (pa.array([], pa.string()), pa.array([], pa.int64()), pa.chunked_array([], pa.string())):
+        assert key_hashes(empty, side).shape == (0,)
+    assert not np.array_equal(expected, plain_hashes(texts, "right" if side == "left" else "left"))
+
+
+# Filters
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[1, 2, 3], [1.0, 2.0, 2.5], np.array([1, 2, 3], np.uint8), ["1", "2.0", "+3e0"], pd.array([1, 2, 3], "Int64")],
+    ids=["integers", "floats", "bytes", "text", "nullable"],
+)
+def test_minimum_weight_includes_its_bound(weights: object) -> None:
+    edges = ingest(InputConfig(weight=2, min_weight=2), source=([1, 2, 3], [1, 1, 1], weights))
+    assert edges.left_keys.to_pylist() == [2, 3]
+    assert edges.facts.rows_dropped_weight == 1
+
+
+DAYS = ["2023-12-31", "2024-01-01", "2024-01-02"]
+MOMENTS = [datetime.datetime(2023, 12, 31), datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2)]
+SECONDS = [1_703_980_800, 1_704_067_200, 1_704_153_600]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array(DAYS),
+        pa.array([f"{day}T00:00:00Z" for day in DAYS]),
+        pa.array(["2023-12-31T01:00:00+01:00", "2024-01-01 00:00:00", "2024-01-01T19:00:00.000-05:00"]),
+        pa.array(MOMENTS, pa.timestamp("s")),
+        pa.array(MOMENTS, pa.timestamp("ms")),
+        pa.array(MOMENTS, pa.timestamp("us", "Europe/Berlin")),
+        pa.array(MOMENTS, pa.timestamp("ns")),
+        pa.array([moment.date() for moment in MOMENTS], pa.date32()),
+        pa.array([moment.date() for moment in MOMENTS], pa.date64()),
+        pa.array(SECONDS),
+        pa.array([float(value) for value in SECONDS]),
+        pa.array([str(value) for value in SECONDS]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ({"time_from": "2024-01-01"}, [2, 3]),
+        ({"time_until": "2024-01-01"}, [1]),
+        ({"time_from": "2024-01-01T00:00:00", "time_until": "2024-01-02T00:00:00Z"}, [2]),
+        ({"time_from": "2024-01-01T01:00:00+02:00", "time_until": "2024-01-02"}, [2]),
+        ({"time_from": "2024-01-01T00:00:00.000001"}, [3]),
+    ],
+)
+def test_windows_of_time(times: pa.Array, bounds: dict[str, object], expected: list[int]) -> None:
+    table = pa.table({"u": [1, 2, 3], "v": [1, 1, 1], "t": times})
+    edges = ingest(InputConfig(timestamp="t", **bounds), source=table)
+    assert edges.left_keys.to_pylist() == expected
+    assert edges.facts.rows_dropped_time == 3 - len(expected)
+
+
+@pytest.mark.parametrize("times", [[5, 6, 7], [5.0, 6.0, 7.5], ["5", "6", "7"]])
+def test_windows_of_numbers(times: list[object]) -> None:
+    config = InputConfig(timestamp=2, time_from=6, time_until=7)
+    assert ingest(config, source=([1, 2, 3], [1, 1, 1], times)).left_keys.to_pylist() == [2]
+    assert ingest(
+        InputConfig(timestamp=2, time_from="6"), source=([1, 2, 3], [1, 1, 1], times)
+    ).left_keys.to_pylist() == [2, 3]
+
+
+def test_windows_are_exact_where_floats_are_not() -> None:
+    start = 2**62
+    config = InputConfig(timestamp=2, time_from=start + 1, time_until=start + 2)
+    times = [start, start + 1, start + 2]
+    assert ingest(config, source=([1, 2, 3], [1, 1, 1], times)).left_keys.to_pylist() == [2]
+    assert ingest(config, source=([1, 2, 3], [1, 1, 1], list(map(str, times)))).left_keys.to_pylist() == [2]
+
+
+def test_nanoseconds_before_1970_stay_on_their_side() -> None:
+    table = pa.table({"u": [1, 2], "v": [1, 1], "t": pa.array([-1, 0], pa.timestamp("ns"))})
+    assert ingest(InputConfig(timestamp="t", time_from="1970-01-01"), source=table).left_keys.to_pylist() == [2]
+    assert ingest(InputConfig(timestamp="t", time_until="1970-01-01"), source=table).left_keys.to_pylist() == [1]
+
+
+def test_konect_weights_and_times(tmp_path: Path) -> None:
+    path = tmp_path / "out.g"
+    path.write_text("% bip weighted\n1 1 0.5 100\n1 2 2 200\n2 2 3 300\n")
+    for weight, timestamp in ((2, 3), ("weight", "timestamp")):
+        config = InputConfig(path=str(path), weight=weight, min_weight=1, timestamp=timestamp, time_until=300)
+        assert pairs(ingest(config)) == [(1, 2)]
+
+
+def test_unquoted_yaml_dates_are_bounds() -> None:
+    config = Config.from_mapping({"input": {"timestamp": 2, "time_from": datetime.date(2024, 1, 1)}})
+    assert config.input.time_from == "2024-01-01"
+    assert pairs(ingest(config.input, source=([1, 2, 3], [1, 1, 1], DAYS))) == [(2, 1), (3, 1)]

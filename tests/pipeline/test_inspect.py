@@ -1,0 +1,294 @@
+"""`inspect_edges`: figures that can be checked by hand, and cores that keep every group they promise to keep."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, CountSink, Detail, Execution, enumerate_into, stream
+from mbe_stage.bicliques import engine_cuda, reference
+from mbe_stage.bicliques.estimation import Effort, Estimate, Interval, sampler
+from mbe_stage.bicliques.reference import maximal_bicliques
+from mbe_stage.compile_ahead import CompileStep
+from pipeline import inspect_command
+from pipeline.cli import app
+from pipeline.config import Config
+from pipeline.core_sizes import core_size
+from pipeline.edges import EdgeData, InputFacts
+from pipeline.inspect import Inspection, TwoHopFacts, inspect_edges
+from pipeline.outputs.bicliques import trial as trial_module
+from pipeline.outputs.bicliques.expectation import Seconds, expect
+from pipeline.outputs.bicliques.trial import try_and_estimate
+from tests.pipeline.plugins import Installed
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+    found = Installed(tmp_path / "packages", monkeypatch)
+    yield found
+    found.forget()
+
+
+def edge_data(left: list[int], right: list[int]) -> EdgeData:
+    n_left, n_right = max(left) + 1, max(right) + 1
+    facts = InputFacts("memory:test", "numpy", len(left), 0, 0, 0, 0, n_left, n_right, len(left), "none")
+    keys = pa.array(range(n_left), pa.int64()), pa.array(range(n_right), pa.int64())
+    return EdgeData(np.array(left, np.int32), np.array(right, np.int32), *keys, facts)
+
+
+def inspected(edges: EdgeData, **output: object) -> Inspection:
+    return inspect_edges(edges, Config.from_mapping({"execution": {"engine": "reference"}, "output": output}))
+
+
+def test_star() -> None:
+    found = inspected(edge_data([0, 1, 2, 3], [0, 0, 0, 0]))
+    assert (found.left.n, found.left.max, found.left.n_degree_one) == (4, 1, 4)
+    assert (found.right.n, found.right.max, found.right.mean) == (1, 4, 4.0)
+    # The hub leads from each of 4 leaves to each of 4; from the hub each leaf leads back only to it.
+    assert (found.left.two_hop, found.right.two_hop) == (16, 4)
+    assert found.density == 1.0
+    assert found.trial is not None
+    assert found.trial.complete
+    assert found.trial.n_bicliques == found.trial.expected_bicliques == 1
+    assert found.trial.member_bytes == 4 * (4 + 1)
+    assert found.graph_bytes == 8 * (5 + 2) + 4 * 2 * 4
+    assert found.expected_memory_bytes == found.read_memory_bytes + (1 << 30) > 1 << 30
+
+
+def test_the_memory_holds_what_sampling_takes_beside_the_engine() -> None:
+    edges = edge_data([0, 1, 2, 3], [0, 0, 0, 0])
+    found = inspect_edges(edges, Config.from_mapping({"execution": {"engine": "cpu"}}), trial_seconds=0)
+    beside = found.expected_memory_bytes - found.read_memory_bytes - (1 << 30)
+    assert beside == sampler.memory_bytes(edges.graph(), Execution()) == 6 * found.graph_bytes
+
+
+def test_cores_of_a_block_with_a_tail() -> None:
+    left, right = [u for u in range(3) for _ in range(4)], [v for _ in range(3) for v in range(4)]
+    graph = BipartiteCSR.from_edges(np.array([*left, 3, 4]), np.array([*right, 0, 1]))
+    core = core_size(graph, 3, 4)
+    assert (core.n_left, core.n_right, core.n_edges) == (3, 4, 12)
+    gone = core_size(graph, 4, 4)
+    assert (gone.n_left, gone.n_right, gone.n_edges) == (0, 0, 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 3))
+def test_cores_keep_every_large_group(seed: int, min_left: int, min_right: int) -> None:
+    left, right = np.nonzero(np.random.default_rng(seed).random((8, 7)) < 0.4)
+    graph = BipartiteCSR.from_edges(left, right, 8, 7)
+    core = core_size(graph, min_left, min_right)
+    kept = [(us, vs) for us, vs in maximal_bicliques(graph) if len(us) >= min_left and len(vs) >= min_right]
+    covered = {(u, v) for us, vs in kept for u in us for v in vs}
+    assert len(covered) <= core.n_edges <= graph.n_edges
+    assert len({u for u, _ in covered}) <= core.n_left
+    assert len({v for _, v in covered}) <= core.n_right
+
+
+def test_two_hop_degrees_and_bytes_of_a_star() -> None:
+    found = inspected(edge_data([0, 1, 2, 3], [0, 0, 0, 0]), members=True)
+    assert found.left.two_hop_degrees == TwoHopFacts(3.0, 3.0, 3.0, 3.0, 3)
+    assert found.right.two_hop_degrees == TwoHopFacts(0.0, 0.0, 0.0, 0.0, 0)
+    assert found.estimate is not None
+    assert found.estimate.bicliques == Interval(1, 1, 1)
+    # A row of `bicliques` is 32 bytes and 4 a member, a row of `members` 13.
+    assert found.estimate.bytes == Interval.exactly(32 + 5 * 4 + 5 * 13)
+    without = inspected(edge_data([0, 1], [0, 0]), two_hop_steps=0)
+    assert without.left.two_hop_degrees is None
+
+
+def test_a_trial_that_is_cut_short_is_followed_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = reference.run
+
+    def slow(
+        graph: BipartiteCSR, query: BicliqueQuery, execution: Execution, detail: Detail, tasks: object = None
+    ) -> Iterator[BicliqueBlock]:
+        assert tasks is None
+        for block in whole(graph, query, execution, detail):
+            time.sleep(0.005)
+            yield block
+
+    monkeypatch.setattr(reference, "run", slow)
+    # Steps instead of seconds: the machine may be busy.
+    monkeypatch.setattr(trial_module, "Effort", lambda **_: Effort(None, 10_000_000))
+    left, right = np.nonzero(np.random.default_rng(3).random((14, 12)) < 0.5)
+    graph = BipartiteCSR.from_edges(left, right)
+    total = len(maximal_bicliques(graph))
+    trial, found = try_and_estimate(graph, BicliqueQuery(), 0.1, "reference", Execution(block_bytes=1))
+    assert not trial.complete
+    assert 0 < trial.n_bicliques < total
+    # The tree of so small a graph is walked to its end.
+    assert found.exact
+    assert found.bicliques == Interval.exactly(total)
+    assert trial.expected_bicliques == total
+    # Too few for a pace.
+    assert trial.expected_seconds is found.seconds is None
+
+
+def test_no_time_and_no_bytes_from_an_open_interval() -> None:
+    open_one, closed = Interval(10, 5000, None), Interval(4000, 5000, 6000)
+    found = expect(Estimate(open_one, closed, 8, exact=False), n_found=2000, seconds=1.0, long_form=False)
+    assert found.bicliques == Interval(2000, 5000, None)
+    assert found.seconds is found.bytes is None
+    found = expect(Estimate(closed, closed, 8, exact=False), n_found=2000, seconds=1.0, long_form=False)
+    assert found.seconds == Seconds(4 / 3, 2.5, 4.5)
+    assert found.bytes == Interval(36 * 4000, 36 * 5000, 36 * 6000)
+
+
+def test_the_question_is_that_of_enumerate(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("a,x,3\na,y,3\nb,x,3\nb,z,1\nc,z,3\n")
+    columns = f"input: {{path: {tmp_path / 'edges.csv'}, weight: 2, min_weight: 2}}\n"
+    (tmp_path / "asked.yaml").write_text(columns + "query: {min_left: 1}\n")
+
+    def counted(*arguments: str) -> int:
+        result = CliRunner().invoke(app, ["inspect", *arguments, "--engine", "reference", "--json"])
+        assert result.exit_code == 0, result.output
+        return int(json.loads(result.stdout.splitlines()[-1])["estimate"]["bicliques"]["middle"])
+
+    csv = str(tmp_path / "edges.csv")
+    assert counted(csv) == 4
+    assert counted(csv, "--min-left", "2") == 2
+    assert counted(csv, "--max-left", "1") == 2
+    assert counted(csv, "--containing-right", "z") == 2
+    assert counted(csv, "--weight", "2", "--min-weight", "2") == 3
+    assert counted(str(tmp_path / "asked.yaml")) == 3
+    assert counted(str(tmp_path / "asked.yaml"), "--min-left", "2") == 1
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan"])
+def test_a_trial_without_end_is_refused_by_its_name(seconds: str, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("a,x\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--trial", seconds])
+    assert result.exit_code == 2
+    assert "--trial" in result.stderr
+
+
+def test_a_configuration_without_input_is_named(tmp_path: Path) -> None:
+    (tmp_path / "asked.yaml").write_text("query: {min_left: 2}\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml")])
+    assert result.exit_code == 2
+    assert "asked.yaml: no input.path" in result.stderr
+
+
+def test_what_is_switched_off_does_not_take_too_long(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    (tmp_path / "asked.yaml").write_text(
+        f"input: {{path: {tmp_path / 'edges.csv'}}}\nexecution: {{engine: reference}}\noutput: {{two_hop_steps: 0}}\n"
+    )
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml")])
+    assert result.exit_code == 0
+    assert "two-hop    left: not counted, output.two_hop_steps allows fewer steps than it takes" in result.stdout
+    assert "1 biclique: counted" in result.stdout
+
+
+def test_compiling_is_in_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the trial, whose own warnings are not shown."""
+    compiled: list[int] = []
+    step = CompileStep("slow", lambda: bool(compiled), lambda: False, lambda: compiled.append(1))
+    monkeypatch.setattr(reference, "compile_steps", lambda *_: (step,))
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--engine", "reference"])
+    assert result.exit_code == 0, result.output
+    assert compiled == [1]
+    assert "compiling the engine for this processor, once: " in result.stderr
+
+
+def test_a_tier_asked_for_by_name_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no NVIDIA GPU is visible")
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    (tmp_path / "asked.yaml").write_text(f"input: {{path: {tmp_path / 'edges.csv'}}}\nexecution: {{engine: rapids}}\n")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "asked.yaml"), "--trial", "0.1"])
+    assert result.exit_code == 4
+    assert "engine 'rapids' cannot run here: " in result.stderr
+
+
+def test_the_next_run_in_the_process_has_its_warnings(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("left,right\na,x\n")
+    logger = logging.getLogger("mbe_stage")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--engine", "reference", "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert logger.level == logging.WARNING
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    logger.handlers = [handler]
+    enumerate_into(
+        CountSink(), BipartiteCSR.from_edges(*np.nonzero(np.eye(9) == 0)), execution=Execution(max_bicliques=1)
+    )
+    assert any("max_bicliques" in each for each in told)
+
+
+def test_a_trial_hides_that_it_was_cut_short_and_no_other_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with inspect_command._cut_short_on_purpose():
+        enumerate_into(
+            CountSink(), BipartiteCSR.from_edges(*np.nonzero(np.eye(9) == 0)), execution=Execution(max_bicliques=1)
+        )
+        stream.log.warning("engine auto: %s", "cpu takes over")
+    assert [record.getMessage() for record in caplog.records] == ["engine auto: cpu takes over"]
+
+
+def test_another_problem_is_looked_at_too(tmp_path: Path, packages: Installed) -> None:
+    packages.add("sky", "stars")
+    (tmp_path / "edges.csv").write_text("1,7\n1,8\n2,7\n2,9\n3,9\n")
+    arguments = ["inspect", str(tmp_path / "edges.csv"), "--problem", "stars", "--engine", "reference"]
+    result = CliRunner().invoke(app, [*arguments, "--set", "stars.points=2", "--json"])
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout.splitlines()[-1])
+    # Both of 7, and both of 9; 8 has one alone.
+    assert facts["trial"]["n_found"] == 2
+    assert facts["trial"]["complete"] is True
+    assert facts["trial"]["table_bytes"] == 2 * (8 + 4)
+    assert (facts["problem"], facts["estimate"], facts["left"]["n"]) == ("stars", None, 3)
+    shown = CliRunner().invoke(app, arguments).stdout
+    assert "found 4 stars: all there are, 48 B before compression" in shown
+    untried = CliRunner().invoke(app, [*arguments, "--trial", "0"]).stdout
+    assert "unknown: it depends on the number of stars" in untried
+    refused = CliRunner().invoke(app, [*arguments, "--min-left", "2"])
+    assert refused.exit_code == 2
+    assert "query: is for the problem bicliques, but --problem is 'stars'" in refused.stderr
+    unknown = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--problem", "star"])
+    assert "command line: --problem is 'star': did you mean 'stars'?" in unknown.stderr
+
+
+def test_a_trial_of_another_problem_that_is_cut_short_says_so(
+    packages: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages.add("sky", "stars")
+    whole = reference.run
+
+    def slow(*given: object) -> Iterator[BicliqueBlock]:
+        for block in whole(*given):  # type: ignore[arg-type]
+            time.sleep(0.005)
+            yield block
+
+    monkeypatch.setattr(reference, "run", slow)
+    left, right = np.nonzero(np.random.default_rng(3).random((14, 12)) < 0.5)
+    edges = edge_data([*map(int, left)], [*map(int, right)])
+    config = Config.from_mapping({"problem": "stars", "execution": {"engine": "reference", "block_bytes": 1024}})
+    found = inspect_edges(edges, config, trial_seconds=1e-3)
+    assert not found.trial.complete
+    ((label, text),) = found.lines
+    assert label == "trial"
+    assert text.endswith("; the problem stars estimates no more than that")
+    assert found.suggestions == ("count before you store: mbe stars INPUT --count-only --time-limit 60",)
+
+
+@pytest.mark.usefixtures("installed")
+def test_butterflies_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("1,7\n1,8\n2,7\n2,8\n3,8\n")
+    arguments = ["inspect", str(tmp_path / "edges.csv"), "--problem", "butterflies", "--engine", "reference", "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--set", "butterflies.min_butterflies=1"])
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout.splitlines()[-1])
+    # One butterfly, and an edge beside it.
+    assert facts["trial"]["n_found"] == 4
+    assert (facts["left"]["max"], facts["left"]["two_hop_degrees"]["max"]) == (2, 2)

@@ -1,0 +1,75 @@
+"""An address space that is too small is reported as memory, whoever asks for the bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parents[2]
+N_ROWS = 20_000_000
+
+# Everything is loaded before the limit is set: 64 MiB more than that, where a column takes 160.
+LIMITED = """
+import resource
+from pathlib import Path
+from pipeline import cli, console, job, show
+from pipeline.loading import load_host_modules
+load_host_modules()
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+cli.main()
+"""
+
+
+def write_parquet(path: Path) -> None:
+    column = pa.array(np.ones(N_ROWS, np.int64))
+    pq.write_table(pa.table({"left": column, "right": column}), path)
+
+
+def write_csv(path: Path) -> None:
+    column = pa.array(np.ones(N_ROWS, np.int64))
+    pa_csv.write_csv(pa.table({"left": column, "right": column}), path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux how large the process is")
+@pytest.mark.parametrize(("name", "write"), [("edges.parquet", write_parquet), ("edges.csv", write_csv)])
+def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str, write) -> None:
+    path = tmp_path / name
+    write(path)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, "enumerate", str(path), "--count-only", "--engine", "reference", "--quiet"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        # Arrow's own allocators have reserved room of which the limit knows nothing.
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+    )
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.startswith("error: out of memory: raise the limit of the address space (ulimit -v), ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kilobytes", [100_000, 600_000])
+def test_an_address_space_in_which_libraries_would_not_load_is_refused_at_once(kilobytes: int) -> None:
+    """In some of them OpenBLAS never ends asking for memory."""
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -v {kilobytes}; exec {sys.executable} -m pipeline.entry enumerate none.csv --count-only"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr
+    said = f"error: out of memory: the address space is limited to {1024 * kilobytes:,} bytes (ulimit -v); expected "
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1

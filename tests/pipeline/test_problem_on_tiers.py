@@ -1,0 +1,157 @@
+"""Problems and derived outputs of other packages on the tier `rapids`: who is asked before it is chosen."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mbe_stage import engines
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.problem import problem_named
+from pipeline import Config, inspect, publication, run, tiers
+from pipeline.errors import EngineUnavailable
+from pipeline.publication import derived_of, publication_of
+from pipeline.takeover import on_a_tier_that_fits
+from pipeline.tiers import choose_tier, rapids_unavailable_reason, tier_named
+from tests.pipeline.test_problem_seam import EDGES, settings
+from tests.toys.smaller_sides import collector as sides_collector
+from tests.toys.smaller_sides.publication import PUBLICATION as SIDES
+
+pytestmark = pytest.mark.usefixtures("installed")
+
+
+def replaced_publication(monkeypatch: pytest.MonkeyPatch, where: str, **changes: Any) -> None:
+    """Let what is imported from there have other parts."""
+    imported = publication._imported
+
+    def changed(place: str, kind: type) -> Any:
+        found = imported(place, kind)
+        return replace(found, **changes) if place == where else found
+
+    changed.cache_clear = imported.cache_clear  # type: ignore[attr-defined]
+    monkeypatch.setattr(publication, "_imported", changed)
+
+
+def step(what: str, is_kept: bool = False) -> CompileStep:
+    return CompileStep(what, lambda: is_kept, lambda: is_kept, lambda: None)
+
+
+@pytest.fixture
+def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the tier compiles, of kernels that are their names; the toy problem has tables in device memory too."""
+    name = "pipeline.backends.cudf.compiling"
+    kernels = SimpleNamespace(text_hash_thread_per_string="texts", integer_hash_thread_per_value="integers")
+    monkeypatch.setitem(sys.modules, "mbe_stage.bicliques.cuda.keys", kernels)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(module, "compile_steps_of", lambda *names: tuple(map(step, names)))
+    monkeypatch.setattr(module, "rehearsal", lambda: step("rehearsal"))
+    monkeypatch.setattr(
+        module,
+        "get_engine",
+        lambda problem, name: SimpleNamespace(compile_steps=lambda *_: (step(f"{name} of {problem}"),)),
+    )
+    for problem in ("bicliques", "butterflies"):
+        where = problem_named(problem).publication
+        assert where is not None
+        tables = lambda _config, problem=problem: (step(f"tables of {problem}"),)  # noqa: E731
+        replaced_publication(monkeypatch, where, device_compile_steps=tables, frames=("arrow", "cudf"))
+    sides = "tests.toys.smaller_sides.publication:PUBLICATION"
+    replaced_publication(monkeypatch, sides, compile_steps=lambda _config: (step("sides"),))
+    publication._of_output.cache_clear()
+    yield lambda *asked: {each.what for each in module.device_steps(*asked)}
+    publication._of_output.cache_clear()
+
+
+def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compiling: Any) -> None:
+    ours = {"rehearsal", "texts", "integers", "cuda of bicliques", "tables of bicliques"}
+    theirs = {"cuda of butterflies", "tables of butterflies"}
+    assert compiling("publish", Config()) == ours
+    assert compiling("publish", Config(problem="butterflies")) == ours | theirs
+    assert compiling("count", Config(problem="butterflies")) == ours | {"cuda of butterflies"}
+    assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == ours | {"sides"}
+    assert compiling() == ours | theirs | {"sides"}
+
+
+def test_where_everything_is_kept_a_run_loads_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["pipeline.backends.cudf.compiling"]
+    monkeypatch.setattr(module, "all_at_once", lambda needed, _everything: needed)
+    assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == {
+        *("texts", "integers", "cuda of bicliques", "tables of bicliques", "sides")
+    }
+
+
+def test_auto_asks_the_derived_outputs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
+    asked = derived_of(settings(tmp_path, "auto", smaller_sides={}))
+    assert choose_tier(Config().execution, "bicliques", asked).name == "rapids"
+    host_only = [replace(each, frames=("arrow",)) for each in asked]
+    assert choose_tier(Config().execution, "bicliques", host_only).name in ("cuda", "cpu")
+    with pytest.raises(EngineUnavailable, match="the derived output 'smaller_sides' takes no results in device memory"):
+        tier_named("rapids", "bicliques", host_only)
+
+
+def test_a_run_names_its_derived_outputs_to_the_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
+    replaced_publication(monkeypatch, "tests.toys.smaller_sides.publication:PUBLICATION", frames=("arrow",))
+    publication._of_output.cache_clear()
+    for asked, is_rapids in (({}, True), ({"smaller_sides": {}}, False)):
+        tier = on_a_tier_that_fits(settings(tmp_path, "auto", **asked), lambda tier, _warnings, _note: tier)
+        assert (tier.name == "rapids") == is_rapids
+    publication._of_output.cache_clear()
+
+
+def test_tables_of_a_derived_output_are_of_the_host_unless_it_says_otherwise() -> None:
+    assert SIDES.frames == ("arrow", "cudf")
+    assert type(SIDES).__dataclass_fields__["frames"].default == ("arrow",)
+
+
+def test_a_problem_without_the_cuda_engine_is_not_for_rapids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
+    where = problem_named("butterflies").publication
+    assert where is not None
+    replaced_publication(monkeypatch, where, frames=("arrow", "cudf"))
+    assert choose_tier(Config().execution, "butterflies").name == "rapids"
+    found = {name: module for name, module in problem_named("butterflies").engines.items() if name != "cuda"}
+    monkeypatch.setattr(engines, "_engines", lambda _problem: found)
+    assert choose_tier(Config().execution, "butterflies").name == "cpu"
+    with pytest.raises(EngineUnavailable, match="the problem 'butterflies' has no engine 'cuda'; take auto"):
+        tier_named("rapids", "butterflies")
+
+
+def test_the_engine_that_is_asked_whether_it_runs_is_the_problems_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers.importlib.util, "find_spec", lambda _module: object())
+    monkeypatch.setattr(engines, "unavailable_reason", None)
+    monkeypatch.setattr(tiers, "unavailable_reason", lambda problem, name: f"{name} of {problem} says no")
+    assert rapids_unavailable_reason("butterflies") == "cuda of butterflies says no"
+    assert rapids_unavailable_reason() == "cuda of bicliques says no"
+
+
+def test_inspect_asks_for_the_tier_of_its_problem() -> None:
+    assert publication_of("butterflies").frames == ("arrow",)
+    config = Config.from_mapping({"problem": "butterflies", "execution": {"engine": "rapids"}})
+    with pytest.raises(EngineUnavailable, match="the problem 'butterflies' writes no tables in device memory"):
+        inspect._engine(config)
+
+
+@pytest.mark.parametrize("said", ["std::bad_alloc: out_of_memory: CUDA error", "cudaErrorMemoryAllocation"])
+@pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
+def test_device_memory_that_a_derived_output_lacks_is_not_its_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise kind(said)
+
+    monkeypatch.setattr(sides_collector.SidesCollector, "accept", fail)
+    with pytest.raises(kind) as refusal:
+        run(settings(tmp_path, smaller_sides={}), EDGES)
+    assert refusal.type is kind
+    assert str(refusal.value) == said
+    assert not list((tmp_path / "runs").iterdir()) if (tmp_path / "runs").exists() else True

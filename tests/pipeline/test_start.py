@@ -1,0 +1,80 @@
+"""What `mbe` imports, and when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"numba", "numpy", "prefect", "pyarrow", "scipy", "yaml"}
+# What finds the problems of other packages.
+LIGHT = {"mbe_stage.errors", "mbe_stage.problem"}
+
+# The names of the packages of which a step has imported something.
+_NEW_IN_READING = """
+import sys
+from pipeline import Config, count, steps
+
+def ingest(*given):
+    before = set(sys.modules)
+    edges = real(*given)
+    print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names))
+    return edges
+
+real, steps.ingest = steps.ingest, ingest
+count(Config.from_mapping({"input": {"path": sys.argv[1]}, "execution": {"engine": "cpu"}}))
+"""
+
+
+def in_a_new_process(code: str, *arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("edges.csv", "left,right\na,b\na,c\n"),
+        ("out.edges", "% bip unweighted\n1 1\n1 2\n"),
+    ],
+)
+def test_imports_are_no_part_of_reading(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert in_a_new_process(_NEW_IN_READING, path) == ""
+
+
+def test_listing_what_other_packages_bring_imports_nothing_heavy(installed_environment: dict[str, str]) -> None:
+    code = (
+        "import sys; from pipeline.entry import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print('imported:', {HEAVY!r} & set(sys.modules), 'tests.toys.butterflies.problem' in sys.modules)"
+    )
+    imported = {}
+    for option in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, option], env=installed_environment, capture_output=True, text=True, check=True
+        )
+        imported[option] = done.stdout.splitlines()[-1]
+        assert ("butterflies  " in done.stdout) == (option == "--help")
+    assert imported == {"--help": "imported: set() True", "--version": "imported: set() False"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["enumerate", "--help"], ["--version"]])
+def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from pipeline.entry import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {name for name in sys.modules if name.startswith('mbe_stage.')}\n"
+        f"print('imported:', ({HEAVY!r} & set(sys.modules)) | (heavy - {LIGHT!r}))"
+    )
+    shown = in_a_new_process(code, *arguments)
+    assert shown.startswith("mbe ") or "Usage: " in shown
+    assert shown.splitlines()[-1] == "imported: set()"

@@ -1,0 +1,175 @@
+"""The cuDF backend under the shared rules gives what Arrow gives; without a GPU, see `on_arrow`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.backends.backend import HostNeeded
+from pipeline.clean.cleaning import clean
+from pipeline.config import InputConfig
+from pipeline.ingest import ingest
+from tests.rapids.agreement import assert_agree, outcome
+from tests.rapids.on_arrow import cudf_backend
+
+DAY = datetime.datetime(2024, 1, 31)
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Any]:
+    with cudf_backend() as found:
+        yield found
+
+
+def edges_of(backend: Any, config: InputConfig, source: object = None) -> Any:
+    return ingest(config, source, backend)
+
+
+def agreed(backend: Any, config: InputConfig, source: object = None) -> object:
+    """What both make of it, the refusal's message where it is refused."""
+    return assert_agree(lambda *given: edges_of(backend, *given), config, source)
+
+
+def table(**columns: object) -> pa.Table:
+    return pa.table(columns)
+
+
+KEYS = {
+    "integers": pa.array([5, -3, 5, 2**62, -3], pa.int64()),
+    "small integers": pa.array([5, 3, 5, 1, 3], pa.uint8()),
+    "whole floats": pa.array([5.0, -3.0, 5.0, 0.0, -3.0]),
+    "text": pa.array(["b", "ä", "b", "a", "ä"]),
+    "text of integers": pa.array(["5", "-3", "5", "007", "-3"]),
+    "dictionary": pa.array(["b", "a", "b", "c", "a"]).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("right", KEYS)
+@pytest.mark.parametrize("left", KEYS)
+def test_keys_of_every_kind(backend: Any, left: str, right: str) -> None:
+    source = table(left=KEYS[left], right=KEYS[right])
+    assert isinstance(agreed(backend, InputConfig(), source), dict)
+    assert edges_of(backend, InputConfig(), source).facts.warnings == ()
+
+
+@pytest.mark.parametrize("key_type", ["auto", "integer", "string"])
+@pytest.mark.parametrize("name", ["text of integers", "integers", "whole floats"])
+def test_what_keys_are_to_be(backend: Any, key_type: str, name: str) -> None:
+    config = InputConfig(key_type=key_type)  # type: ignore[arg-type]
+    assert isinstance(agreed(backend, config, table(left=KEYS[name], right=[1, 2, 3, 4, 5])), dict)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_rows_with_nulls_weights_and_times(backend: Any, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    n = 200
+
+    def with_nulls(values: object, share: float) -> pa.Array:
+        return pa.array(values, mask=chance.random(n) < share)
+
+    source = table(
+        left=with_nulls(chance.choice(["a", "b", "", "ü", "10", "9"], n), 0.05),
+        right=with_nulls(chance.integers(0, 8, n), 0.05),
+        weight=with_nulls(np.where(chance.random(n) < 0.1, np.nan, chance.random(n)), 0.05),
+        time=with_nulls(chance.integers(0, 100, n), 0.05),
+    )
+    columns = {"left": "left", "right": "right", "weight": "weight", "timestamp": "time"}
+    config = InputConfig(**columns, nulls="drop", min_weight=0.3, time_from=20, time_until="80")  # type: ignore[arg-type]
+    found = agreed(backend, config, source)
+    assert isinstance(found, dict)
+    for rule in ("null", "weight", "time"):
+        assert found[f"rows_dropped_{rule}"] > 0
+    assert found["duplicate_edges"] > 0
+    assert edges_of(backend, config, source).facts.warnings == ()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_moments(backend: Any, unit: str) -> None:
+    times = pa.array([DAY, DAY + datetime.timedelta(days=1), None, DAY - datetime.timedelta(days=40_000)])
+    config = InputConfig(timestamp="time", nulls="drop", time_from="2024-01-31", time_until="2024-02-01")
+    found = agreed(backend, config, table(left=[1, 2, 3, 4], right=[1, 2, 3, 4], time=times.cast(pa.timestamp(unit))))
+    assert isinstance(found, dict)
+    assert (found["rows_dropped_null"], found["rows_dropped_time"], found["left_keys"]) == (1, 2, [1])
+
+
+def test_weights_in_text(backend: Any) -> None:
+    source = table(left=[1, 2, 3, 4], right=[1, 1, 1, 1], weight=["1e2", "  7", "", "0.5"])
+    config = InputConfig(weight="weight", min_weight=1, nulls="drop")
+    found = agreed(backend, config, source)
+    assert isinstance(found, dict)
+    assert found["left_keys"] == [1, 2]
+
+
+def test_text_of_a_format_whose_ids_are_integers(backend: Any, tmp_path: Path) -> None:
+    """Read by the host, then copied; "07" and "7" are one vertex."""
+    path = tmp_path / "edges.txt"
+    path.write_text("# FromNodeId ToNodeId\n1 2\n07 2\n7 2\n7 3\n")
+    config = InputConfig(path=str(path), format="snap")
+    found = agreed(backend, config)
+    assert isinstance(found, dict)
+    assert (found["left_keys"], found["duplicate_edges"]) == ([1, 7], 1)
+
+
+REFUSED = {
+    "a null": table(left=[1, None, 3], right=[1, 2, 3]),
+    "the earlier of two": table(left=[1, 2, None], right=[1, None, 3]),
+    "a side of nulls": table(left=pa.array(["", "", None]), right=[1, 2, 3]),
+    "a fraction": table(left=[1.0, 1.5, 2.0], right=[1, 2, 3]),
+    "beyond int64": table(left=pa.array([1, 2**64 - 1, 3], pa.uint64()), right=[1, 2, 3]),
+    "booleans": table(left=[True, False, True], right=[1, 2, 3]),
+    "no rows": table(left=pa.array([], pa.int64()), right=pa.array([], pa.int64())),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_are_the_hosts_own_words(backend: Any, case: str) -> None:
+    assert isinstance(agreed(backend, InputConfig(), REFUSED[case]), str)
+
+
+def test_no_row_is_left(backend: Any) -> None:
+    config = InputConfig(weight="weight", min_weight=9, nulls="drop")
+    message = agreed(backend, config, table(left=[1, 2], right=[1, None], weight=[1.0, 2.0]))
+    assert "none of 2 rows is left: dropped 1 by null (input.nulls is drop), 1 by weight" in str(message)
+
+
+@pytest.mark.parametrize("key", ["x7", "9223372036854775808"])
+def test_a_key_that_has_to_be_an_integer(backend: Any, key: str) -> None:
+    source = table(left=["1", key, "3"], right=[1, 2, 3])
+    assert key in str(agreed(backend, InputConfig(key_type="integer"), source))
+
+
+def test_what_only_the_host_takes_comes_with_a_warning(backend: Any) -> None:
+    source = table(left=pa.array([1, 2, 1], pa.decimal128(30, 0)), right=[1, 2, 1])
+    assert isinstance(agreed(backend, InputConfig(), source), dict)
+    (warning,) = edges_of(backend, InputConfig(), source).facts.warnings
+    assert warning.startswith("read and cleaned on the host, because of column 'left' of type decimal128")
+
+
+def asked_of_the_device(backend: Any, config: InputConfig, source: object) -> str:
+    """Why the device leaves the rows to the host."""
+    with pytest.raises(HostNeeded) as reason:
+        clean(backend.readers(config, source)[0](), config, backend)
+    return str(reason.value)
+
+
+@pytest.mark.parametrize("case", ["a null", "the earlier of two", "a side of nulls"])
+def test_why_the_host_is_needed_is_said_in_few_words(backend: Any, case: str) -> None:
+    assert asked_of_the_device(backend, InputConfig(), REFUSED[case]) == "nulls"
+    nothing_left = table(left=[1, 2], right=[1, None])
+    assert asked_of_the_device(backend, InputConfig(nulls="drop"), nothing_left.slice(1)) == "no row that is left"
+
+
+def test_edges_on_their_way_between_tasks(backend: Any, tmp_path: Path) -> None:
+    source = table(left=["b", "a", "b"], right=[3, 3, 1])
+    edges = edges_of(backend, InputConfig(), source)
+    backend.save_edges(edges, tmp_path / "scratch")
+    again = backend.load_edges(tmp_path / "scratch")
+    assert again.facts == edges.facts
+    assert [hashes.tolist() for hashes in again.key_hashes()] == [hashes.tolist() for hashes in edges.key_hashes()]
+    assert outcome(lambda *_: again, InputConfig()) == outcome(lambda *_: edges, InputConfig())

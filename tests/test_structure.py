@@ -1,0 +1,114 @@
+"""Where things stand: the files that every problem has, and which files import each other in a circle."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# A problem's folder holds these, and whatever else it takes.
+FILES = {
+    "__init__.py": "what the problem is",
+    "problem.py": "what it says of itself",
+    "reference.py": "the specification",
+    "results.py": "its blocks and sinks",
+    "engine_cpu.py": "on the host",
+    "engine_cuda.py": "on a GPU",
+}
+PROBLEMS = ("mbe_stage/bicliques", "tests/toys/butterflies")
+NOT_AT_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
+# Files of `pipeline` that import each other while they are imported. This list only shrinks.
+CIRCLES: list[list[str]] = []
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_problem_has_the_same_files(problem: str) -> None:
+    missing = [name for name in FILES if not (ROOT / problem / name).is_file()]
+    assert not missing, f"{problem}: {', '.join(missing)} missing, which every problem has"
+
+
+def test_no_problem_is_forgotten_here() -> None:
+    """A folder with a `problem.py` is one."""
+    found = {
+        path.parent.relative_to(ROOT).as_posix()
+        for package in ("mbe_stage", "tests/toys")
+        for path in (ROOT / package).rglob("problem.py")
+        if path.parent != ROOT / "mbe_stage"
+    }
+    assert found == set(PROBLEMS)
+
+
+def modules(package: str) -> dict[str, Path]:
+    """By their full names; a package is its `__init__.py`."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def at_import(statements: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that run when the module is imported: not those in functions, nor those for annotations alone."""
+    for statement in statements:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield statement
+        elif isinstance(statement, ast.If):
+            if ast.unparse(statement.test) not in NOT_AT_IMPORT:
+                yield from at_import(statement.body)
+            yield from at_import(statement.orelse)
+        elif isinstance(statement, ast.Try):
+            for body in (statement.body, *(handler.body for handler in statement.handlers), statement.orelse):
+                yield from at_import(body)
+        elif isinstance(statement, ast.With | ast.ClassDef):
+            yield from at_import(statement.body)
+
+
+def imported(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of `known` that a file imports; of ``from package import module``, the module."""
+    names = set()
+    for statement in at_import(ast.parse(path.read_text(encoding="utf-8")).body):
+        if isinstance(statement, ast.Import):
+            names |= {alias.name for alias in statement.names}
+        else:
+            assert statement.level == 0, f"{path}: imports are absolute here"
+            of = statement.module or ""
+            names |= {f"{of}.{alias.name}" if f"{of}.{alias.name}" in known else of for alias in statement.names}
+    return names & known.keys()
+
+
+def circles(package: str) -> list[list[str]]:
+    """Sets of modules of which each leads to each other: strongly connected components (Tarjan 1972)."""
+    known = modules(package)
+    edges = {name: imported(path, known) for name, path in known.items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = [[name] for name in known if name in edges[name]]
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(edges[name]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == index[name]:
+            component = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for name in known:
+        if name not in index:
+            visit(name)
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("package", "listed"), [("mbe_stage", []), ("flows", []), ("pipeline", CIRCLES)])
+def test_files_import_each_other_in_no_circle(package: str, listed: list[list[str]]) -> None:
+    assert circles(package) == listed, f"in a circle now: {json.dumps(circles(package), indent=1)}"

@@ -1,0 +1,9 @@
+"""The derived output, as an entry point of the group `mbe_stage.problems` names it."""
+
+from __future__ import annotations
+
+from mbe_stage.problem import DerivedOutput
+
+__all__ = ["OUTPUT"]
+
+OUTPUT = DerivedOutput("smaller_sides", "bicliques", "tests.toys.smaller_sides.publication:PUBLICATION")

@@ -1,0 +1,75 @@
+"""The derived output, as the pipeline sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from pipeline.publication import Collecting, DerivedPublication, Page, PageSection
+from pipeline.section import Section
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.config import Config
+    from pipeline.manifest import Manifest
+    from pipeline.verify import Job
+    from tests.toys.smaller_sides.collector import SidesCollector
+
+__all__ = ["PUBLICATION", "SmallerSidesSection"]
+
+
+class SmallerSidesSection(Section):
+    """Which sizes."""
+
+    at_least: int = Field(1, ge=1, description="Least size of a smaller side.")
+    largest_key: bool = Field(True, description="Write the largest key of each size too.")
+
+
+def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:  # noqa: ARG001 - the seam's
+    import pyarrow as pa
+
+    columns = [("size", pa.int32()), ("n_bicliques", pa.int64())]
+    if config.section("smaller_sides").largest_key:
+        columns.append(("largest_key", pa.int64()))
+    return {"smaller_sides.parquet": pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])}
+
+
+def _collector(collecting: Collecting) -> SidesCollector:
+    from tests.toys.smaller_sides.collector import SidesCollector
+
+    return SidesCollector(collecting, _schemas(collecting.config, (None, None))["smaller_sides.parquet"])
+
+
+def _page(run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG001 - the seam's signature
+    import pyarrow.parquet as pq
+
+    from pipeline.report.wording import count
+
+    rows = "".join(
+        f"<tr><th>{count(row['size'])}</th><td>{count(row['n_bicliques'])}</td></tr>"
+        for row in pq.read_table(run_path / "smaller_sides.parquet").to_pylist()
+    )
+    return Page(sections=[PageSection("smaller-sides", "How many of each smaller side", f"<table>{rows}</table>")])
+
+
+def _check(job: Job) -> None:
+    from tests.toys.smaller_sides.check import check
+
+    check(job)
+
+
+PUBLICATION = DerivedPublication(
+    name="smaller_sides",
+    problem="bicliques",
+    about="How many bicliques there are of each size of the smaller side.",
+    section=SmallerSidesSection,
+    schemas=_schemas,
+    collector=_collector,
+    page=_page,
+    check=_check,
+    frames=("arrow", "cudf"),
+)
