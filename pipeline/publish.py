@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from pipeline.errors import PublishError
 from pipeline.run_ids import next_run_id, provisional_id, renamed
@@ -106,7 +107,7 @@ class RunStore:
             )
 
     def begin(self) -> Staging:
-        """Room for a new run, held by a lock; leftovers of dead writers are removed.
+        """Room for a new run, made when its context is entered.
 
         Raises
         ------
@@ -114,12 +115,7 @@ class RunStore:
             The directory cannot be written.
         """
         self.check_writable()
-        staging = self.directory / _STAGING
-        with as_publish_errors(self.directory):
-            staging.mkdir(parents=True, exist_ok=True)
-            with _locked(staging / _LOCK):
-                _remove_leftovers(staging)
-                return Staging(self)
+        return Staging(self)
 
     def latest(self) -> Path | None:
         """The run published last, or None."""
@@ -142,7 +138,9 @@ class RunStore:
 
 
 class Staging:
-    """Room for one run until it is published; leaving the context without `publish` removes it.
+    """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
+
+    Entering the context makes the room, and removes what dead writers left.
 
     Attributes
     ----------
@@ -166,13 +164,17 @@ class Staging:
         self._published: Path | None = None
         self._named: dict[str, bytes] = {}
         self.manifest = b""
-        self._room.mkdir()
-        self._lock: int | None = _lock(self._room / _LOCK)
-        self.path.mkdir()
-        self.scratch.mkdir()
+        self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Staging:
-        return self
+        # Here and not before, or a signal could come up between the making of the room and the context that removes it.
+        try:
+            with as_publish_errors(self.store.directory):
+                self._make()
+            return self
+        except BaseException:
+            self._remove()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -221,16 +223,30 @@ class Staging:
     def discard(self) -> None:
         """Remove what is left here and let go of the lock; does nothing the second time."""
         with as_publish_errors(self._room):
-            self._remove()
+            try:
+                self._remove()
+            except KeyboardInterrupt:
+                self._remove()
+                raise
+
+    def _make(self) -> None:
+        staging = self._room.parent
+        staging.mkdir(parents=True, exist_ok=True)
+        with _locked(staging / _LOCK):
+            _remove_leftovers(staging)
+            self._room.mkdir()
+            self._lock = _locked(self._room / _LOCK)
+            self.path.mkdir()
+            self.scratch.mkdir()
 
     def _remove(self) -> None:
-        if self._lock is None:
-            return
-        # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
-        with _locked(self._room.parent / _LOCK):
-            shutil.rmtree(self._room)
-        os.close(self._lock)
-        self._lock = None
+        if self._room.exists():
+            # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
+            with _locked(self._room.parent / _LOCK):
+                shutil.rmtree(self._room)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _seal_and_move(self, lock: Path) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():
@@ -345,23 +361,19 @@ def _remove_oldest(store: RunStore, keep_runs: int) -> None:
         shutil.rmtree(doomed)
 
 
-def _lock(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def _locked(path: Path) -> IO[bytes]:
+    """A file that is locked until it is closed.
+
+    A file closes itself when its context ends, without a statement of Python's in which a signal could come up: a lock
+    that stays would have this process wait for itself.
+    """
+    file = path.open("ab")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX)
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
-    return descriptor
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = _lock(path)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+    return file
 
 
 def _sync_tree(directory: Path) -> None:

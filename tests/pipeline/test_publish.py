@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +86,33 @@ def test_begin_spares_the_living_and_removes_the_dead(tmp_path):
         first = living.publish()
     assert store.runs() == sorted([first, last])
     assert store.latest() == first, "the last to publish is the latest, whichever began first"
+    assert_nothing_staged(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("call", "nth"), [*(("mkdir", nth) for nth in range(4)), *(("flock", nth) for nth in range(3)), ("rmtree", 0)]
+)
+def test_ctrl_c_while_the_room_is_made_or_removed(tmp_path, monkeypatch, call, nth):
+    """It comes up right behind a call to the system, which has done its work."""
+    store, calls, place = RunStore(tmp_path), 0, {"mkdir": Path, "flock": fcntl, "rmtree": shutil}[call]
+    real = getattr(place, call)
+
+    def interrupted(*arguments, **options):
+        nonlocal calls
+        result = real(*arguments, **options)
+        calls += 1
+        if calls == nth + 1:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(place, call, interrupted)
+    with suppress(KeyboardInterrupt), store.begin() as staging:
+        fill(staging)
+    assert_nothing_staged(tmp_path)
+    assert calls > nth
+    with store.begin() as staging:
+        fill(staging)
+        staging.publish()
     assert_nothing_staged(tmp_path)
 
 
@@ -441,10 +470,11 @@ def test_runs_of_one_second_sort_as_they_were_published(tmp_path, monkeypatch):
     """In whatever order they began: `keep_runs` removes those that were published first."""
     monkeypatch.setattr(publish_module, "datetime", clock_at(datetime(2026, 11, 20, 6, 0, 1, tzinfo=UTC)))
     edges, store = edge_data(random_pairs(0)), RunStore(tmp_path)
-    begun = [store.begin() for _ in range(6)]
-    for staging in begun:
-        fill(staging)
-    published = [staging.publish() for staging in reversed(begun)]
+    with ExitStack() as rooms:
+        begun = [rooms.enter_context(store.begin()) for _ in range(6)]
+        for staging in begun:
+            fill(staging)
+        published = [staging.publish() for staging in reversed(begun)]
     published += [publish(edges, settings(tmp_path)) for _ in range(6)]
     assert store.runs() == published
     assert all(re.fullmatch(r"20261120T06000\dZ-[0-9a-f]{6}", run.name) for run in published)
