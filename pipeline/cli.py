@@ -12,6 +12,7 @@ import sys
 import traceback
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from pipeline import cli_options as opt
+from pipeline.cli_help import Command, command_line, write_options
 from pipeline.cli_problems import ProblemCommand, command_named, commands_of_problems
 from pipeline.cli_publishing import UNCHANGED, publish, set_up_logging
 from pipeline.leaving import ENDINGS, leave_at_signals, nothing_more_to_say
@@ -40,6 +42,8 @@ _EXIT_CODES = (
 )
 
 
+# Characters of what a command says of itself in the list: all of it.
+_ABOUT = 200
 # What writing to standard output ends with, which has no name.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -65,6 +69,13 @@ class _Group(TyperGroup):
         names = super().list_commands(ctx)
         place = names.index("enumerate") + 1
         return [*names[:place], *commands_of_problems(self.commands), *names[place:]]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Every command with all that it says of itself in its first sentence."""
+        write_options(self, ctx, formatter)
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(_ABOUT)) for name, command in commands])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Other packages are asked only for what is not ours."""
@@ -105,15 +116,8 @@ class _Group(TyperGroup):
             raise typer.Exit(code) from None
 
 
-app = typer.Typer(
-    name="mbe",
-    cls=_Group,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog=_EXIT_CODES,
-)
+app = command_line(name="mbe", cls=_Group, no_args_is_help=True, epilog=_EXIT_CODES)
+_command = partial(app.command, cls=Command)
 
 
 def main() -> None:
@@ -225,7 +229,7 @@ def _root(
     """Every maximal biclique of a bipartite graph, as published tables and a report."""
 
 
-@app.command()
+@_command()
 def run(
     config: Annotated[Path, typer.Argument(help="YAML file; configs/default.yaml shows every key.")],
     override: opt.Override = None,
@@ -252,7 +256,7 @@ def enumerate_(**options: Any) -> None:
     publish(opt.configuration(_ENUMERATING, options), options)
 
 
-@app.command()
+@_command()
 @opt.taking(opt.INSPECTING)
 def inspect(**options: Any) -> None:
     """Look at a graph: sizes, degrees, and how many bicliques, seconds and bytes to expect."""
@@ -263,7 +267,7 @@ def inspect(**options: Any) -> None:
     look(_inspected(options), options)
 
 
-@app.command()
+@_command()
 def top(
     run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     by: opt.ByOption = "edges",
@@ -298,7 +302,7 @@ def top(
         show.largest(run_dir, by, found, as_json)
 
 
-@app.command()
+@_command()
 def runs(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
@@ -310,7 +314,7 @@ def runs(
     show.runs(directory, list_runs(directory), as_json)
 
 
-@app.command()
+@_command()
 def export(
     run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member; the one format there is.")] = False,
@@ -342,7 +346,7 @@ def export(
         logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", run_dir)
 
 
-@app.command()
+@_command()
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="Run, or output directory: its latest run.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run beside the other.")],
@@ -363,7 +367,7 @@ def diff(
         raise typer.Exit(1)
 
 
-@app.command()
+@_command()
 def verify(
     run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     source: Annotated[
@@ -413,7 +417,7 @@ def verify(
     show.verification(report, as_json)
 
 
-@app.command(name="compile")
+@_command(name="compile")
 def compile_(
     engine: opt.Means.Tier = None,
     as_json: opt.Output.Json = False,
@@ -430,7 +434,7 @@ def compile_(
     show.compiled(found, as_json)
 
 
-@app.command()
+@_command()
 def bench(
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", help="Graphs; none: a made one.")] = None,
     threads: opt.Means.Threads = None,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from pipeline import cli_options as opt
+from pipeline.cli_help import Command, command_line
 from pipeline.cli_publishing import publish
 
 __all__ = ["ProblemCommand", "command_named", "commands_of_problems"]
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _OURS = "bicliques"
 
 
-class ProblemCommand(TyperCommand):
+class ProblemCommand(Command):
     """The command of a problem: `mbe enumerate` as it stands, unless a derived output adds options; others once called.
 
     Attributes
@@ -34,10 +34,10 @@ class ProblemCommand(TyperCommand):
         Makes the command with all its options.
     """
 
-    make: Callable[[], TyperCommand] | None = None
+    make: Callable[[], Command] | None = None
 
     @functools.cached_property
-    def whole(self) -> TyperCommand:
+    def whole(self) -> Command:
         """With all its options."""
         if self.make is not None:
             return self.make()
@@ -62,15 +62,10 @@ def command_named(name: str, taken: Collection[str]) -> ProblemCommand | None:
 
 
 def _command(problem: str) -> ProblemCommand:
-    from rich.markup import escape
-
     from mbe_stage.problem import package_of, problem_named
 
-    # To Rich, brackets in another package's text would be markup.
-    about = (
-        escape(problem_named(problem).about) or f"Runs of the problem {problem}, of the package {package_of(problem)}."
-    )
-    command = ProblemCommand(name=_called(problem), help=about, rich_markup_mode="rich")
+    about = problem_named(problem).about or f"Runs of the problem {problem}, of the package {package_of(problem)}."
+    command = ProblemCommand(name=_called(problem), help=about, rich_markup_mode=None)
     command.make = lambda: _made(problem, about)
     return command
 
@@ -100,7 +95,7 @@ def _called(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _made(problem: str, about: str) -> TyperCommand:
+def _made(problem: str, about: str) -> Command:
     """The command of another package's problem, with all its options."""
     from mbe_stage.errors import InvalidArgument
     from mbe_stage.problem import package_of, problem_named
@@ -121,7 +116,7 @@ def _made(problem: str, about: str) -> TyperCommand:
     return _of_parameters(_called(problem), about, (*table, *_derived(problem, table)), problem)
 
 
-def _with_derived_outputs(command: ProblemCommand) -> TyperCommand:
+def _with_derived_outputs(command: ProblemCommand) -> Command:
     """`mbe enumerate` with the options of derived outputs; the command itself where there are none."""
     from mbe_stage.problem import derived_outputs
 
@@ -132,15 +127,15 @@ def _with_derived_outputs(command: ProblemCommand) -> TyperCommand:
     return _of_parameters(str(command.name), str(command.help), table, _OURS)
 
 
-def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], problem: str) -> TyperCommand:
+def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], problem: str) -> Command:
     @opt.taking(table)
     def command(**options: Any) -> None:
         publish(opt.configuration(table, options, problem=problem), options)
 
-    holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    holder.command(name=name, help=about)(command)
+    holder = command_line()
+    holder.command(name=name, help=about, cls=Command)(command)
     made = typer.main.get_command(holder)
-    assert isinstance(made, TyperCommand)
+    assert isinstance(made, Command)
     return made
 
 

@@ -14,7 +14,6 @@ import typer
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from rich.markup import escape
 
 from pipeline.cli_options import Parameter
 from pipeline.strict_yaml import parse_yaml
@@ -27,7 +26,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 def section_parameters(model: type[BaseModel], section: str, panel: str) -> tuple[Parameter, ...]:
     """The options of a problem's section: ``--key``."""
     return tuple(
-        _parameter(key, field, section, f"--{_dashed(key)}", escape(panel))
+        _parameter(key, field, section, f"--{_dashed(key)}", panel)
         for key, field in model.model_fields.items()
         if field.description
     )
@@ -35,12 +34,10 @@ def section_parameters(model: type[BaseModel], section: str, panel: str) -> tupl
 
 def output_parameters(model: type[BaseModel], name: str, about: str) -> tuple[Parameter, ...]:
     """The options of a derived output: ``--name`` makes it, ``--name-key`` sets a key and makes it."""
-    panel = escape(f"Output {name}")
+    panel = f"Output {name}"
     switch = Parameter(
         _identifier(name),
-        Annotated[
-            bool, typer.Option(f"--{_dashed(name)}", help=escape(about), rich_help_panel=panel, show_default=False)
-        ],
+        Annotated[bool, typer.Option(f"--{_dashed(name)}", help=about, rich_help_panel=panel, show_default=False)],
         key=name,
         default=False,
         value=lambda given: {} if given else None,
@@ -122,8 +119,7 @@ def _help(field: FieldInfo, repeatable: bool) -> str:
     """What the field says, with its default and bounds in brackets, as our options have them."""
     told = [*_default(field.default), *_bounds(field.metadata), *(["repeatable"] if repeatable else [])]
     text = str(field.description).rstrip(".")
-    # To Rich, brackets in another package's text would be markup.
-    return escape(f"{text} ({'; '.join(told)})." if told else f"{text}.")
+    return f"{text} ({'; '.join(told)})." if told else f"{text}."
 
 
 def _default(value: Any) -> Sequence[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"numba", "numpy", "prefect", "pyarrow", "scipy", "yaml"}
+HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
 # What finds the problems of other packages.
 LIGHT = {"mbe_stage.errors", "mbe_stage.problem"}
 
