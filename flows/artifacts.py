@@ -7,8 +7,8 @@ from pathlib import Path
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.markdown import report_markdown, since_markdown
+from pipeline.installed_publications import publication_of
 from pipeline.manifest import Manifest
-from pipeline.publication import publication_of
 from pipeline.wording import bytes_text
 
 __all__ = [

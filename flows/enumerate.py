@@ -35,9 +35,9 @@ from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config, load_config
 from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.job import edges_read, stage
 from pipeline.manifest import read_manifest
-from pipeline.publication import derived_of, publication_of
 from pipeline.publish import RunStore, Staging
 from pipeline.steps import find_unchanged
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.compared import Comparison
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
-from pipeline.publication import derived_of, publication_of
 from pipeline.report.markdown import code, members, table, text
 
 __all__ = ["code", "report_markdown", "since_markdown", "text"]

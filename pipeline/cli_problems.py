@@ -100,7 +100,7 @@ def _made(problem: str, about: str) -> Command:
     from mbe_stage.errors import InvalidArgument
     from mbe_stage.problem import package_of, problem_named
     from pipeline.cli_sections import section_parameters
-    from pipeline.publication import publication_of
+    from pipeline.installed_publications import publication_of
 
     publication = publication_of(problem)
     section = section_parameters(publication.section, publication.section_name, f"Which {publication.unit[1]}")
@@ -143,7 +143,7 @@ def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Paramete
     """The options of derived outputs; those of one that would be another option as well are left out with a warning."""
     from mbe_stage.problem import package_of
     from pipeline.cli_sections import output_parameters
-    from pipeline.publication import derived_publications
+    from pipeline.installed_publications import derived_publications
 
     found: list[opt.Parameter] = []
     for output in derived_publications(problem):

@@ -21,7 +21,7 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
     """The whole job; of the options those that are no part of the configuration: what is published and printed."""
     import pipeline
     from pipeline import console, show
-    from pipeline.publication import publication_of
+    from pipeline.installed_publications import publication_of
 
     if_changed, count_only, as_json, quiet = (
         options[name] for name in ("if_changed", "count_only", "as_json", "quiet")

@@ -15,7 +15,7 @@ from mbe_stage.engines import engine_names, get_engine
 from mbe_stage.problem import problem_named
 from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 from pipeline.config import Config
-from pipeline.publication import derived_of, derived_publications, every_publication, publication_of
+from pipeline.installed_publications import derived_of, derived_publications, every_publication, publication_of
 
 __all__ = ["OnCompile", "Part", "host_steps"]
 

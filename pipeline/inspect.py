@@ -21,9 +21,9 @@ from pipeline.backends.arrow.graph_facts import two_hop_beside
 from pipeline.config import Config
 from pipeline.core_sizes import CoreSize, core_size
 from pipeline.edges import EdgeData, InputFacts
+from pipeline.installed_publications import publication_of
 from pipeline.manifest import peak_memory_bytes
 from pipeline.outlook import Trying, look_ahead
-from pipeline.publication import publication_of
 from pipeline.tiers import RAPIDS, tier_named
 
 __all__ = ["Inspection", "SideFacts", "TwoHopFacts", "compile_steps", "inspect_edges"]

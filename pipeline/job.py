@@ -13,9 +13,9 @@ from mbe_stage.stream import wants_outlook
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.edges import InputFacts
+from pipeline.installed_publications import derived_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
-from pipeline.publication import derived_of
 from pipeline.publish import RunStore
 from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.takeover import OnProgress, on_a_tier_that_fits

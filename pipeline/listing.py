@@ -8,9 +8,9 @@ from typing import Any
 
 from pipeline.config import Config
 from pipeline.errors import PublishError
+from pipeline.installed_publications import publication_of
 from pipeline.manifest import Manifest, lost_file, read_manifest
 from pipeline.plugin_sections import is_here
-from pipeline.publication import publication_of
 from pipeline.publish import MANIFEST_NAME, RunStore
 
 __all__ = ["ListedRun", "asked", "list_runs"]

@@ -19,8 +19,8 @@ from pipeline.compared import Comparison
 from pipeline.config import Config, PublishedConfig
 from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.plugin_sections import OURS, is_here
-from pipeline.publication import derived_of, publication_of
 from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import SCHEMA_VERSION
 from pipeline.version import version_of

@@ -15,7 +15,8 @@ import pyarrow as pa
 from mbe_stage.options import Execution
 from mbe_stage.problem import problem_named
 from mbe_stage.stream import Progress, stream
-from pipeline.publication import Publication, publication_of
+from pipeline.installed_publications import publication_of
+from pipeline.publication import Publication
 from pipeline.wording import bytes_text, plural, seconds_text
 
 if TYPE_CHECKING:

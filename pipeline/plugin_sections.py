@@ -33,7 +33,7 @@ class Owner:
 
 def owner_of(section: str) -> Owner | None:
     """Whose section that is, of what is here; None where nothing here has it."""
-    from pipeline.publication import derived_publications, publication_of, published_problems
+    from pipeline.installed_publications import derived_publications, publication_of, published_problems
 
     problems = published_problems()
     if section != OURS and section in problems:
@@ -47,7 +47,7 @@ def owner_of(section: str) -> Owner | None:
 
 def section_names() -> tuple[str, ...]:
     """The sections that problems and derived outputs have here, beside ours."""
-    from pipeline.publication import derived_publications, published_problems
+    from pipeline.installed_publications import derived_publications, published_problems
 
     problems = published_problems()
     outputs = (output.name for problem in problems for output in derived_publications(problem))
@@ -56,7 +56,7 @@ def section_names() -> tuple[str, ...]:
 
 def is_here(problem: str) -> bool:
     """Whether runs of that problem can be published here."""
-    from pipeline.publication import published_problems
+    from pipeline.installed_publications import published_problems
 
     return problem == OURS or problem in published_problems()
 
@@ -69,7 +69,7 @@ def check_problem(problem: str) -> str:
     ValueError
         There is no such problem here.
     """
-    from pipeline.publication import published_problems
+    from pipeline.installed_publications import published_problems
 
     if is_here(problem):
         return problem

@@ -1,8 +1,7 @@
 """What the pipeline has to know of a problem, or of a derived output, to configure, publish, show and check it.
 
-`mbe_stage.problem` finds problems and derived outputs by name; each names its publication as text
-(`Problem.publication`), which is imported here when it is asked for. Whoever configures a run, enumerates, writes,
-reports, inspects or verifies asks these objects and knows no problem.
+`pipeline.installed_publications` finds them by name. Whoever configures a run, enumerates, writes, reports, inspects or
+verifies asks these objects and knows no problem.
 
 A problem's section of the configuration is a frozen pydantic model that forbids unknown keys: its fields are the keys
 of the section `section_name` and the options of the command `mbe <problem>`. That of a derived output belongs to a run
@@ -11,18 +10,11 @@ of its problem: where the section is there, the output is made.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
-
-from mbe_stage.errors import InvalidArgument
-from mbe_stage.problem import DerivedOutput, derived_outputs, package_of, problem_named, problem_names
-from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,21 +38,8 @@ __all__ = [
     "Page",
     "PageSection",
     "Publication",
-    "derived_of",
-    "derived_publications",
-    "every_publication",
-    "forget_publications",
-    "limit_of",
     "nothing_to_compile",
-    "publication_of",
-    "published_problems",
-    "unknown_sections",
 ]
-
-log = logging.getLogger(__name__)
-
-_OF_FINGERPRINTS = frozenset({"derived", "key_type", "schema_version"})
-"""Keys of what `pipeline.manifest.config_fingerprint` sums up, beside sections: one of that name would replace them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,130 +320,3 @@ class DerivedPublication:
     compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
-
-
-def published_problems() -> tuple[str, ...]:
-    """The names of the problems that the pipeline can publish, ours first; not one that is called like our sections."""
-    return tuple(
-        name for name in problem_names() if problem_named(name).publication is not None and _may_be_a_section(name)
-    )
-
-
-def publication_of(problem: str) -> Publication:
-    """The publication of the problem of that name.
-
-    Raises
-    ------
-    InvalidArgument
-        There is no such problem, it has none, or names something else.
-    """
-    where = problem_named(problem).publication
-    if where is None:
-        raise InvalidArgument(f"problem is {problem!r}, which has no tables: expected one of {_names()}")
-    return _imported(where, Publication)
-
-
-def every_publication() -> tuple[Publication, ...]:
-    """The publications of all problems that there are here; one that cannot be imported is left out with a warning."""
-    found = []
-    for name in published_problems():
-        try:
-            found.append(publication_of(name))
-        except InvalidArgument as error:
-            log.warning("the problem %r is left out: %s", name, error)
-    return tuple(found)
-
-
-def limit_of(problem: str) -> str | None:
-    """The key of the section `execution` that bounds the number of results, if the problem has one."""
-    return problem_named(problem).limit
-
-
-def derived_publications(problem: str) -> tuple[DerivedPublication, ...]:
-    """The publications of the derived outputs of a problem that there are here, by name.
-
-    One that cannot be imported is left out with a warning: a broken package must not end what needs none of it.
-    """
-    found = (_of_output(output) for output in derived_outputs(problem) if _may_be_a_section(output.name))
-    return tuple(each for each in found if each is not None)
-
-
-def forget_publications() -> None:
-    """Import and look at publications anew when next asked; beside `mbe_stage.problem.forget`."""
-    _imported.cache_clear()
-    _of_output.cache_clear()
-    _may_be_a_section.cache_clear()
-
-
-def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
-    """The derived outputs that a configuration asks for, by having their sections.
-
-    Raises
-    ------
-    ConfigError
-        Two of them, or one of them and the problem, would write the same table.
-    """
-    if not config.model_extra:
-        # Nothing that is not ours is asked for: no other package is looked for.
-        return ()
-    import pyarrow as pa
-
-    asked = tuple(each for each in derived_publications(config.problem) if config.section(each.name) is not None)
-    writers: dict[str, str] = {}
-    tables_of = {config.problem: publication_of(config.problem).schemas, **{each.name: each.schemas for each in asked}}
-    for name, schemas in tables_of.items():
-        for table in schemas(config, (pa.int64(), pa.int64())):
-            if table in writers:
-                raise ConfigError(
-                    f"{writers[table]} and {name} both write {table}; expected one writer for each table; leave the "
-                    f"section {name!r} out"
-                )
-            writers[table] = name
-    return asked
-
-
-def unknown_sections(config: Config) -> tuple[str, ...]:
-    """The sections of a configuration that nothing here has: those of derived outputs of another installation."""
-    if not config.model_extra:
-        return ()
-    known = {config.problem, *(each.name for each in derived_publications(config.problem))}
-    return tuple(name for name in config.model_extra or {} if name not in known)
-
-
-def _names() -> str:
-    return ", ".join(published_problems())
-
-
-@functools.cache
-def _may_be_a_section(name: str) -> bool:
-    from pipeline.config import Config
-
-    if name in Config.model_fields:
-        reason = "the configuration has a key of that name"
-    elif name in _OF_FINGERPRINTS:
-        reason = "the fingerprint of a configuration has a key of that name"
-    else:
-        return True
-    log.warning("%r of the package %s is left out: %s", name, package_of(name), reason)
-    return False
-
-
-@functools.cache
-def _of_output(output: DerivedOutput) -> DerivedPublication | None:
-    try:
-        return _imported(output.publication, DerivedPublication)
-    except InvalidArgument as error:
-        log.warning("the derived output %r is left out: %s", output.name, error)
-        return None
-
-
-@functools.cache
-def _imported(where: str, kind: type) -> Any:
-    module, _, attribute = where.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except Exception as error:
-        raise InvalidArgument(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(found, kind):
-        raise InvalidArgument(f"{where} is {found!r}: expected a {kind.__name__}")
-    return found

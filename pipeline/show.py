@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.console import print_json, results_console, table
+from pipeline.installed_publications import publication_of
 from pipeline.listing import asked
 from pipeline.plugin_sections import is_here
-from pipeline.publication import publication_of
 from pipeline.terminal import say, shortened, visible
 from pipeline.wording import bytes_text, plural, seconds_text
 

@@ -27,6 +27,7 @@ from pipeline.config import Config, InputConfig
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.errors import PublishError
 from pipeline.ingest import ingest
+from pipeline.installed_publications import publication_of
 from pipeline.manifest import (
     Manifest,
     config_fingerprint,
@@ -39,7 +40,7 @@ from pipeline.manifest import (
     write_manifest,
 )
 from pipeline.outputs.derived import derived_collectors
-from pipeline.publication import Collecting, publication_of
+from pipeline.publication import Collecting
 from pipeline.publish import RunStore, as_publish_errors, synced_beside
 
 __all__ = [

@@ -17,7 +17,7 @@ from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config
-from pipeline.publication import derived_of
+from pipeline.installed_publications import derived_of
 from pipeline.tiers import RAPIDS, Tier, choose_tier
 
 __all__ = ["OnProgress", "noting_the_beginning", "on_a_tier_that_fits"]

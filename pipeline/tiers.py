@@ -30,9 +30,10 @@ from pipeline import process, steps
 from pipeline.backends.arrow.backend import ARROW
 from pipeline.compiling import OnCompile, Part, host_steps
 from pipeline.config import Config, ExecutionConfig
+from pipeline.installed_publications import publication_of
 from pipeline.loading import load_host_modules
 from pipeline.plugin_sections import OURS
-from pipeline.publication import DerivedPublication, publication_of
+from pipeline.publication import DerivedPublication
 from pipeline.signals import signals_are_heard
 
 __all__ = ["RAPIDS", "Tier", "choose_tier", "rapids_unavailable_reason", "tier_named"]

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from mbe_stage.errors import StageError
 from pipeline.errors import PublishError
+from pipeline.installed_publications import derived_of
 from pipeline.lack_of_memory import is_of_device_memory
-from pipeline.publication import Collecting, DerivedCollector, derived_of
+from pipeline.publication import Collecting, DerivedCollector
 from pipeline.publish import as_publish_errors
 
 __all__ = ["GuardedCollector", "derived_collectors"]

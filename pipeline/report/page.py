@@ -10,8 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
-from pipeline.publication import Page, PageSection, Publication, derived_of, publication_of
+from pipeline.publication import Page, PageSection, Publication
 from pipeline.report import sections
 from pipeline.report.asked import input_facts
 from pipeline.report.since import since

@@ -12,8 +12,8 @@ must be there, `two_hop` recounts.
 """
 
 from mbe_stage.compile_ahead import CompileStep
+from pipeline.installed_publications import derived_of, derived_publications, every_publication, publication_of
 from pipeline.manifest import Manifest
-from pipeline.publication import derived_of, derived_publications, every_publication, publication_of
 from pipeline.verify import recipe
 from pipeline.verify.job import DEFAULT_SAMPLE, Check, Job, VerifyReport, installed_publications, verify_run
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pipeline.edges import InputFacts
 from pipeline.errors import VerificationError
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
-from pipeline.publication import derived_of, publication_of
 
 __all__ = ["READING", "UNTOLD", "UNTOLD_NOTE", "check_derived", "check_own_fields", "check_reading"]
 

@@ -17,16 +17,10 @@ import pyarrow as pa
 from mbe_stage.options import Execution
 from pipeline.edges import EdgeData
 from pipeline.errors import PublishError, VerificationError
+from pipeline.installed_publications import derived_of, publication_of, published_problems, unknown_sections
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.plugin_sections import is_here
-from pipeline.publication import (
-    DerivedPublication,
-    Publication,
-    derived_of,
-    publication_of,
-    published_problems,
-    unknown_sections,
-)
+from pipeline.publication import DerivedPublication, Publication
 from pipeline.publish import resolve_run
 from pipeline.verify.fields import UNTOLD_NOTE, check_derived, check_own_fields, check_reading
 from pipeline.verify.files import check_files, check_schemas

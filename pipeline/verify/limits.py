@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.errors import VerificationError
+from pipeline.installed_publications import limit_of, publication_of
 from pipeline.manifest import Manifest
-from pipeline.publication import limit_of, publication_of
 
 __all__ = ["check_limits"]
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel, Field
 
 from mbe_stage import BicliqueQuery, CountSink
 from mbe_stage.problem import DerivedOutput, Problem, forget
-from pipeline.publication import DerivedPublication, Publication, forget_publications
+from pipeline.installed_publications import forget_publications
+from pipeline.publication import DerivedPublication, Publication
 from pipeline.section import Section
 
 __all__ = ["Installed", "PathsSection", "RankedSection", "StarsSection", "WedgesSection"]

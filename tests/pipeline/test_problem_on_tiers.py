@@ -16,7 +16,7 @@ from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.problem import problem_named
 from pipeline import Config, inspect, publication, run, tiers
 from pipeline.errors import EngineUnavailable
-from pipeline.publication import derived_of, publication_of
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.takeover import on_a_tier_that_fits
 from pipeline.tiers import choose_tier, rapids_unavailable_reason, tier_named
 from tests.pipeline.test_problem_seam import EDGES, settings

@@ -29,9 +29,9 @@ from pipeline import Config, cli, count, run, tiers
 from pipeline.compiling import host_steps
 from pipeline.errors import ConfigError, EngineUnavailable, PublishError, VerificationError
 from pipeline.ingest import ingest
+from pipeline.installed_publications import forget_publications
 from pipeline.job import RunResult
 from pipeline.manifest import config_fingerprint, file_entry, read_manifest
-from pipeline.publication import forget_publications
 from pipeline.verify import compile_steps as verify_steps
 from pipeline.verify import verify_run
 from tests.mbe_stage.processes import run_module

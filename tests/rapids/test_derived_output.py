@@ -15,7 +15,8 @@ from mbe_stage.bicliques.results import BicliqueBlock, TableSink
 from pipeline import Config, run
 from pipeline.backends.arrow.hashes import key_hashes
 from pipeline.ingest import ingest
-from pipeline.publication import Collecting, derived_of
+from pipeline.installed_publications import derived_of
+from pipeline.publication import Collecting
 from pipeline.verify import verify_run
 from tests.mbe_stage import small_gpu
 from tests.pipeline import small_rapids

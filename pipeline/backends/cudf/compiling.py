@@ -11,15 +11,9 @@ from mbe_stage.engines import engine_names, get_engine
 from pipeline.backends.cudf.rehearsal import rehearsal
 from pipeline.compiling import Part
 from pipeline.config import Config
+from pipeline.installed_publications import derived_of, derived_publications, every_publication, publication_of
 from pipeline.plugin_sections import OURS
-from pipeline.publication import (
-    DerivedPublication,
-    Publication,
-    derived_of,
-    derived_publications,
-    every_publication,
-    publication_of,
-)
+from pipeline.publication import DerivedPublication, Publication
 
 __all__ = ["device_steps"]
 
