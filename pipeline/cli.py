@@ -384,37 +384,10 @@ def verify(
     verbose: opt.Output.Verbose = False,
 ) -> None:
     """Check a run without the code that made it: complete, maximal, distinct, tables, checksums."""
-    from mbe_stage.bicliques import keys
-    from mbe_stage.compile_ahead import compile_ahead
-    from pipeline import console, show
-    from pipeline.errors import VerificationError
-    from pipeline.ingest import ingest
-    from pipeline.manifest import read_manifest
-    from pipeline.publish import resolve_run
-    from pipeline.verify import compile_steps, installed_publications, verify_run
+    from pipeline.verify_command import check
 
-    run_dir = resolve_run(run_path)
-    manifest = read_manifest(run_dir)
-    installed_publications(run_dir, manifest)
-    changes = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
-    config = manifest.config.input.model_copy(update=changes)
-    # A run on edges in memory may have a path that was not read.
-    recorded = None if manifest.input.source.startswith("memory:") else config.path
-    known = source is not None or (recorded is not None and Path(recorded).exists())
-    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
-        compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
-        edges = ingest(config) if known else None
-        if edges is None:
-            logging.getLogger(__name__).warning(
-                "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
-            )
-        try:
-            report = verify_run(run_dir, edges, sample, seed, threads=threads or 0, on_progress=progress.verified)
-        except VerificationError as error:
-            if as_json:
-                console.print_json({"verified": False, "run": str(run_dir), "error": str(error)})
-            raise
-    show.verification(report, as_json)
+    given = {key: value for key, value in {"path": source, "format": file_format}.items() if value is not None}
+    check(run_path, given, sample, seed, threads or 0, as_json, quiet, verbose)
 
 
 @_command(name="compile")

@@ -15,9 +15,9 @@ from mbe_stage.compile_ahead import CompileStep
 from pipeline.installed_publications import derived_of, derived_publications, every_publication, publication_of
 from pipeline.manifest import Manifest
 from pipeline.verify import recipe
-from pipeline.verify.job import DEFAULT_SAMPLE, Check, Job, VerifyReport, installed_publications, verify_run
+from pipeline.verify.job import DEFAULT_SAMPLE, Check, Job, VerifyReport, publications_of_run, verify_run
 
-__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "compile_steps", "installed_publications", "verify_run"]
+__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "compile_steps", "publications_of_run", "verify_run"]
 
 
 def compile_steps(manifest: Manifest | None = None) -> tuple[CompileStep, ...]:

@@ -28,7 +28,7 @@ from pipeline.verify.limits import check_limits
 from pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 from pipeline.verify.vertices import check_vertex_ids
 
-__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "installed_publications", "verify_run"]
+__all__ = ["DEFAULT_SAMPLE", "Check", "Job", "VerifyReport", "publications_of_run", "verify_run"]
 
 # Results that are held against the graph one by one; where there are more, a random sample of so many.
 DEFAULT_SAMPLE = 5_000_000
@@ -120,7 +120,7 @@ def verify_run(
     told = on_progress or (lambda _: None)
     run = resolve_run(run_dir)
     manifest = read_manifest(run)
-    publication, derived = installed_publications(run, manifest)
+    publication, derived = publications_of_run(run, manifest)
     job = Job(run, manifest, edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads, told)
     job.check_disk(publication, derived)
     job.check_input(publication)
@@ -133,7 +133,7 @@ def verify_run(
     return job.report
 
 
-def installed_publications(run: Path, manifest: Manifest) -> tuple[Publication, tuple[DerivedPublication, ...]]:
+def publications_of_run(run: Path, manifest: Manifest) -> tuple[Publication, tuple[DerivedPublication, ...]]:
     """The publications of a run's problem and derived outputs.
 
     Raises

@@ -1,0 +1,76 @@
+"""What `mbe verify` does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from mbe_stage.bicliques import keys
+from mbe_stage.compile_ahead import compile_ahead
+from pipeline import show
+from pipeline.cli_publishing import set_up_logging
+from pipeline.config import InputConfig
+from pipeline.console import ProgressDisplay, print_json
+from pipeline.errors import VerificationError
+from pipeline.ingest import ingest
+from pipeline.manifest import Manifest, read_manifest
+from pipeline.publish import resolve_run
+from pipeline.verify import compile_steps, publications_of_run, verify_run
+
+__all__ = ["check"]
+
+
+def check(
+    run_path: Path,
+    given: Mapping[str, str],
+    sample: int | None,
+    seed: int,
+    threads: int,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Read the run's input again where it is to be had, check the run, and show what was found.
+
+    Parameters
+    ----------
+    run_path : Path
+        A run, or an output directory.
+    given : mapping of str to str
+        Keys of `input` to read it by in place of the manifest's: ``path``, ``format``.
+    sample : int, optional
+        So many bicliques are held against the graph.
+    seed : int
+    threads : int
+        0: one a core.
+    as_json, quiet, verbose : bool
+
+    Raises
+    ------
+    VerificationError
+        Something is not as it should be.
+    """
+    run_dir = resolve_run(run_path)
+    manifest = read_manifest(run_dir)
+    publications_of_run(run_dir, manifest)
+    config = manifest.config.input.model_copy(update=dict(given))
+    with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
+        compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
+        edges = ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None
+        if edges is None:
+            logging.getLogger(__name__).warning(
+                "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
+            )
+        try:
+            report = verify_run(run_dir, edges, sample, seed, threads=threads, on_progress=progress.verified)
+        except VerificationError as error:
+            if as_json:
+                print_json({"verified": False, "run": str(run_dir), "error": str(error)})
+            raise
+    show.verification(report, as_json)
+
+
+def _is_where_it_was(manifest: Manifest, config: InputConfig) -> bool:
+    """A run on edges in memory may have a path that was not read."""
+    return not manifest.input.source.startswith("memory:") and config.path is not None and Path(config.path).exists()
