@@ -1,0 +1,127 @@
+"""The members of some groups, as two ragged arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["GroupMembers", "offsets_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupMembers:
+    """Some groups of left and right vertices.
+
+    Attributes
+    ----------
+    left_offsets : (n + 1,) int64
+        The left members of group `i` are ``left_members[left_offsets[i]:left_offsets[i + 1]]``.
+    left_members : int32
+        Dense ids, ascending within each group.
+    right_offsets : (n + 1,) int64
+    right_members : int32
+    """
+
+    left_offsets: np.ndarray
+    left_members: np.ndarray
+    right_offsets: np.ndarray
+    right_members: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Iterable[tuple[Sequence[int], Sequence[int]]]) -> GroupMembers:
+        """Groups as pairs of ascending ids: for examples, tests and small numbers of them.
+
+        Examples
+        --------
+        >>> members = GroupMembers.of([([0, 4], [1]), ([2], [0, 1, 3])])
+        >>> len(members), members.left_sizes.tolist(), [ids.tolist() for ids in members[1]]
+        (2, [2, 1], [[2], [0, 1, 3]])
+        """
+        pairs = list(groups)
+        left, right = ([np.asarray(pair[side], np.int32) for pair in pairs] for side in (0, 1))
+        return cls(*_joined(left), *_joined(right))
+
+    @classmethod
+    def joined(cls, parts: Sequence[GroupMembers]) -> GroupMembers:
+        """The groups of several, one behind the other."""
+        none = np.empty(0, np.int32)
+        return cls(
+            offsets_of(np.concatenate([none, *(part.left_sizes for part in parts)])),
+            np.concatenate([none, *(part.left_members for part in parts)]),
+            offsets_of(np.concatenate([none, *(part.right_sizes for part in parts)])),
+            np.concatenate([none, *(part.right_members for part in parts)]),
+        )
+
+    def __len__(self) -> int:
+        return self.left_offsets.size - 1
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right members of one group (views)."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"group {index} of {len(self)}")
+        index %= len(self)
+        return (
+            self.left_members[self.left_offsets[index] : self.left_offsets[index + 1]],
+            self.right_members[self.right_offsets[index] : self.right_offsets[index + 1]],
+        )
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def left_sizes(self) -> np.ndarray:
+        """Left members of each group, ``(n,) int64``."""
+        return np.diff(self.left_offsets)
+
+    @property
+    def right_sizes(self) -> np.ndarray:
+        """Right members of each group, ``(n,) int64``."""
+        return np.diff(self.right_offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the four arrays."""
+        return (
+            self.left_offsets.nbytes + self.left_members.nbytes + self.right_offsets.nbytes + self.right_members.nbytes
+        )
+
+    def take(self, indices: np.ndarray) -> GroupMembers:
+        """Some of the groups, in the order of `indices`.
+
+        Parameters
+        ----------
+        indices : (m,) integers
+            Rows, 0 to n - 1; the same one may come twice.
+
+        Examples
+        --------
+        >>> members = GroupMembers.of([([0, 4], [1]), ([2], [0, 1, 3])])
+        >>> members.take(np.array([1, 0])).left_members.tolist()
+        [2, 0, 4]
+        """
+        return GroupMembers(
+            *_taken(self.left_offsets, self.left_members, indices),
+            *_taken(self.right_offsets, self.right_members, indices),
+        )
+
+
+def offsets_of(sizes: np.ndarray) -> np.ndarray:
+    """Where each group begins, and where the last one ends; ``(n,) integers -> (n + 1,) int64``."""
+    offsets = np.zeros(sizes.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    sizes = np.array([part.size for part in parts], np.int64)
+    return offsets_of(sizes), np.concatenate([np.empty(0, np.int32), *parts])
+
+
+def _taken(offsets: np.ndarray, members: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    starts = offsets[indices]
+    taken = offsets_of(offsets[np.asarray(indices) + 1] - starts)
+    # Behind each group's first position the next ones follow.
+    positions = np.arange(taken[-1]) + np.repeat(starts - taken[:-1], np.diff(taken))
+    return taken, members[positions]
