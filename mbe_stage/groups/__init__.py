@@ -1,1 +1,47 @@
-"""Groups: the short, ranked list that all maximal bicliques come down to; arrays in, arrays out."""
+"""Groups: the short, ranked list that all maximal bicliques come down to; arrays in, arrays out.
+
+`null_model` scores, `candidates` keeps what is best while bicliques stream past, `vertex_scores` says what that means
+for each vertex; `reference` is the specification. A name is imported from its module when it is first asked for.
+"""
+
+TYPE_CHECKING = False  # as in `typing`
+if TYPE_CHECKING:
+    from mbe_stage.groups.candidates import Candidates, CandidateSink
+    from mbe_stage.groups.members import GroupMembers
+    from mbe_stage.groups.null_model import UNIT, NullModel, surprise_of
+    from mbe_stage.groups.vertex_scores import EdgeScores, degree_percentiles, edge_sqrt, share_size
+
+__all__ = [
+    "UNIT",
+    "CandidateSink",
+    "Candidates",
+    "EdgeScores",
+    "GroupMembers",
+    "NullModel",
+    "degree_percentiles",
+    "edge_sqrt",
+    "share_size",
+    "surprise_of",
+]
+
+# No module has the name of one of its names: importing it would put the module in the name's place.
+_NAMES = {
+    "candidates": ("CandidateSink", "Candidates"),
+    "members": ("GroupMembers",),
+    "null_model": ("UNIT", "NullModel", "surprise_of"),
+    "vertex_scores": ("EdgeScores", "degree_percentiles", "edge_sqrt", "share_size"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        for module, names in _NAMES.items():
+            if name in names:
+                from importlib import import_module
+
+                value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

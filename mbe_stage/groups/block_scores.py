@@ -1,0 +1,178 @@
+"""Compiled: the bicliques of a block scored, and taken into what is kept of each vertex.
+
+One pass looks at each member twice: its degree for the score, then, while the line is still in the cache, its record.
+What is asked of every member stands side by side in that record; what only an improvement changes stands apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64, types
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import BYTES, INTS, LONGS, compiled, steps_of
+
+__all__ = [
+    "BEST_SCORE",
+    "FIELDS",
+    "FIRST_OF_BLOCK",
+    "IMPROVES",
+    "IS_HIGH",
+    "LOG_DEGREE",
+    "N_BICLIQUES",
+    "SHARE",
+    "Side",
+    "compile_steps",
+    "drop_overtaken",
+    "score_block",
+]
+
+FIELDS = 4
+"""Of a vertex's record."""
+
+LOG_DEGREE, BEST_SCORE, SHARE, N_BICLIQUES = (np.int64(i) for i in range(FIELDS))
+"""Where they stand: ``ln d`` in units, the highest surprise, the largest share numerator, how many bicliques."""
+
+IMPROVES, IS_HIGH = np.uint8(1), np.uint8(2)
+"""Marks of a biclique: it became the best of some vertex; it may be among the highest of all."""
+
+FIRST_OF_BLOCK = np.int64(1 << 62)
+"""Biclique `i` of the block at hand is row ``FIRST_OF_BLOCK + i``, until it has a row of its own."""
+
+
+class Side(NamedTuple):
+    """One side of a block, and what is kept of its vertices.
+
+    Attributes
+    ----------
+    sizes : (n_bicliques,) int32
+    members : int32
+        Dense ids, biclique after biclique.
+    costs : int64
+        ``ln C(n, size)`` in units, by size.
+    records : (n, FIELDS) int64
+    best_keys : (n,) int64
+        Key of the best biclique of each vertex.
+    best_rows : (n,) int64
+        Its row; -1 for a vertex that is in none.
+    """
+
+    sizes: Any
+    members: Any
+    costs: Any
+    records: Any
+    best_keys: Any
+    best_rows: Any
+
+
+_SIDE = types.NamedTuple((INTS, INTS, LONGS, int64[:, ::1], LONGS, LONGS), Side)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(score_block, drop_overtaken)
+
+
+@compiled(nrt=False)
+def _sum_of_logs(side, start, end):
+    total = np.int64(0)
+    for k in range(start, end):
+        total += side.records[side.members[k], LOG_DEGREE]
+    return total
+
+
+@compiled(nrt=False)
+def _take_in(side, start, end, score, key, row, share):
+    """Take a biclique into the records of its members of one side; whether it is the best so far of some.
+
+    Parameters
+    ----------
+    side : Side
+    start, end : int64
+        Where its members stand.
+    score, key : int64
+    row : int64
+    share : int64
+        Its share numerator on this side.
+    """
+    improves = False
+    for k in range(start, end):
+        vertex = side.members[k]
+        side.records[vertex, N_BICLIQUES] += 1
+        if share > side.records[vertex, SHARE]:
+            side.records[vertex, SHARE] = share
+        best = side.records[vertex, BEST_SCORE]
+        if score > best or (score == best and key < side.best_keys[vertex]):
+            side.records[vertex, BEST_SCORE] = score
+            side.best_keys[vertex] = key
+            side.best_rows[vertex] = row
+            improves = True
+    return improves
+
+
+@compiled(_SIDE, _SIDE, LONGS, int64, int64, int64, LONGS, BYTES, nrt=False, seconds=2.0)
+def score_block(left, right, keys, log_edges, threshold_score, threshold_key, scores, marks):
+    """Score the bicliques of a block, and take them into what is kept of each vertex.
+
+    Parameters
+    ----------
+    left, right : Side
+        Records, best keys and best rows are changed in place.
+    keys : (n,) int64
+    log_edges : int64
+        ``ln E`` in units.
+    threshold_score, threshold_key : int64
+        A biclique is marked `IS_HIGH` when its score is higher, or as high and its key lower.
+    scores : (n,) int64
+        Written: surprise in units.
+    marks : (n,) uint8
+        Written.
+    """
+    left_end = right_end = np.int64(0)
+    for i in range(keys.size):
+        n_left, n_right = np.int64(left.sizes[i]), np.int64(right.sizes[i])
+        left_start, left_end = left_end, left_end + n_left
+        right_start, right_end = right_end, right_end + n_right
+        score = n_left * n_right * log_edges - left.costs[n_left] - right.costs[n_right]
+        score -= n_right * _sum_of_logs(left, left_start, left_end)
+        score -= n_left * _sum_of_logs(right, right_start, right_end)
+        key, row, n_edges = keys[i], FIRST_OF_BLOCK + i, n_left * n_right
+        improves_left = _take_in(left, left_start, left_end, score, key, row, n_edges * n_right)
+        improves_right = _take_in(right, right_start, right_end, score, key, row, n_edges * n_left)
+        mark = np.uint8(0)
+        if improves_left or improves_right:
+            mark |= IMPROVES
+        if score > threshold_score or (score == threshold_score and key < threshold_key):
+            mark |= IS_HIGH
+        scores[i], marks[i] = score, mark
+
+
+@compiled(nrt=False)
+def _is_best_of_some(side, start, end, row):
+    k = start
+    while k < end and side.best_rows[side.members[k]] != row:
+        k += 1
+    return k < end
+
+
+@compiled(_SIDE, _SIDE, BYTES, nrt=False)
+def drop_overtaken(left, right, marks):
+    """Take the mark `IMPROVES` from bicliques of a block that later ones of it have overtaken at every vertex.
+
+    Parameters
+    ----------
+    left, right : Side
+    marks : (n,) uint8
+        Changed in place.
+    """
+    left_end = right_end = np.int64(0)
+    for i in range(marks.size):
+        left_start, left_end = left_end, left_end + left.sizes[i]
+        right_start, right_end = right_end, right_end + right.sizes[i]
+        if marks[i] & IMPROVES:
+            row = FIRST_OF_BLOCK + i
+            is_best = _is_best_of_some(left, left_start, left_end, row)
+            if not is_best and not _is_best_of_some(right, right_start, right_end, row):
+                marks[i] &= IS_HIGH

@@ -1,0 +1,304 @@
+"""The bicliques that groups are made of: the best of each vertex, and the best of all.
+
+A sink in the stream of blocks. Each biclique is scored once, in passing; memory is that of the vertices and of the
+bicliques kept, whatever their number. What is kept depends neither on the order of blocks nor on that within them:
+scores are integers, and ties go to the lower key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.groups import block_scores as at
+from mbe_stage.groups.block_scores import Side
+from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.null_model import NullModel
+
+__all__ = ["TOP", "CandidateSink", "Candidates", "compile_steps"]
+
+TOP = 20_000
+"""How many of the best of all are kept, by default."""
+
+_LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+# The pool is compacted when it has doubled, and holds this many members a row of the top more.
+_SPARE_MEMBERS_PER_ROW = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Some bicliques, best first: by surprise descending, then by key ascending.
+
+    Attributes
+    ----------
+    keys : (n,) int64
+        As `mbe_stage.bicliques.keys` makes them.
+    surprise : (n,) int64
+        In units of ``1 / UNIT`` nat.
+    members : GroupMembers
+    """
+
+    keys: np.ndarray
+    surprise: np.ndarray
+    members: GroupMembers
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+    def take(self, rows: np.ndarray) -> Candidates:
+        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        return Candidates(self.keys[rows], self.surprise[rows], self.members.take(rows))
+
+    @classmethod
+    def joined(cls, parts: list[Candidates]) -> Candidates:
+        """Those of several, one behind the other: in order only when they are."""
+        none = np.empty(0, np.int64)
+        return cls(
+            np.concatenate([none, *(part.keys for part in parts)]),
+            np.concatenate([none, *(part.surprise for part in parts)]),
+            GroupMembers.joined([part.members for part in parts]),
+        )
+
+
+class CandidateSink:
+    """Keeps the best biclique of each vertex and the best of all, and sums up what each vertex is in.
+
+    The best is that of the highest surprise, and of several the one with the lowest key.
+
+    Parameters
+    ----------
+    model : NullModel
+        Of the graph that the bicliques are maximal in.
+    n_left, n_right : int
+        Its vertices.
+    top : int
+        How many of the best of all to keep.
+
+    Attributes
+    ----------
+    left_best, right_best : (n,) int64
+        Row of each vertex's best among the candidates, -1 for a vertex that is in no biclique; from `finish` on.
+    left_share : (n_left,) int64
+        ``b b a`` of the biclique of `a` left and `b` right vertices where that is largest, over those that hold the
+        vertex; 0 where none does. (`vertex_scores.share_size` makes a score of it.)
+    right_share : (n_right,) int64
+        The same of ``a a b``.
+    n_bicliques_of_left, n_bicliques_of_right : (n,) int64
+        How many bicliques hold each vertex.
+
+    Raises
+    ------
+    InvalidArgument
+        `top` is below 1, the numbers of vertices are not those of the model, or the graph is so large that share
+        numerators do not fit 64 bits.
+
+    Examples
+    --------
+    >>> from mbe_stage import BipartiteCSR
+    >>> graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 2])
+    >>> sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right)
+    >>> sizes = np.array([2, 1], np.int32)
+    >>> members = np.array([0, 1, 2], np.int32)
+    >>> sink.accept(BicliqueBlock(2, sizes, sizes, members, members), keys=np.array([7, 3]))
+    >>> sink.finish().keys.tolist(), sink.left_best.tolist(), sink.left_share.tolist()
+    ([3, 7], [1, 1, 0], [8, 8, 1])
+    """
+
+    detail = Detail.MEMBERS
+
+    def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
+        if top < 1:
+            raise InvalidArgument(f"top is {top}: expected 1 or more")
+        if (n_left, n_right) != (model.left_log_degrees.size, model.right_log_degrees.size):
+            raise InvalidArgument(
+                f"n_left and n_right are {n_left} and {n_right}: the model is of a graph of "
+                f"{model.left_log_degrees.size} and {model.right_log_degrees.size} vertices"
+            )
+        largest = max(model.left_costs.size, model.right_costs.size) - 1
+        if model.n_edges * largest > _HIGHEST:
+            raise InvalidArgument(
+                f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
+                "shares of vertices, has to be below 2^63; score a part of the graph"
+            )
+        self._model, self._top = model, top
+        self._left, self._right = _Vertices(model.left_log_degrees), _Vertices(model.right_log_degrees)
+        # Rows of the pool: the first part is what the last compaction kept.
+        self._parts = [Candidates.joined([])]
+        self._n_rows = self._n_members = 0
+        self._most_rows = self._most_members = 0
+        # Of the lowest of those that are known to be the `top` best so far; whatever is worse is in none.
+        self._threshold = _LOWEST, _HIGHEST
+        self._allow_growth()
+
+    @property
+    def left_share(self) -> np.ndarray:  # noqa: D102 - the class says it
+        return self._left.records[:, at.SHARE].copy()
+
+    @property
+    def right_share(self) -> np.ndarray:  # noqa: D102
+        return self._right.records[:, at.SHARE].copy()
+
+    @property
+    def n_bicliques_of_left(self) -> np.ndarray:  # noqa: D102
+        return self._left.records[:, at.N_BICLIQUES].copy()
+
+    @property
+    def n_bicliques_of_right(self) -> np.ndarray:  # noqa: D102
+        return self._right.records[:, at.N_BICLIQUES].copy()
+
+    @property
+    def left_best(self) -> np.ndarray:  # noqa: D102
+        return self._left.best_rows
+
+    @property
+    def right_best(self) -> np.ndarray:  # noqa: D102
+        return self._right.best_rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now: what is kept of the vertices, and the pool."""
+        pool = sum(part.keys.nbytes + part.surprise.nbytes + part.members.nbytes for part in self._parts)
+        return self._left.nbytes + self._right.nbytes + pool
+
+    def accept(self, block: BicliqueBlock, keys: np.ndarray) -> None:
+        """Take one block in.
+
+        Parameters
+        ----------
+        block : BicliqueBlock
+            With members.
+        keys : (n_bicliques,) int64
+
+        Raises
+        ------
+        InvalidArgument
+            A biclique is larger than the degrees of the graph allow.
+        """
+        if block.n_bicliques == 0:
+            return
+        model = self._model
+        left = self._left.with_block(block.left_sizes, block.left_members, model.left_costs)
+        right = self._right.with_block(block.right_sizes, block.right_members, model.right_costs)
+        scores, marks = np.empty(keys.size, np.int64), np.empty(keys.size, np.uint8)
+        score, key = self._threshold
+        at.score_block(left, right, keys, np.int64(model.log_edges), np.int64(score), np.int64(key), scores, marks)
+        at.drop_overtaken(left, right, marks)
+        rows = self._worth_keeping(scores, keys, marks)
+        if rows.size:
+            self._keep(rows, Candidates(keys[rows], scores[rows], _members(left, right).take(rows)))
+
+    def finish(self) -> Candidates:
+        """The best of each vertex, and the `top` best of all: each once, best first."""
+        self._compact()
+        (kept,) = self._parts
+        order = np.lexsort((kept.keys, -kept.surprise))
+        new_rows = np.empty_like(order)
+        new_rows[order] = np.arange(order.size)
+        self._parts = [kept.take(order)]
+        self._left.move(new_rows)
+        self._right.move(new_rows)
+        return self._parts[0]
+
+    def _worth_keeping(self, scores: np.ndarray, keys: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
+        high = np.flatnonzero(marks & at.IS_HIGH)
+        if high.size > self._top:
+            chosen, self._threshold = _highest(scores[high], keys[high], self._top)
+            marks &= at.IMPROVES
+            marks[high[chosen]] |= at.IS_HIGH
+        return np.flatnonzero(marks)
+
+    def _keep(self, rows: np.ndarray, found: Candidates) -> None:
+        """Append bicliques `rows` of the block at hand to the pool."""
+        members = found.members
+        self._left.settle(members.left_offsets, members.left_members, rows, self._n_rows)
+        self._right.settle(members.right_offsets, members.right_members, rows, self._n_rows)
+        self._parts.append(found)
+        self._n_rows += len(found)
+        self._n_members += members.left_members.size + members.right_members.size
+        if self._n_rows > self._most_rows or self._n_members > self._most_members:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop from the pool what is neither somebody's best nor among the `top` best of all."""
+        pool = Candidates.joined(self._parts)
+        self._parts = []
+        is_kept = np.ones(len(pool), np.bool_)
+        if len(pool) > self._top:
+            is_kept[:] = False
+            chosen, self._threshold = _highest(pool.surprise, pool.keys, self._top)
+            is_kept[chosen] = True
+            for vertices in (self._left, self._right):
+                is_kept[vertices.best_rows[vertices.best_rows >= 0]] = True
+        self._parts = [pool.take(np.flatnonzero(is_kept))]
+        new_rows = np.cumsum(is_kept) - 1
+        self._left.move(new_rows)
+        self._right.move(new_rows)
+        kept = self._parts[0].members
+        self._n_rows, self._n_members = len(kept), kept.left_members.size + kept.right_members.size
+        self._allow_growth()
+
+    def _allow_growth(self) -> None:
+        self._most_rows = 2 * self._n_rows + self._top
+        self._most_members = 2 * self._n_members + _SPARE_MEMBERS_PER_ROW * self._top
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What the sink needs."""
+    return at.compile_steps()
+
+
+class _Vertices:
+    """What is kept of the vertices of one side; see `block_scores.Side`."""
+
+    def __init__(self, log_degrees: np.ndarray) -> None:
+        n = log_degrees.size
+        self.records = np.zeros((n, at.FIELDS), np.int64)
+        self.records[:, at.LOG_DEGREE] = log_degrees
+        self.records[:, at.BEST_SCORE] = _LOWEST
+        self.best_keys = np.full(n, _HIGHEST)
+        self.best_rows = np.full(n, -1, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return self.records.nbytes + self.best_keys.nbytes + self.best_rows.nbytes
+
+    def with_block(self, sizes: np.ndarray | None, members: np.ndarray | None, costs: np.ndarray) -> Side:
+        """This side of a block, as compiled code takes it."""
+        if sizes is None or members is None:
+            raise TypeError("this block has no members: ask the engine for Detail.MEMBERS")
+        if int(sizes.max()) >= costs.size:
+            raise InvalidArgument(
+                f"a biclique has {int(sizes.max())} members on a side where degrees allow {costs.size - 1}: "
+                "expected bicliques of the graph that the model is of"
+            )
+        return Side(sizes, members, costs, self.records, self.best_keys, self.best_rows)
+
+    def settle(self, offsets: np.ndarray, members: np.ndarray, rows: np.ndarray, first_row: int) -> None:
+        """Give bicliques `rows` of the block at hand the rows from `first_row` on, wherever one is somebody's best."""
+        which = np.repeat(np.arange(rows.size), np.diff(offsets))
+        is_best = self.best_rows[members] == at.FIRST_OF_BLOCK + rows[which]
+        self.best_rows[members[is_best]] = first_row + which[is_best]
+
+    def move(self, new_rows: np.ndarray) -> None:
+        """Rows have new numbers."""
+        has_one = self.best_rows >= 0
+        self.best_rows[has_one] = new_rows[self.best_rows[has_one]]
+
+
+def _members(left: Side, right: Side) -> GroupMembers:
+    """Those of a block."""
+    return GroupMembers(offsets_of(left.sizes), left.members, offsets_of(right.sizes), right.members)
+
+
+def _highest(scores: np.ndarray, keys: np.ndarray, n: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """The `n` of the highest scores, ties by lower key, and score and key of the last of them; of more than `n`."""
+    lowest = np.partition(scores, scores.size - n)[scores.size - n]
+    above, tied = np.flatnonzero(scores > lowest), np.flatnonzero(scores == lowest)
+    n_tied = n - above.size
+    tied = tied[np.argpartition(keys[tied], n_tied - 1)[:n_tied]]
+    return np.concatenate([above, tied]), (int(lowest), int(keys[tied].max()))
