@@ -8,12 +8,11 @@ from pathlib import Path
 
 from mbe_stage.bicliques import keys
 from mbe_stage.compile_ahead import compile_ahead
-from pipeline import show
+from pipeline import ingest, show
 from pipeline.cli_publishing import set_up_logging
 from pipeline.config import InputConfig
 from pipeline.console import ProgressDisplay, print_json
 from pipeline.errors import VerificationError
-from pipeline.ingest import ingest
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import resolve_run
 from pipeline.verify import compile_steps, publications_of_run, verify_run
@@ -57,7 +56,7 @@ def check(
     config = manifest.config.input.model_copy(update=dict(given))
     with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
         compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
-        edges = ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None
+        edges = ingest.ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None
         if edges is None:
             logging.getLogger(__name__).warning(
                 "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
