@@ -1,0 +1,147 @@
+"""The stream's candidates are those of all bicliques in memory, whatever the order and the size of blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mbe_stage import BicliqueBlock, BipartiteCSR, Execution, InvalidArgument, TableSink, enumerate_into
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.groups import Candidates, CandidateSink, NullModel, reference, share_size
+from tests.mbe_stage import graphs
+from tests.mbe_stage.groups.random_graphs import Keyed, block_of, blocks_of, hashes_of, keyed, small_graphs
+
+Blocks = Iterable[tuple[BicliqueBlock, np.ndarray]]
+
+
+def taken_in(graph: BipartiteCSR, blocks: Blocks, top: int) -> tuple[CandidateSink, Candidates]:
+    sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
+    for block, keys in blocks:
+        sink.accept(block, keys)
+    return sink, sink.finish()
+
+
+def equals_the_specification(graph: BipartiteCSR, bicliques: Keyed, blocks: Blocks, top: int) -> None:
+    sink, found = taken_in(graph, blocks, top)
+    keys = found.keys.tolist()
+    assert keys == reference.candidates(graph, bicliques, top)
+    assert found.surprise.tolist() == [reference.surprise_units(graph, bicliques[key]) for key in keys]
+    members = [(tuple(left.tolist()), tuple(right.tolist())) for left, right in found.members]
+    assert members == [bicliques[key] for key in keys]
+    for side, (of, pairs) in enumerate([(graph, bicliques), (graph.swapped(), reference.swapped(bicliques))]):
+        best = (sink.left_best, sink.right_best)[side].tolist()
+        assert {v: keys[row] for v, row in enumerate(best) if row >= 0} == reference.best_of_left(of, pairs)
+        assert set(best) <= {-1, *range(len(keys))}
+        share = share_size((sink.left_share, sink.right_share)[side], of.left_degrees)
+        assert share.tolist() == pytest.approx(reference.left_share_size(of, pairs), rel=1e-12)
+        counts = Counter(v for left, _ in pairs.values() for v in left)
+        n_bicliques = (sink.n_bicliques_of_left, sink.n_bicliques_of_right)[side]
+        assert n_bicliques.tolist() == [counts[v] for v in range(of.n_left)]
+
+
+def test_random_graphs_in_any_order() -> None:
+    for seed, graph in enumerate(small_graphs(250)):
+        rng = np.random.default_rng(seed)
+        bicliques = keyed(graph)
+        equals_the_specification(graph, bicliques, blocks_of(bicliques, rng), top=int(rng.integers(1, 12)))
+
+
+@pytest.mark.parametrize("top", [1, 4, 1000])
+def test_one_biclique_a_block_from_worst_to_best_and_back(top: int) -> None:
+    """Ascending, each becomes the best; descending, none does: nearly all are compacted away, or never kept."""
+    graph = graphs.from_matrix(graphs.random_matrix(5, 12, 14, 0.5))
+    bicliques = keyed(graph)
+    assert len(bicliques) > 100
+    best_first = reference.candidates(graph, bicliques, len(bicliques))
+    for order in (best_first, best_first[::-1]):
+        blocks = [(block_of([bicliques[key]]), np.array([key])) for key in order]
+        equals_the_specification(graph, bicliques, blocks, top)
+
+
+def test_the_cpu_engine_in_blocks_of_any_size() -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(6, 50, 50, 0.2))
+    hashes, bicliques = hashes_of(graph), keyed(graph)
+    assert len(bicliques) > 500
+
+    class Keys:
+        detail = CandidateSink.detail
+
+        def accept(self, block: BicliqueBlock) -> None:
+            blocks.append((block, biclique_keys(block, *hashes)))
+
+    for block_bytes in (100, 3000, 1 << 24):
+        blocks: list[tuple[BicliqueBlock, np.ndarray]] = []
+        enumerate_into(Keys(), graph, execution=Execution(threads=2, block_bytes=block_bytes), engine="cpu")
+        equals_the_specification(graph, bicliques, blocks, top=20)
+
+
+def test_the_pool_stays_small() -> None:
+    """Of 16,382 bicliques with 14 members each it holds some hundreds, however they come."""
+    graph = graphs.crown(14)
+    table = TableSink()
+    enumerate_into(table, graph, engine="cpu", execution=Execution(threads=1))
+    everything = table.table()
+    assert len(everything) == 2**14 - 2
+    pairs = sorted(everything.as_set())
+    keys = biclique_keys(block_of(pairs), *hashes_of(graph))
+    for order in (np.arange(len(pairs)), np.argsort([-abs(len(left) - 7) for left, _ in pairs])):
+        sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top=50)
+        empty = sink.nbytes
+        for rows in np.array_split(order, 40):
+            sink.accept(block_of([pairs[row] for row in rows]), keys[rows])
+            assert sink.nbytes - empty < 400 * (14 * 4 + 4 * 8)
+        assert 50 <= len(sink.finish()) <= 50 + 28
+
+
+def test_permuted_ids_give_the_same_groups() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        matrix = graphs.random_matrix(seed, 9, 8, 0.5)
+        left, right = rng.permutation(9), rng.permutation(8)
+        graph, permuted = graphs.from_matrix(matrix), graphs.from_matrix(matrix[left][:, right])
+        hashes = hashes_of(graph)
+        _, found = taken_in(graph, blocks_of(keyed(graph), rng), top=3)
+        of_permuted = keyed(permuted, (hashes[0][left], hashes[1][right]))
+        sink, same = taken_in(permuted, blocks_of(of_permuted, rng), top=3)
+        assert same.keys.tolist() == found.keys.tolist()
+        assert same.surprise.tolist() == found.surprise.tolist()
+        for one, other in zip(found.members, same.members, strict=True):
+            assert one[0].tolist() == sorted(left[other[0]])
+            assert one[1].tolist() == sorted(right[other[1]])
+        assert sink.left_best.max() < len(same)
+
+
+def test_it_goes_on_after_it_was_asked() -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(7, 10, 10, 0.5))
+    bicliques = keyed(graph)
+    sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top=2)
+    for keys in np.array_split(np.array(list(bicliques), np.int64), 6):
+        sink.accept(block_of([bicliques[key] for key in keys.tolist()]), keys.copy())
+        sink.finish()
+    assert sink.finish().keys.tolist() == reference.candidates(graph, bicliques, 2)
+
+
+def test_no_biclique() -> None:
+    sink, found = taken_in(graphs.star(3), [], top=5)
+    assert (len(found), sink.left_best.tolist(), sink.right_best.tolist()) == (0, [-1, -1, -1], [-1])
+    assert (sink.left_share.tolist(), sink.n_bicliques_of_right.tolist()) == ([0, 0, 0], [0])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    graph = graphs.star(3)
+    model = NullModel.of(graph)
+    with pytest.raises(InvalidArgument, match="top is 0: expected 1 or more"):
+        CandidateSink(model, 3, 1, top=0)
+    with pytest.raises(InvalidArgument, match="n_left and n_right are 3 and 2: the model is of a graph of 3 and 1"):
+        CandidateSink(model, 3, 2)
+    with pytest.raises(InvalidArgument, match="their product, which bounds the shares of vertices"):
+        CandidateSink(replace(model, n_edges=2**62), 3, 1)
+    sink = CandidateSink(model, 3, 1)
+    with pytest.raises(TypeError, match=r"Detail\.MEMBERS"):
+        sink.accept(BicliqueBlock(1), np.array([1]))
+    with pytest.raises(InvalidArgument, match="a biclique has 4 members on a side where degrees allow 3"):
+        sink.accept(block_of([((0, 1, 2, 3), (0,))]), np.array([1]))
