@@ -1,12 +1,16 @@
 """Groups: the short, ranked list that all maximal bicliques come down to; arrays in, arrays out.
 
 `null_model` scores, `candidates` keeps what is best while bicliques stream past, `vertex_scores` says what that means
-for each vertex; `reference` is the specification. A name is imported from its module when it is first asked for.
+for each vertex. `short_list` and `cover` select, and have functions of their own names; `growth` enlarges to groups of
+which some edges are missing. `reference` and `reference_selection` are the specification. A name is imported from its
+module when it is first asked for.
 """
 
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
     from mbe_stage.groups.candidates import Candidates, CandidateSink
+    from mbe_stage.groups.cover import Cover
+    from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
     from mbe_stage.groups.members import GroupMembers
     from mbe_stage.groups.null_model import UNIT, NullModel, surprise_of
     from mbe_stage.groups.vertex_scores import EdgeScores, degree_percentiles, edge_sqrt, share_size
@@ -15,11 +19,15 @@ __all__ = [
     "UNIT",
     "CandidateSink",
     "Candidates",
+    "Cover",
     "EdgeScores",
     "GroupMembers",
+    "Grown",
+    "GrowthSchedule",
     "NullModel",
     "degree_percentiles",
     "edge_sqrt",
+    "grow",
     "share_size",
     "surprise_of",
 ]
@@ -27,6 +35,8 @@ __all__ = [
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
     "candidates": ("CandidateSink", "Candidates"),
+    "cover": ("Cover",),
+    "growth": ("Grown", "GrowthSchedule", "grow"),
     "members": ("GroupMembers",),
     "null_model": ("UNIT", "NullModel", "surprise_of"),
     "vertex_scores": ("EdgeScores", "degree_percentiles", "edge_sqrt", "share_size"),

@@ -1,0 +1,242 @@
+"""The cover: groups chosen one after the other, each for the edges that no earlier one explains.
+
+An edge that a chosen group has is explained: in later groups it counts neither for nor against. What a group would add,
+its gain, is the sum over its other present edges of what each is worth, less what its missing edges and its description
+cost (`quasi_bicliques`; a group of which every edge is present misses none, and its sizes need no naming). Chosen is
+what gains most, until nothing gains, as in KRIMP and in tiling (Geerts, Goethals and Mielikäinen, DS 2004).
+
+It is lazy (Minoux 1978): a bound of each group's gain stands in a heap, and is made anew only when it is the largest.
+The gain of a complete group only falls, and is its own bound. In a group with missing edges an edge between hubs may
+count against it, so that the gain rises when another group explains it: there the bound leaves such edges out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numba import int64, types
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel, log_binomials
+from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
+from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
+
+__all__ = ["Cover", "compile_steps", "cover"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cover:
+    """Groups in the order in which they were chosen.
+
+    Attributes
+    ----------
+    rows : (m,) int64
+        Which groups.
+    gains : (m,) int64
+        What each added when it was chosen, in units of ``1 / UNIT`` nat; positive and, of complete groups, falling.
+    n_new_edges : (m,) int64
+        Its present edges that no group before it has.
+    """
+
+    rows: np.ndarray
+    gains: np.ndarray
+    n_new_edges: np.ndarray
+
+
+def cover(graph: BipartiteCSR, groups: GroupMembers, model: NullModel, *, limit: int | None = None) -> Cover:
+    """Choose groups greedily, by what they explain that no chosen one does, until nothing gains.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        On the host.
+    groups : GroupMembers
+        Bicliques or quasi-bicliques of the graph, in any order; each with at least one member a side.
+    model : NullModel
+        Of the graph.
+    limit : int, optional
+        At most so many.
+
+    Returns
+    -------
+    Cover
+        Of equal gains the lower row comes first.
+
+    Raises
+    ------
+    InvalidArgument
+        `limit` is negative, or a group has no member on a side.
+
+    Examples
+    --------
+    >>> edges = [(u, v) for u in range(4) for v in range(4)] + [(u, u) for u in range(4, 1000)]
+    >>> graph = BipartiteCSR.from_edges(*zip(*edges))
+    >>> groups = GroupMembers.of([([0, 1, 2], [0, 1, 2, 3]), ([0, 1, 2, 3], [0, 1, 2, 3]), ([4], [4])])
+    >>> cover(graph, groups, NullModel.of(graph)).rows.tolist()
+    [1]
+    """
+    if limit is not None and limit < 0:
+        raise InvalidArgument(f"limit is {limit}: expected 0 or more, or None for no limit")
+    for side, sizes in (("left", groups.left_sizes), ("right", groups.right_sizes)):
+        if (sizes == 0).any():
+            raise InvalidArgument(f"group {int(np.argmin(sizes))} has no {side} member: expected some on each side")
+    graph_parts, group_parts, model_parts = _parts(graph, groups, model)
+    explained = np.zeros(graph.n_edges, np.bool_)
+
+    chosen: list[tuple[int, int, int]] = []
+    bounds = _all_bounds(graph_parts, group_parts, model_parts, explained)
+    # What cannot gain now never will.
+    heap = [(-bound, row) for row, bound in enumerate(bounds.tolist()) if bound > 0]
+    heapq.heapify(heap)
+    while heap and (limit is None or len(chosen) < limit):
+        gain, row, aside = 0, -1, []
+        # A larger bound may hide a larger gain; an equal one matters only for a lower row.
+        while heap and (-heap[0][0] > gain or (-heap[0][0] == gain and heap[0][1] < row)):
+            other = heapq.heappop(heap)[1]
+            other_gain, bound = _figures(other, graph_parts, group_parts, model_parts, explained)
+            if other_gain > gain or (other_gain == gain and other < row):
+                gain, row = other_gain, other
+            if bound > 0:
+                aside.append((-bound, other))
+        if row < 0:
+            break
+        chosen.append((row, gain, _explain(row, graph_parts, group_parts, explained)))
+        for entry in aside:
+            if entry[1] != row:
+                heapq.heappush(heap, entry)
+    columns = np.array(chosen, np.int64).reshape(-1, 3)
+    return Cover(*(np.ascontiguousarray(columns[:, i]) for i in range(3)))
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_all_bounds, _figures, _explain)
+
+
+_Parts = tuple[np.ndarray, ...]
+
+
+def _parts(graph: BipartiteCSR, groups: GroupMembers, model: NullModel) -> tuple[_Parts, _Parts, _Parts]:
+    """What the compiled functions read of each: rows of the left side; members; logarithms, and costs of all sizes."""
+    return (
+        (graph.left_offsets, graph.left_members),
+        (groups.left_offsets, groups.left_members, groups.right_offsets, groups.right_members),
+        (
+            np.array([model.log_edges], np.int64),
+            model.left_log_degrees,
+            model.right_log_degrees,
+            log_binomials(graph.n_left, int(groups.left_sizes.max(initial=0))),
+            log_binomials(graph.n_right, int(groups.right_sizes.max(initial=0))),
+        ),
+    )
+
+
+_GRAPH = types.Tuple((LONGS, INTS))
+_GROUPS = types.Tuple((LONGS, INTS, LONGS, INTS))
+_MODEL = types.UniTuple(LONGS, 5)
+
+
+@compiled()
+def _positions(first, end, members, right, found):
+    """Where the ascending ids `right` stand in the ascending ``members[first:end]``.
+
+    Parameters
+    ----------
+    first, end : int
+    members, right : int32
+    found : int64
+        Receives the positions of those that are there.
+
+    Returns
+    -------
+    int
+        How many are.
+    """
+    n = 0
+    for vertex in right:
+        low, high = first, end
+        while low < high:
+            middle = (low + high) >> 1
+            if members[middle] < vertex:
+                low = middle + 1
+            else:
+                high = middle
+        if low == end:
+            break
+        if members[low] == vertex:
+            found[n] = low
+            n += 1
+        first = low
+    return n
+
+
+@compiled(int64, _GRAPH, _GROUPS, _MODEL, FLAGS, seconds=1.5)
+def _figures(row, graph, groups, model, explained):
+    """What a group would add now, and at most ever.
+
+    Parameters
+    ----------
+    row : int
+    graph, groups, model
+        See `_parts`.
+    explained : (n_edges,) bool
+        Edges of the left side's rows that a chosen group has.
+
+    Returns
+    -------
+    gain, bound : int
+        In units.
+    """
+    offsets, members = graph
+    left_offsets, left_members, right_offsets, right_members = groups
+    log_edges, left_logs, right_logs, left_costs, right_costs = model
+    left = left_members[left_offsets[row] : left_offsets[row + 1]]
+    right = right_members[right_offsets[row] : right_offsets[row + 1]]
+    found = np.empty(right.size, np.int64)
+    n_cells, n_present = left.size * right.size, 0
+    for u in left:
+        n_present += _positions(offsets[u], offsets[u + 1], members, right, found)
+    is_complete = n_present == n_cells
+    log_share = np.int64(0) if is_complete or n_present == 0 else log_units_of(n_present, n_cells)
+    # Of the present edges `log_share` each; the rest is of the missing ones, and stays.
+    fixed = density_term(n_present, n_cells) - n_present * log_share - left_costs[left.size] - right_costs[right.size]
+    if not is_complete:
+        fixed -= left_costs[1] + right_costs[1]
+    gain, bound = fixed, fixed
+    for u in left:
+        for i in range(_positions(offsets[u], offsets[u + 1], members, right, found)):
+            position = found[i]
+            if not explained[position]:
+                worth = edge_weight(log_edges[0], left_logs[u], right_logs[members[position]]) + log_share
+                gain += worth
+                bound += max(worth, 0)
+    return gain, bound
+
+
+@compiled(_GRAPH, _GROUPS, _MODEL, FLAGS, seconds=1.5)
+def _all_bounds(graph, groups, model, explained):
+    """The bound of every group; arguments as in `_figures`, result ``(n,) int64``."""
+    bounds = np.empty(groups[0].size - 1, np.int64)
+    for row in range(bounds.size):
+        bounds[row] = _figures(row, graph, groups, model, explained)[1]
+    return bounds
+
+
+@compiled(int64, _GRAPH, _GROUPS, FLAGS, seconds=0.5)
+def _explain(row, graph, groups, explained):
+    """Mark a group's present edges as explained; how many were not before."""
+    offsets, members = graph
+    left_offsets, left_members, right_offsets, right_members = groups
+    right = right_members[right_offsets[row] : right_offsets[row + 1]]
+    found, n_new = np.empty(right.size, np.int64), 0
+    for u in left_members[left_offsets[row] : left_offsets[row + 1]]:
+        for i in range(_positions(offsets[u], offsets[u + 1], members, right, found)):
+            if not explained[found[i]]:
+                explained[found[i]] = True
+                n_new += 1
+    return n_new

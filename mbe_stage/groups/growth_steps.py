@@ -1,0 +1,330 @@
+"""The compiled half of `growth`: one seed's ascents, over accumulators that only what changes is added to.
+
+Each vertex has the sum of `w` over its edges into the other side of the group, and their number. Whoever joins a side
+is added to the accumulators of its neighbours, whoever leaves is taken from them; sums of integers come back exactly to
+what they were. So a step that changes little costs little, and none depends on the size of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import float64, int64, types
+
+from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.quasi_bicliques import density_term, edge_weight, log_units_of
+from mbe_stage.jit import BYTES, INTS, LONGS, compiled
+
+__all__ = ["N_BEST", "N_COUNTS", "Schedule", "Scratch", "Side", "ascend"]
+
+# Columns of `Side.vertices`: one line of the cache a vertex.
+_LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
+# Entries of `Side.counts`: how much of each array is in use.
+_N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, N_COUNTS = range(5)
+# Entries of `Schedule.bounds` and `Schedule.numbers`.
+_LEAST, _MOST, _MIN_DENSITY = range(3)
+_N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _IS_PREFIX = range(4)
+# Bits of `Side.marks`.
+_MEMBER, _WANTED = 1, 2
+
+
+class Side(NamedTuple):
+    """One side of the graph, and of the group that grows there.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+    neighbours : (n_edges,) int32
+    vertices : (n, 3) int64
+        ``ln d``; over the edges into the other side of the group the sum of `w`; and the number of them.
+    costs : (n + 1,) int64
+        ``ln C(n, k)``.
+    marks : (n,) uint8
+        Who is in the group; between two half steps.
+    members, wanted, best : (n,) int32
+        Who is in the group, who shall be, and who was in the best one so far; each as far as `counts` says.
+    touched : (n,) int32
+        Who has an edge into the other side of the group.
+    counts : (4,) int64
+        How many members, touched, wanted, best ones there are.
+    """
+
+    offsets: np.ndarray
+    neighbours: np.ndarray
+    vertices: np.ndarray
+    costs: np.ndarray
+    marks: np.ndarray
+    members: np.ndarray
+    touched: np.ndarray
+    wanted: np.ndarray
+    best: np.ndarray
+    counts: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """What one thread grows seeds with; between two seeds no vertex is in a group."""
+
+    left: Side
+    right: Side
+    log_edges: int
+
+
+class Schedule(NamedTuple):
+    """`GrowthSchedule` and the least sizes, as arrays.
+
+    Attributes
+    ----------
+    first_densities : (n,) float64
+    bounds : (3,) float64
+        Least and largest density of a step, and the least of what is kept.
+    numbers : (4,) int64
+        Rounds; least left and right members; 1 for ``joining="prefix"``.
+    """
+
+    first_densities: np.ndarray
+    bounds: np.ndarray
+    numbers: np.ndarray
+
+
+_SIDE = types.NamedTuple((LONGS, INTS, int64[:, ::1], LONGS, BYTES, INTS, INTS, INTS, INTS, LONGS), Side)
+_SCHEDULE = types.NamedTuple((float64[::1], float64[::1], LONGS), Schedule)
+
+
+@compiled(INTS, INTS, _SIDE, _SIDE, int64, _SCHEDULE, seconds=5.0)
+def ascend(seed_left, seed_right, left, right, log_edges, schedule):
+    """The best of all groups that a seed's ascents pass through; its members are `best` of either side.
+
+    Parameters
+    ----------
+    seed_left, seed_right : int32
+        Members of the seed.
+    left, right : Side
+        Without members; as they were afterwards, but for `best`.
+    log_edges : int
+        ``ln E`` in units.
+    schedule : Schedule
+
+    Returns
+    -------
+    n_edges, score : int
+        Of the best group; the earliest of several.
+    """
+    n_edges, weight = _begin(seed_left, seed_right, left, right, log_edges)
+    best_edges, best_score = n_edges, _score(n_edges, weight, left, right)
+    _note_best(left)
+    _note_best(right)
+    for i in range(schedule.first_densities.size):
+        if i > 0:
+            _begin(seed_left, seed_right, left, right, log_edges)
+        density = schedule.first_densities[i]
+        for _ in range(schedule.numbers[_N_ROUNDS]):
+            n_changed, before = 0, density
+            for is_right in range(2):
+                side, other = (right, left) if is_right else (left, right)
+                n_edges, weight = _choose(side, other.counts[_N_MEMBERS], density, schedule.numbers[_IS_PREFIX])
+                n_changed += _settle(side, other, log_edges)
+                if not _is_large_enough(left, right, schedule):
+                    break
+                score = _score(n_edges, weight, left, right)
+                found = n_edges / (left.counts[_N_MEMBERS] * right.counts[_N_MEMBERS])
+                if score > best_score and found >= schedule.bounds[_MIN_DENSITY]:
+                    best_edges, best_score = n_edges, score
+                    _note_best(left)
+                    _note_best(right)
+                if is_right:
+                    density = min(max(found, schedule.bounds[_LEAST]), schedule.bounds[_MOST])
+            if not _is_large_enough(left, right, schedule) or (n_changed == 0 and density == before):
+                break
+    _clear(left)
+    _clear(right)
+    return best_edges, best_score
+
+
+@compiled()
+def _begin(seed_left, seed_right, left, right, log_edges):
+    """Make the seed the group: its edges, and what they weigh."""
+    _want(left, seed_left)
+    _settle(left, right, log_edges)
+    _want(right, seed_right)
+    _settle(right, left, log_edges)
+    n_edges, weight = 0, 0
+    for u in seed_left:
+        n_edges += left.vertices[u, _SHARED]
+        weight += left.vertices[u, _EVIDENCE]
+    return n_edges, weight
+
+
+@compiled()
+def _want(side, vertices):
+    for i in range(vertices.size):
+        side.wanted[i] = vertices[i]
+    side.counts[_N_WANTED] = vertices.size
+
+
+@compiled()
+def _is_large_enough(left, right, schedule):
+    return (
+        left.counts[_N_MEMBERS] >= schedule.numbers[_MIN_LEFT]
+        and right.counts[_N_MEMBERS] >= schedule.numbers[_MIN_RIGHT]
+    )
+
+
+@compiled()
+def _score(n_edges, weight, left, right):
+    """The score of the group (`quasi_bicliques`), in units."""
+    n_left, n_right = left.counts[_N_MEMBERS], right.counts[_N_MEMBERS]
+    names = left.costs[n_left] + right.costs[n_right] + left.costs[1] + right.costs[1]
+    return weight + density_term(n_edges, n_left * n_right) - names
+
+
+@compiled()
+def _note_best(side):
+    for i in range(side.counts[_N_MEMBERS]):
+        side.best[i] = side.members[i]
+    side.counts[N_BEST] = side.counts[_N_MEMBERS]
+
+
+@compiled()
+def _choose(side, n_other, density, is_prefix):
+    """Who shall be in a side, into `wanted`.
+
+    Parameters
+    ----------
+    side : Side
+    n_other : int
+        Members of the other side.
+    density : float
+    is_prefix : int
+        Which way of choosing.
+
+    Returns
+    -------
+    n_edges, weight : int
+        Of the group then.
+    """
+    vertices = side.vertices
+    log_share = np.int64(np.rint(math.log(density) * UNIT))
+    log_missing = np.int64(np.rint(math.log(1.0 - density) * UNIT))
+    # Whoever has evidence above this joins; n_other * log_missing is what none of the edges would come to.
+    if is_prefix:
+        above = _prefix_end(side, n_other, log_share, log_missing)
+    else:
+        above = log_units_of(side.costs.size - 1, max(1, side.counts[_N_MEMBERS]))
+    n_wanted, n_edges, weight = 0, 0, 0
+    for i in range(side.counts[_N_TOUCHED]):
+        vertex = side.touched[i]
+        evidence, shared = vertices[vertex, _EVIDENCE], vertices[vertex, _SHARED]
+        if evidence + shared * log_share + (n_other - shared) * log_missing > above:
+            side.wanted[n_wanted] = vertex
+            n_wanted += 1
+            n_edges += shared
+            weight += evidence
+    side.counts[_N_WANTED] = n_wanted
+    return n_edges, weight
+
+
+@compiled()
+def _prefix_end(side, n_other, log_share, log_missing):
+    """Below the evidence of the last vertex that pays for itself, and for those before it, where they stand in order.
+
+    Parameters
+    ----------
+    side : Side
+    n_other, log_share, log_missing : int
+        Members of the other side; ``ln q`` and ``ln(1 - q)``.
+
+    Returns
+    -------
+    int
+        Whoever has more evidence is wanted. Of equal ones all are: naming one more costs less than the last one.
+    """
+    values, n = np.empty(side.counts[_N_TOUCHED], np.int64), 0
+    for i in range(values.size):
+        evidence, shared = side.vertices[side.touched[i], _EVIDENCE], side.vertices[side.touched[i], _SHARED]
+        value = evidence + shared * log_share + (n_other - shared) * log_missing
+        if value > 0:
+            values[n] = value
+            n += 1
+    values = np.sort(values[:n])
+    above, most, total = np.int64(2**63 - 1), 0, 0
+    for k in range(1, n + 1):
+        total += values[n - k]
+        if total - side.costs[k] > most:
+            above, most = values[n - k] - 1, total - side.costs[k]
+    return above
+
+
+@compiled()
+def _settle(side, other, log_edges):
+    """Let the wanted be the members; how many joined or left."""
+    marks, counts = side.marks, side.counts
+    n_joined, n_left = 0, 0
+    for i in range(counts[_N_WANTED]):
+        vertex = side.wanted[i]
+        if marks[vertex] == 0:
+            _add_edges(vertex, side, other, log_edges)
+            n_joined += 1
+        marks[vertex] |= _WANTED
+    for i in range(counts[_N_MEMBERS]):
+        vertex = side.members[i]
+        if marks[vertex] == _MEMBER:
+            _take_edges(vertex, side, other, log_edges)
+            n_left += 1
+        marks[vertex] = 0
+    for i in range(counts[_N_WANTED]):
+        side.members[i] = side.wanted[i]
+        marks[side.wanted[i]] = _MEMBER
+    counts[_N_MEMBERS] = counts[_N_WANTED]
+    if n_left > 0:
+        _drop_untouched(other)
+    return n_joined + n_left
+
+
+@compiled()
+def _add_edges(vertex, side, other, log_edges):
+    log_degree = side.vertices[vertex, _LOG_DEGREE]
+    n_touched = other.counts[_N_TOUCHED]
+    for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
+        neighbour = side.neighbours[i]
+        if other.vertices[neighbour, _SHARED] == 0:
+            other.touched[n_touched] = neighbour
+            n_touched += 1
+        weight = edge_weight(log_edges, log_degree, other.vertices[neighbour, _LOG_DEGREE])
+        other.vertices[neighbour, _EVIDENCE] += weight
+        other.vertices[neighbour, _SHARED] += 1
+    other.counts[_N_TOUCHED] = n_touched
+
+
+@compiled()
+def _take_edges(vertex, side, other, log_edges):
+    log_degree = side.vertices[vertex, _LOG_DEGREE]
+    for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
+        neighbour = side.neighbours[i]
+        weight = edge_weight(log_edges, log_degree, other.vertices[neighbour, _LOG_DEGREE])
+        other.vertices[neighbour, _EVIDENCE] -= weight
+        other.vertices[neighbour, _SHARED] -= 1
+
+
+@compiled()
+def _drop_untouched(side):
+    """Whoever is touched stands there once: those without an edge left go before the next are added."""
+    n = 0
+    for i in range(side.counts[_N_TOUCHED]):
+        vertex = side.touched[i]
+        if side.vertices[vertex, _SHARED] > 0:
+            side.touched[n] = vertex
+            n += 1
+    side.counts[_N_TOUCHED] = n
+
+
+@compiled()
+def _clear(side):
+    for i in range(side.counts[_N_TOUCHED]):
+        side.vertices[side.touched[i], _EVIDENCE] = 0
+        side.vertices[side.touched[i], _SHARED] = 0
+    for i in range(side.counts[_N_MEMBERS]):
+        side.marks[side.members[i]] = 0
+    side.counts[_N_TOUCHED] = 0
+    side.counts[_N_MEMBERS] = 0

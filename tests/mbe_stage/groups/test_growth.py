@@ -1,0 +1,148 @@
+"""Growth against its definition, on blocks that it must find, and on graphs without any."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mbe_stage import BipartiteCSR
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.groups import reference_selection as reference
+from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
+from tests.mbe_stage.groups import blocks
+
+SCHEDULES = (
+    GrowthSchedule(),
+    GrowthSchedule(joining="prefix"),
+    GrowthSchedule(first_densities=(0.5,), least_density=0.4, most_density=0.6, n_rounds=2, min_density=0.7),
+    GrowthSchedule(n_rounds=0),
+)
+
+
+def as_pairs(members: GroupMembers) -> list[blocks.Group]:
+    return [(tuple(left.tolist()), tuple(right.tolist())) for left, right in members]
+
+
+def check(graph: BipartiteCSR, seeds: list[blocks.Group], grown: Grown) -> None:
+    """What holds whatever the schedule is."""
+    null = reference.NullOfEdges(graph, NullModel.of(graph))
+    groups = as_pairs(grown.members)
+    assert len(set(groups)) == len(groups) == grown.scores.size
+    assert [null.score(group) for group in groups] == grown.scores.tolist()
+    assert [len(null.present(group)) for group in groups] == grown.n_edges.tolist()
+    assert np.bincount(grown.groups_of_seeds, minlength=len(groups)).tolist() == grown.n_seeds.tolist()
+    assert [int(np.argmax(grown.groups_of_seeds == i)) for i in range(len(groups))] == grown.first_seeds.tolist()
+    order = list(zip((-grown.scores).tolist(), grown.first_seeds.tolist(), strict=True))
+    assert order == sorted(order)
+    of_seeds = grown.scores[grown.groups_of_seeds].tolist()
+    assert all(score >= null.score(seed) for score, seed in zip(of_seeds, seeds, strict=True))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_as_the_definition_says(schedule: GrowthSchedule) -> None:
+    n_grown, n_seeds = 0, 0
+    for number in range(30):
+        core = blocks.with_blocks(number, n=30, n_blocks=1 + number % 3)
+        seeds, graph = blocks.some_groups(number, core, 4), blocks.amid(core, 1000)
+        model = NullModel.of(graph)
+        null = reference.NullOfEdges(graph, model)
+        least = (1, 1) if number % 2 else tuple(min(len(seed[side]) for seed in seeds) for side in (0, 1))
+        grown = grow(graph, GroupMembers.of(seeds), model, schedule=schedule, min_left=least[0], min_right=least[1])
+        check(graph, seeds, grown)
+        groups = as_pairs(grown.members)
+        found = [(groups[i], int(grown.scores[i])) for i in grown.groups_of_seeds.tolist()]
+        assert found == [reference.grow(null, seed, schedule, least) for seed in seeds]
+        n_grown += sum(group != seed for (group, _), seed in zip(found, seeds, strict=True))
+        n_seeds += len(seeds)
+    assert n_grown > n_seeds // 3 if schedule.n_rounds else n_grown == 0
+
+
+def planted(seed: int, side: int, density: float, n: int = 8000) -> BipartiteCSR:
+    """A block of the first ids, each of whose left vertices has as many edges again to anybody; and noise."""
+    rng = np.random.default_rng(seed)
+    block = np.argwhere(rng.random((side, side)) < density)
+    camouflage = np.column_stack([block[:, 0], rng.integers(0, n, len(block))])
+    noise = rng.integers(0, n, (2 * n, 2))
+    return BipartiteCSR.from_edges(*np.concatenate([block, camouflage, noise]).T, n, n)
+
+
+@pytest.mark.parametrize(("side", "density"), [(10, 0.7), (12, 0.6), (16, 0.5), (18, 0.4)])
+def test_a_planted_block_is_found_from_what_is_complete_in_it(side: int, density: float) -> None:
+    for seed in range(3):
+        graph = planted(seed, side, density)
+        rows = [set(graph.neighbours_of_left(u).tolist()) for u in range(side)]
+        pairs = [(u, w) for u in range(side) for w in range(u + 1, side) if len(rows[u] & rows[w]) > 1]
+        seeds = GroupMembers.of(((u, w), sorted(rows[u] & rows[w])) for u, w in pairs)
+        best = grow(graph, seeds, NullModel.of(graph), threads=1 + seed % 2)
+        left = set(best.members[0][0].tolist())
+        assert best.scores[0] > 0
+        assert 2 * len(left & set(range(side))) / (len(left) + side) > 0.9
+
+
+def test_threads_change_nothing() -> None:
+    graph = planted(7, 12, 0.5)
+    seeds = [((u,), tuple(graph.neighbours_of_left(u).tolist())) for u in range(200) if graph.left_degrees[u]]
+    one, two, three = (grow(graph, GroupMembers.of(seeds), NullModel.of(graph), threads=n) for n in (1, 2, 3))
+    for other in (two, three):
+        assert as_pairs(other.members) == as_pairs(one.members)
+        for name in ("n_edges", "scores", "n_seeds", "first_seeds", "groups_of_seeds"):
+            assert getattr(other, name).tolist() == getattr(one, name).tolist()
+    check(graph, seeds, one)
+
+
+def test_seeds_of_one_block_grow_to_one_group() -> None:
+    edges = [(u, v) for u in range(8) for v in range(8) if u != v] + [(u, u) for u in range(8, 3000)]
+    graph = BipartiteCSR.from_edges(*zip(*edges, strict=True))
+    seeds = [(tuple(u for u in range(8) if u not in out), out) for out in [(0, 1, 2), (3, 4, 5), (5, 6, 7), (0, 7)]]
+    grown = grow(graph, GroupMembers.of(seeds), NullModel.of(graph))
+    assert as_pairs(grown.members) == [(tuple(range(8)), tuple(range(8)))]
+    assert grown.n_edges.tolist() == [56]
+    assert grown.n_seeds.tolist() == [4]
+
+
+@pytest.mark.parametrize("joining", ["threshold", "prefix"])
+def test_nothing_grows_where_degrees_explain_everything(joining: str) -> None:
+    """Blocks are positive; graphs with the same degrees whose edges are swapped have nothing."""
+    schedule = GrowthSchedule(joining=joining)  # type: ignore[arg-type]
+    for seed in range(3):
+        core = blocks.with_blocks(seed, n=60, n_blocks=3, side=10, density=0.9)
+        graph = blocks.amid(core, 600)
+        for copy in [graph, *(blocks.swapped(each, number) for each in (graph, core) for number in range(3))]:
+            stars = [((u,), tuple(copy.neighbours_of_left(u).tolist())) for u in np.flatnonzero(copy.left_degrees)]
+            seeds = GroupMembers.of([*blocks.bicliques_of(copy), *stars])
+            best = grow(copy, seeds, NullModel.of(copy), schedule=schedule).scores.max()
+            assert best > 0 if copy is graph else best <= 0
+
+
+def test_what_is_refused() -> None:
+    graph = blocks.with_blocks(0)
+    model = NullModel.of(graph)
+    with pytest.raises(InvalidArgument, match="seed 1 has 1 left members: expected at least min_left = 2"):
+        grow(graph, GroupMembers.of([([0, 1], [0]), ([2], [0])]), model, min_left=2)
+    with pytest.raises(InvalidArgument, match="min_right is 0"):
+        grow(graph, GroupMembers.of([([0], [0])]), model, min_right=0)
+    for schedule, message in [
+        ({"least_density": 0.0}, "least_density is 0.0"),
+        ({"most_density": 1.0}, "most_density 1.0"),
+        ({"first_densities": (0.5, 1.0)}, "first_densities holds 1.0"),
+        ({"n_rounds": -1}, "n_rounds is -1"),
+        ({"min_density": 1.5}, "min_density is 1.5"),
+        ({"joining": "both"}, "joining is 'both'"),
+    ]:
+        with pytest.raises(InvalidArgument, match=message):
+            GrowthSchedule(**schedule)  # type: ignore[arg-type]
+
+
+def test_no_seeds() -> None:
+    grown = grow(BipartiteCSR.from_edges([], []), GroupMembers.of([]), NullModel.of(BipartiteCSR.from_edges([], [])))
+    assert len(grown.members) == grown.scores.size == grown.groups_of_seeds.size == 0
+
+
+def test_swapping_keeps_degrees_and_little_else() -> None:
+    graph = blocks.with_blocks(1)
+    copy = blocks.swapped(graph, 0)
+    assert copy.left_degrees.tolist() == graph.left_degrees.tolist()
+    assert copy.right_degrees.tolist() == graph.right_degrees.tolist()
+    assert len(set(zip(*copy.edges(), strict=True)) & set(zip(*graph.edges(), strict=True))) < graph.n_edges * 0.6
