@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mbe_stage import BicliqueBlock, BipartiteCSR, Execution, InvalidArgument, TableSink, enumerate_into
+from mbe_stage import BicliqueBlock, BipartiteCSR, Execution, InvalidArgument, enumerate_into
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.groups import Candidates, CandidateSink, NullModel, reference, share_size
 from tests.mbe_stage import graphs
@@ -79,22 +79,42 @@ def test_the_cpu_engine_in_blocks_of_any_size() -> None:
         equals_the_specification(graph, bicliques, blocks, top=20)
 
 
-def test_the_pool_stays_small() -> None:
-    """Of 16,382 bicliques with 14 members each it holds some hundreds, however they come."""
-    graph = graphs.crown(14)
-    table = TableSink()
-    enumerate_into(table, graph, engine="cpu", execution=Execution(threads=1))
-    everything = table.table()
-    assert len(everything) == 2**14 - 2
-    pairs = sorted(everything.as_set())
-    keys = biclique_keys(block_of(pairs), *hashes_of(graph))
-    for order in (np.arange(len(pairs)), np.argsort([-abs(len(left) - 7) for left, _ in pairs])):
-        sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top=50)
+def test_ties_at_the_threshold_go_to_the_lower_key() -> None:
+    """Of a crown's 254 bicliques those of equal sizes all have the same surprise: up to 70 of them."""
+    graph = graphs.crown(8)
+    bicliques = keyed(graph)
+    rng = np.random.default_rng(0)
+    for top in (20, 35, 60, 100, 150, 200):
+        keys = rng.permutation(np.array(list(bicliques), np.int64))
+        blocks = [(block_of([bicliques[key] for key in part.tolist()]), part) for part in np.split(keys, [220, 235])]
+        equals_the_specification(graph, bicliques, blocks, top)
+
+
+def test_the_pool_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4,094 bicliques that come worst first, so that each is the best so far, it holds some dozens."""
+    n_appended: list[int] = []
+    keep = CandidateSink._keep
+
+    def noted(sink: CandidateSink, rows: np.ndarray, found: Candidates) -> None:
+        n_appended.append(rows.size)
+        keep(sink, rows, found)
+
+    monkeypatch.setattr(CandidateSink, "_keep", noted)
+    graph = graphs.crown(12)
+    bicliques = keyed(graph)
+    best_first = np.array(reference.candidates(graph, bicliques, len(bicliques)), np.int64)
+    assert best_first.size == 2**12 - 2
+    top, most_best = 5, graph.n_left + graph.n_right
+    for n_blocks in (1, 20, 500):
+        sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
         empty = sink.nbytes
-        for rows in np.array_split(order, 40):
-            sink.accept(block_of([pairs[row] for row in rows]), keys[rows])
-            assert sink.nbytes - empty < 400 * (14 * 4 + 4 * 8)
-        assert 50 <= len(sink.finish()) <= 50 + 28
+        for keys in np.array_split(best_first[::-1], n_blocks):
+            sink.accept(block_of([bicliques[key] for key in keys.tolist()]), keys.copy())
+            # It was compacted when it held twice what is kept, and the top.
+            most_rows = 2 * (top + most_best) + top + (top + most_best)
+            assert sink.nbytes - empty <= most_rows * (12 * 4 + 4 * 8) + most_rows * 2 * 8
+        assert max(n_appended) <= top + most_best
+        assert sink.finish().keys[:top].tolist() == best_first[:top].tolist()
 
 
 def test_permuted_ids_give_the_same_groups() -> None:

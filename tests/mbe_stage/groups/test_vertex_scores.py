@@ -48,7 +48,11 @@ def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
         # As if it were positive.
         candidates = Candidates(np.array([1]), np.array([5 << 24]), members)
         model = NullModel.of(graph)
-        found = edge_sqrt(graph, candidates, model)
+        # Each of 3 rows: b times 1 and the bits of 700 // b.
+        n_steps = 3 * len(rows) * (1 + (700 // len(rows)).bit_length())
+        assert edge_sqrt(graph, candidates, model, most_steps=n_steps - 1).n_left_out == 1
+        found = edge_sqrt(graph, candidates, model, most_steps=n_steps)
+        assert found.n_left_out == 0
         ratio = 5 + (model.left_costs[3] + model.right_costs[len(rows)]) / (1 << 24)
         degrees = graph.right_degrees
         covered = np.isin(np.arange(graph.n_right), rows)
