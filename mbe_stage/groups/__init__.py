@@ -2,12 +2,13 @@
 
 `null_model` scores, `candidates` keeps what is best while bicliques stream past, `vertex_scores` says what that means
 for each vertex. `short_list` and `cover` select, and have functions of their own names; `growth` enlarges to groups of
-which some edges are missing. `reference` and `reference_selection` are the specification. A name is imported from its
-module when it is first asked for.
+which some edges are missing, and `bystanders` takes out of those who does little there. `reference` and
+`reference_selection` are the specification. A name is imported from its module when it is first asked for.
 """
 
 TYPE_CHECKING = False  # as in `typing`
 if TYPE_CHECKING:
+    from mbe_stage.groups.bystanders import Engaged, without_bystanders
     from mbe_stage.groups.candidates import Candidates, CandidateSink
     from mbe_stage.groups.cover import Cover
     from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
@@ -21,6 +22,7 @@ __all__ = [
     "Candidates",
     "Cover",
     "EdgeScores",
+    "Engaged",
     "GroupMembers",
     "Grown",
     "GrowthSchedule",
@@ -30,10 +32,12 @@ __all__ = [
     "grow",
     "share_size",
     "surprise_of",
+    "without_bystanders",
 ]
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
+    "bystanders": ("Engaged", "without_bystanders"),
     "candidates": ("CandidateSink", "Candidates"),
     "cover": ("Cover",),
     "growth": ("Grown", "GrowthSchedule", "grow"),

@@ -80,18 +80,22 @@ def left_share_size(graph: BipartiteCSR, bicliques: Mapping[int, Biclique]) -> l
     return scores
 
 
-def edge_sqrt(graph: BipartiteCSR, bicliques: Sequence[Biclique]) -> tuple[list[float], list[float]]:
-    """Of each vertex, the best log-likelihood ratio of each of its edges, summed up, over the root of its degree."""
-    best: dict[tuple[int, int], int] = {}
-    for left, right in bicliques:
-        if surprise_units(graph, (left, right)) > 0:
-            ratio = log_ratio_units(graph, (left, right))
-            for edge in ((u, v) for u in left for v in right):
-                best[edge] = max(best.get(edge, 0), ratio)
-    scores = [0.0] * graph.n_left, [0.0] * graph.n_right
-    for edge, ratio in best.items():
-        for side, degrees in enumerate((graph.left_degrees, graph.right_degrees)):
-            scores[side][edge[side]] += ratio / UNIT / math.sqrt(int(degrees[edge[side]]))
+def edge_sqrt(graph: BipartiteCSR, bicliques: Sequence[Biclique], *, by_share: bool = False) -> list[list[float]]:
+    """Of each vertex of each side, the roots of its edges' best evidence summed up, over degree^(3/4).
+
+    With `by_share` a biclique's evidence counts by the share of the vertex's edges that it has.
+    """
+    scores = []
+    for side, degrees in enumerate((graph.left_degrees.tolist(), graph.right_degrees.tolist())):
+        best: dict[tuple[int, int], float] = {}
+        for pair in bicliques:
+            ratio = log_ratio_units(graph, pair) / UNIT
+            for edge in ((u, v) for u in pair[0] for v in pair[1]):
+                share = len(pair[1 - side]) / degrees[edge[side]] if by_share else 1.0
+                best[edge] = max(best.get(edge, 0.0), ratio * share)
+        scores.append([0.0] * len(degrees))
+        for edge, evidence in best.items():
+            scores[side][edge[side]] += math.sqrt(evidence) / degrees[edge[side]] ** 0.75
     return scores
 
 

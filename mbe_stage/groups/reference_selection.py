@@ -14,7 +14,7 @@ from mbe_stage.groups.growth import GrowthSchedule
 from mbe_stage.groups.null_model import UNIT, NullModel, log_binomials
 from mbe_stage.groups.quasi_bicliques import LEAST_WEIGHT
 
-__all__ = ["NullOfEdges", "cover", "grow", "ranked", "without_near_copies"]
+__all__ = ["NullOfEdges", "cover", "grow", "ranked", "without_bystanders", "without_near_copies"]
 
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 Edges = set[tuple[int, int]]
@@ -89,12 +89,13 @@ def density_term(n_present: int, n_cells: int) -> int:
     return round((present + missing) * UNIT)
 
 
-def ranked(keys: Sequence[int], surprise: Sequence[int], groups: Sequence[Group], per_vertex: bool) -> list[int]:
-    """Rows of those of positive surprise, best first, ties by key."""
+def ranked(keys: Sequence[int], surprise: Sequence[int], groups: Sequence[Group], per: str | None = None) -> list[int]:
+    """Rows of those of positive surprise, best first, by ``vertex`` or ``edge`` or as they are; ties by key."""
 
     def rank(row: int) -> tuple[Fraction, int]:
-        n_members = sum(map(len, groups[row])) if per_vertex else 1
-        return -Fraction(surprise[row], n_members), keys[row]
+        n_left, n_right = map(len, groups[row])
+        parts = {None: 1, "vertex": n_left + n_right, "edge": n_left * n_right}[per]
+        return -Fraction(surprise[row], parts), keys[row]
 
     return sorted((row for row in range(len(keys)) if surprise[row] > 0), key=rank)
 
@@ -147,6 +148,14 @@ def grow(
                 break
             density = found
     return best, best_score
+
+
+def without_bystanders(null: NullOfEdges, group: Group, min_share: Fraction) -> Group:
+    """A group without the left members that have less of their edges in it, and the right ones that nobody has then."""
+    degrees = {u: len(null.neighbours[0].get(u, ())) for u in group[0]}
+    shared = {u: len(null.present(((u,), group[1]))) for u in group[0]}
+    left = tuple(u for u in group[0] if shared[u] > 0 and Fraction(shared[u], degrees[u]) >= min_share)
+    return left, tuple(v for v in group[1] if null.present((left, (v,))))
 
 
 def _half_step(null: NullOfEdges, group: Group, side: int, density: float, joining: str) -> Group:

@@ -14,7 +14,7 @@ All comparisons are of integers: the threshold is a fraction.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numba import int64, types
@@ -23,11 +23,12 @@ from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
 from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 
 __all__ = ["RankBy", "compile_steps", "overlap_fraction", "ranked", "short_list", "without_near_copies"]
 
-RankBy = Literal["surprise", "surprise_per_vertex"]
+RankBy = Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"]
 
 # Larger denominators would leave 64 bits beside sizes of sides.
 _MOST_DENOMINATOR = 1_000_000
@@ -39,6 +40,7 @@ def short_list(
     rank_by: RankBy = "surprise",
     max_overlap: float = 0.5,
     limit: int | None = None,
+    model: NullModel | None = None,
 ) -> np.ndarray:
     """The candidates of positive surprise, best first, without near copies of better ones.
 
@@ -53,6 +55,8 @@ def short_list(
         and at most 1, taken as the nearest fraction whose denominator is at most a million.
     limit : int, optional
         At most so many.
+    model : NullModel, optional
+        Of the graph; ``evidence`` needs it.
 
     Returns
     -------
@@ -64,25 +68,36 @@ def short_list(
     InvalidArgument
         An argument is not one of these.
     """
-    order = ranked(candidates, rank_by)
+    order = ranked(candidates, rank_by, model)
     return order[without_near_copies(candidates.members.take(order), max_overlap=max_overlap, limit=limit)]
 
 
-def ranked(candidates: Candidates, rank_by: RankBy = "surprise") -> np.ndarray:
-    """Rows of the candidates of positive surprise, best first, ties by key; ``(m,) int64``."""
+def ranked(candidates: Candidates, rank_by: RankBy = "surprise", model: NullModel | None = None) -> np.ndarray:
+    """Rows of the candidates of positive surprise, best first, ties by key; ``(m,) int64``; see `short_list`."""
     rows = np.flatnonzero(candidates.surprise > 0)
     keys, surprise = candidates.keys[rows], candidates.surprise[rows]
+    left_sizes, right_sizes = candidates.members.left_sizes[rows], candidates.members.right_sizes[rows]
     if rank_by == "surprise":
         return rows[np.lexsort((keys, -surprise))]
-    if rank_by != "surprise_per_vertex":
-        raise InvalidArgument(f"rank_by is {rank_by!r}: expected 'surprise' or 'surprise_per_vertex'")
-    members = candidates.members
-    n_members = (members.left_sizes + members.right_sizes)[rows]
-    # The quotient, and 62 binary digits behind its point, where fractions differ whose denominators are below 2^31.
-    whole, rest = np.divmod(surprise, n_members)
-    high, rest = np.divmod(rest << 31, n_members)
-    low = (rest << 31) // n_members
-    return rows[np.lexsort((keys, -low, -high, -whole))]
+    if rank_by == "evidence":
+        if model is None:
+            raise InvalidArgument("rank_by is 'evidence', and model is None: expected the null model of the graph")
+        evidence = surprise + model.left_costs[left_sizes] + model.right_costs[right_sizes]
+        return rows[np.lexsort((keys, -evidence))]
+    if rank_by == "surprise_per_vertex":
+        parts = left_sizes + right_sizes
+    elif rank_by == "surprise_per_edge":
+        parts = left_sizes * right_sizes
+    else:
+        raise InvalidArgument(f"rank_by is {rank_by!r}: expected {', '.join(map(repr, get_args(RankBy)))}")
+    # The quotient and 84 binary digits behind its point: fractions differ there whose denominators are below 2^42, and
+    # the edges of a biclique are below `MOST_EDGES`, which is less than 2^35: no shift leaves 64 bits.
+    digits, rest = [], surprise
+    for _ in range(4):
+        digit, rest = np.divmod(rest, parts)
+        digits.append(-digit)
+        rest = rest << 28
+    return rows[np.lexsort((keys, *reversed(digits)))]
 
 
 def without_near_copies(members: GroupMembers, *, max_overlap: float = 0.5, limit: int | None = None) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64
+from numba import float64, int64
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -24,15 +24,19 @@ class EdgeScores(NamedTuple):
 
     Attributes
     ----------
-    left : (n_left,) float64
-    right : (n_right,) float64
+    left, right : (n_left,) and (n_right,) float64
+        `edge_sqrt`: strongest of vertices in strong groups, however much else they do.
+    left_share, right_share : (n_left,) and (n_right,) float64
+        `edge_share`: strongest of vertices that do little else.
     n_left_out : int
-        Candidates of positive surprise that there were no steps left for; their edges count only where a better
+        Candidates of positive evidence that there were no steps left for; their edges count only where a better
         candidate covers them.
     """
 
     left: np.ndarray
     right: np.ndarray
+    left_share: np.ndarray
+    right_share: np.ndarray
     n_left_out: int
 
 
@@ -87,9 +91,16 @@ def edge_sqrt(
 ) -> EdgeScores:
     """The evidence for each vertex, edge by edge: what the best group that covers an edge says for it.
 
-    A candidate's log-likelihood ratio is its surprise without what naming it costs. Each edge takes the largest of the
-    candidates of positive surprise that cover it, 0 where none does; a vertex has the sum over its edges, in nats,
-    divided by the square root of its degree.
+    The evidence of a candidate is its log-likelihood ratio in nats: its surprise without what naming it costs. Each
+    edge takes the largest of the candidates that cover it, 0 where none does, and a vertex of degree `d` has
+
+    - ``edge_sqrt``: the sum over its edges of the root of that, divided by ``d^(3/4)``;
+    - ``edge_share``: the same, where a candidate's evidence counts for a vertex only by the share of the vertex's edges
+      that the candidate has.
+
+    The root, because evidence twice as strong does not make a vertex twice as suspicious; ``d^(3/4)`` stands between
+    the mean over the edges, which favours vertices of one edge, and their sum by the root of their number, which
+    favours those of many. Candidates that are not significant count too, with what evidence they have.
 
     Parameters
     ----------
@@ -115,13 +126,14 @@ def edge_sqrt(
     >>> graph = BipartiteCSR.from_edges(*(np.concatenate([ids, single]) for ids in block))
     >>> model, members = NullModel.of(graph), GroupMembers.of([(range(4), range(4))])
     >>> scores = edge_sqrt(graph, Candidates(np.array([1]), surprise_of(members, model), members), model)
-    >>> scores.left[3:5].round(2).tolist(), scores.n_left_out  # 4 edges of 16 ln 216 - 32 ln 4, over the root of 4
-    ([83.29, 0.0], 0)
+    >>> scores.left[3:5].round(2).tolist(), scores.n_left_out  # 4 roots of 16 ln 216 - 32 ln 4, over 4^(3/4)
+    ([9.13, 0.0], 0)
     """
-    ranked = candidates.take(np.flatnonzero(candidates.surprise > 0))
-    members = ranked.members
-    ratios = ranked.surprise + model.left_costs[members.left_sizes] + model.right_costs[members.right_sizes]
-    best = np.zeros(graph.n_edges, np.int64)
+    members = candidates.members
+    ratios = candidates.surprise + model.left_costs[members.left_sizes] + model.right_costs[members.right_sizes]
+    kept = np.flatnonzero(ratios > 0)
+    members, ratios = members.take(kept), ratios[kept]
+    best = np.zeros((3, graph.n_edges))
     n_done = _cover_edges(
         graph.left_offsets,
         graph.left_members,
@@ -133,13 +145,15 @@ def edge_sqrt(
         best,
         np.int64(most_steps),
     )
-    # Whole numbers of units: their sums are exact up to 2^53, whatever the order of the edges.
-    evidence = best.astype(np.float64)
     left_ids, right_ids = graph.edges()
+    left_degrees, right_degrees = graph.left_degrees, graph.right_degrees
+    by_left_share, by_right_share = best[1] / left_degrees[left_ids], best[2] / right_degrees[right_ids]
     return EdgeScores(
-        _per_root(np.bincount(left_ids, evidence, graph.n_left), graph.left_degrees),
-        _per_root(np.bincount(right_ids, evidence, graph.n_right), graph.right_degrees),
-        len(ranked) - int(n_done),
+        left=_summed(best[0], left_ids, left_degrees),
+        right=_summed(best[0], right_ids, right_degrees),
+        left_share=_summed(by_left_share, left_ids, left_degrees),
+        right_share=_summed(by_right_share, right_ids, right_degrees),
+        n_left_out=ratios.size - int(n_done),
     )
 
 
@@ -148,11 +162,15 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return steps_of(_cover_edges)
 
 
-def _per_root(sums: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    return sums / (UNIT * np.sqrt(np.maximum(degrees, 1)))
+def _summed(evidence: np.ndarray, ids: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+    """Roots of the evidence of edges, in units, summed up by vertex, over ``d^(3/4)``."""
+    # Whole numbers: their sums are exact up to 2^53, whatever the order of the edges.
+    roots = np.rint(np.sqrt(evidence / UNIT) * UNIT)
+    some = np.maximum(degrees, 1)
+    return np.bincount(ids, roots, degrees.size) / (UNIT * np.sqrt(some * np.sqrt(some)))
 
 
-@compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, LONGS, int64, nrt=False, seconds=1.0)
+@compiled(LONGS, INTS, LONGS, INTS, LONGS, INTS, LONGS, float64[:, ::1], int64, nrt=False, seconds=1.0)
 def _cover_edges(
     offsets, neighbours, left_offsets, left_members, right_offsets, right_members, ratios, best, most_steps
 ):
@@ -165,14 +183,16 @@ def _cover_edges(
     left_offsets, left_members, right_offsets, right_members
         Of the candidates.
     ratios : (n_candidates,) int64
-    best : (n_edges,) int64
-        Changed in place.
+    best : (3, n_edges) float64
+        Changed in place: the largest ratio, ratio times right members, ratio times left members.
     most_steps : int64
     """
     n_steps = np.int64(0)
     for i in range(ratios.size):
         right_start, right_end = right_offsets[i], right_offsets[i + 1]
         n_right = right_end - right_start
+        ratio = np.float64(ratios[i])
+        by_right, by_left = ratio * n_right, ratio * (left_offsets[i + 1] - left_offsets[i])
         for k in range(left_offsets[i], left_offsets[i + 1]):
             vertex = left_members[k]
             n_steps += n_right * _steps_of_one(offsets[vertex + 1] - offsets[vertex], n_right)
@@ -183,8 +203,10 @@ def _cover_edges(
             position, end = offsets[vertex], offsets[vertex + 1]
             for m in range(right_start, right_end):
                 position = _first_not_below(neighbours, position, end, right_members[m])
-                if position < end and neighbours[position] == right_members[m] and ratios[i] > best[position]:
-                    best[position] = ratios[i]
+                if position < end and neighbours[position] == right_members[m]:
+                    best[0, position] = max(best[0, position], ratio)
+                    best[1, position] = max(best[1, position], by_right)
+                    best[2, position] = max(best[2, position], by_left)
     return ratios.size
 
 

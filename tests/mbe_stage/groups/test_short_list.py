@@ -8,10 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from mbe_stage import BipartiteCSR
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import reference_selection as reference
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
 from mbe_stage.groups.short_list import overlap_fraction, ranked, short_list, without_near_copies
 
 OVERLAPS = (0.1, 1 / 3, 0.5, 0.6, 0.9, 1.0)
@@ -49,7 +51,7 @@ def test_no_near_copies_as_sets_say(overlap: float) -> None:
     assert min(n_kept) < 60
 
 
-@pytest.mark.parametrize("rank_by", ["surprise", "surprise_per_vertex"])
+@pytest.mark.parametrize("rank_by", ["surprise", "surprise_per_vertex", "surprise_per_edge"])
 def test_ranked_and_listed_as_fractions_say(rank_by: str) -> None:
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -58,11 +60,23 @@ def test_ranked_and_listed_as_fractions_say(rank_by: str) -> None:
         surprise = rng.integers(-2, 8, len(lefts)) * rng.choice([1, 3, 1 << 50])
         candidates = candidates_of(surprise.tolist(), lefts, rights)
         groups = [(tuple(left), tuple(right)) for left, right in zip(lefts, rights, strict=True)]
-        per_vertex = rank_by == "surprise_per_vertex"
-        order = reference.ranked(candidates.keys.tolist(), surprise.tolist(), groups, per_vertex)
+        per = rank_by.removeprefix("surprise").removeprefix("_per_") or None
+        order = reference.ranked(candidates.keys.tolist(), surprise.tolist(), groups, per)
         assert ranked(candidates, rank_by).tolist() == order  # type: ignore[arg-type]
         kept = reference.without_near_copies([lefts[row] for row in order], Fraction(1, 2))
         assert short_list(candidates, rank_by=rank_by).tolist() == [order[i] for i in kept]  # type: ignore[arg-type]
+
+
+def test_ranked_by_evidence() -> None:
+    """The costs of naming come back, so that a large group passes a small one of more surprise."""
+    edges = [(u, u) for u in range(1000)] + [(u, v) for u in range(20) for v in range(20)]
+    model = NullModel.of(BipartiteCSR.from_edges(*zip(*edges, strict=True)))
+    candidates = candidates_of([5, 9, -1], [list(range(9)), [0, 1], [3]], [[0, 1], [2, 3], [4]])
+    assert ranked(candidates, "surprise").tolist() == [1, 0]
+    assert ranked(candidates, "evidence", model).tolist() == [0, 1]
+    assert short_list(candidates, rank_by="evidence", model=model, limit=1).tolist() == [0]
+    with pytest.raises(InvalidArgument, match="model is None"):
+        short_list(candidates, rank_by="evidence")
 
 
 def test_at_the_threshold_it_is_a_copy() -> None:
@@ -90,6 +104,7 @@ def test_rates_that_floating_point_takes_for_equal() -> None:
     """(2^60 + 1) / 3 and 2^60 / 3 differ by less than a double of that size can."""
     close = candidates_of([1 << 60, (1 << 60) + 1], [[0], [1]], [[0, 1], [2, 3]])
     assert ranked(close, "surprise_per_vertex").tolist() == [1, 0]
+    assert ranked(close, "surprise_per_edge").tolist() == [1, 0]
     # 0.5 and 0.5 exactly: the lower key, which is the second.
     equal = candidates_of([1, 2], [[0], [1, 2]], [[0], [3, 4]])
     assert ranked(equal, "surprise_per_vertex").tolist() == [1, 0]

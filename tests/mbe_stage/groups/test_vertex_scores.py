@@ -8,19 +8,16 @@ import pytest
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups import (
     Candidates,
-    CandidateSink,
+    EdgeScores,
     GroupMembers,
     NullModel,
-    candidates,
     degree_percentiles,
     edge_sqrt,
     reference,
     surprise_of,
-    vertex_scores,
 )
-from mbe_stage.groups.block_scores import drop_overtaken, score_block
 from tests.mbe_stage import graphs
-from tests.mbe_stage.groups.random_graphs import Keyed, block_of, keyed, with_blocks
+from tests.mbe_stage.groups.random_graphs import Keyed, keyed, with_blocks
 
 
 def candidates_of(graph: BipartiteCSR, bicliques: Keyed) -> Candidates:
@@ -30,21 +27,23 @@ def candidates_of(graph: BipartiteCSR, bicliques: Keyed) -> Candidates:
     return Candidates(np.array(keys, np.int64), surprise_of(members, NullModel.of(graph)), members)
 
 
-def is_close(graph: BipartiteCSR, found: tuple[np.ndarray, np.ndarray], pairs: list[reference.Biclique]) -> None:
-    for scores, wanted in zip(found, reference.edge_sqrt(graph, pairs), strict=True):
-        assert scores.tolist() == pytest.approx(wanted, rel=1e-12)
+def is_close(graph: BipartiteCSR, found: EdgeScores, pairs: list[reference.Biclique]) -> None:
+    both = reference.edge_sqrt(graph, pairs) + reference.edge_sqrt(graph, pairs, by_share=True)
+    # Each edge is rounded to a unit.
+    for scores, wanted in zip(found[:4], both, strict=True):
+        assert scores.tolist() == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
 def test_edge_sqrt_on_random_graphs_with_blocks() -> None:
     n_positive = 0
-    for seed in range(20):
+    for seed in range(30):
         graph = with_blocks(seed)
         bicliques = keyed(graph)
-        ranked = candidates_of(graph, bicliques)
-        found = edge_sqrt(graph, ranked, NullModel.of(graph))
-        is_close(graph, found[:2], list(bicliques.values()))
+        candidates = candidates_of(graph, bicliques)
+        found = edge_sqrt(graph, candidates, NullModel.of(graph))
+        is_close(graph, found, list(bicliques.values()))
         assert found.n_left_out == 0
-        n_positive += int((ranked.surprise > 0).sum())
+        n_positive += int((candidates.surprise > 0).sum())
     assert n_positive > 100
 
 
@@ -58,50 +57,65 @@ def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
         )
         members = GroupMembers.of([((0, 1, 2), rows)])
         # As if it were positive.
-        alone = Candidates(np.array([1]), np.array([5 << 24]), members)
+        candidates = Candidates(np.array([1]), np.array([5 << 24]), members)
         model = NullModel.of(graph)
         # Each of 3 rows: b times 1 and the bits of 700 // b.
         n_steps = 3 * len(rows) * (1 + (700 // len(rows)).bit_length())
-        assert edge_sqrt(graph, alone, model, most_steps=n_steps - 1).n_left_out == 1
-        found = edge_sqrt(graph, alone, model, most_steps=n_steps)
+        assert edge_sqrt(graph, candidates, model, most_steps=n_steps - 1).n_left_out == 1
+        found = edge_sqrt(graph, candidates, model, most_steps=n_steps)
         assert found.n_left_out == 0
         ratio = 5 + (model.left_costs[3] + model.right_costs[len(rows)]) / (1 << 24)
         degrees = graph.right_degrees
         covered = np.isin(np.arange(graph.n_right), rows)
-        assert found.left[:4].tolist() == pytest.approx([len(rows) * ratio / np.sqrt(graph.left_degrees[0])] * 3 + [0])
-        assert found.right.tolist() == pytest.approx(np.where(covered, 3 * ratio / np.sqrt(degrees), 0).tolist())
+        own, root = len(rows) / 700, np.sqrt(ratio)
+        assert found.left[:4].tolist() == pytest.approx([len(rows) * root / 700**0.75] * 3 + [0])
+        assert found.right.tolist() == pytest.approx(np.where(covered, 3 * root / degrees**0.75, 0).tolist())
+        assert found.left_share[:3].tolist() == pytest.approx([len(rows) * root * np.sqrt(own) / 700**0.75] * 3)
+        by_share = np.where(covered, 3 * root * np.sqrt(3 / degrees) / degrees**0.75, 0)
+        assert found.right_share.tolist() == pytest.approx(by_share.tolist())
 
 
 def test_edge_sqrt_leaves_out_the_last_and_says_so() -> None:
     graph = with_blocks(3)
     model, bicliques = NullModel.of(graph), keyed(graph)
-    ranked = candidates_of(graph, bicliques)
-    positive = [bicliques[key] for key in ranked.keys[ranked.surprise > 0].tolist()]
+    candidates = candidates_of(graph, bicliques)
+    pairs = [bicliques[key] for key in candidates.keys.tolist()]
+    positive = [pair for pair in pairs if reference.log_ratio_units(graph, pair) > 0]
     seen = []
     for most_steps in (0, 20, 100, 200, 400, 800, 1600, 10**9):
-        found = edge_sqrt(graph, ranked, model, most_steps=most_steps)
-        is_close(graph, found[:2], positive[: len(positive) - found.n_left_out])
+        found = edge_sqrt(graph, candidates, model, most_steps=most_steps)
+        is_close(graph, found, positive[: len(positive) - found.n_left_out])
         seen.append(found.n_left_out)
     assert seen == sorted(seen, reverse=True)
     assert len(set(seen)) > 3
     assert (seen[0], seen[-1]) == (len(positive), 0)
 
 
-def test_what_is_called_is_what_is_compiled_ahead() -> None:
-    graph = graphs.crown(3)
-    bicliques, model = keyed(graph), NullModel.of(graph)
-    sink = CandidateSink(model, graph.n_left, graph.n_right)
-    sink.accept(block_of(list(bicliques.values())), np.array(list(bicliques), np.int64))
-    edge_sqrt(graph, sink.finish(), model)
-    steps = (*candidates.compile_steps(), *vertex_scores.compile_steps())
-    assert [step.what for step in steps if not step.is_loaded()] == []
-    assert [len(one.signatures) for one in (score_block, drop_overtaken, vertex_scores._cover_edges)] == [1, 1, 1]
-
-
-def test_nothing_is_significant() -> None:
-    graph = graphs.crown(5)
+def test_no_evidence_is_no_score() -> None:
+    """A star is what its degrees make certain."""
+    graph = graphs.star(5)
     found = edge_sqrt(graph, candidates_of(graph, keyed(graph)), NullModel.of(graph))
-    assert (found.left.tolist(), found.right.tolist(), found.n_left_out) == ([0.0] * 5, [0.0] * 5, 0)
+    assert [scores.tolist() for scores in found[:4]] == [[0.0] * 5, [0.0], [0.0] * 5, [0.0]]
+    assert found.n_left_out == 0
+
+
+def test_what_is_not_significant_counts_with_its_evidence() -> None:
+    graph = graphs.crown(5)
+    candidates = candidates_of(graph, keyed(graph))
+    assert candidates.surprise.max() < 0
+    found = edge_sqrt(graph, candidates, NullModel.of(graph))
+    assert min(found.left.min(), found.right_share.min()) > 0
+
+
+def test_share_tells_who_does_little_else() -> None:
+    """Two of three members of a block have many edges of their own: they fall further behind by share."""
+    block = np.indices((3, 8)).reshape(2, -1)
+    own = np.stack([np.repeat([0, 1], 30), np.arange(8, 68)])
+    rest = np.stack([np.arange(3, 500), np.arange(68, 565)])
+    graph = BipartiteCSR.from_edges(*np.concatenate([block, own, rest], axis=1))
+    found = edge_sqrt(graph, candidates_of(graph, {1: ((0, 1, 2), tuple(range(8)))}), NullModel.of(graph))
+    assert found.left_share[2] == pytest.approx(found.left[2])
+    assert found.left_share[0] / found.left[0] == pytest.approx(np.sqrt(8 / 38))
 
 
 def test_degree_percentiles() -> None:

@@ -1,0 +1,172 @@
+"""Members for whom a group is little of what they do, taken out of it.
+
+A vertex with hundreds of edges has some of them in any group that it comes near, more than its degree explains: who
+rates everybody has also rated the accounts of a ring. Growth lets it join, by evidence; in what the group does it has
+no part. Here a left vertex stays in a group where at least a share of its own edges leads into it, and a right vertex
+while anybody who stays has an edge to it; so nobody else's share changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.growth import Grown
+from mbe_stage.groups.members import GroupMembers, offsets_of
+from mbe_stage.groups.null_model import UNIT, NullModel, log_binomials
+from mbe_stage.groups.quasi_bicliques import LEAST_WEIGHT
+
+__all__ = ["MIN_SHARE", "Engaged", "without_bystanders"]
+
+MIN_SHARE = 0.25
+"""A quarter of what a member does: three edges of camouflage for each one of the group's still pass."""
+
+_MOST_DENOMINATOR = 1_000_000
+# Edges of members that are looked at together; some hundred bytes each.
+_EDGES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Engaged:
+    """Groups without bystanders, each once; the highest score first, of equal ones the one that stood first.
+
+    Attributes
+    ----------
+    members : GroupMembers
+        n groups.
+    n_edges : (n,) int64
+        Present edges of each.
+    scores : (n,) int64
+        As of `Grown`, of what has stayed; all are positive.
+    rows : (n,) int64
+        Which grown group each is made of.
+    """
+
+    members: GroupMembers
+    n_edges: np.ndarray
+    scores: np.ndarray
+    rows: np.ndarray
+
+
+def without_bystanders(graph: BipartiteCSR, grown: Grown, model: NullModel, *, min_share: float = MIN_SHARE) -> Engaged:
+    """Grown groups without the left members that have less than a share of their own edges in them.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        On the host.
+    grown : Grown
+        Groups of this graph; those without a positive score are left out.
+    model : NullModel
+        Of the graph.
+    min_share : float
+        0 to 1, taken as the nearest fraction whose denominator is at most a million.
+
+    Returns
+    -------
+    Engaged
+        Groups whose score is positive still.
+
+    Raises
+    ------
+    InvalidArgument
+        `min_share` is not 0 to 1.
+
+    Examples
+    --------
+    Five by five, and somebody with 5 of 105 edges in it:
+
+    >>> from mbe_stage.groups.growth import grow
+    >>> edges = [(u, v) for u in range(6) for v in range(5)] + [(5, v) for v in range(5, 105)]
+    >>> graph = BipartiteCSR.from_edges(*zip(*edges, *((u, u + 99) for u in range(6, 3000))))
+    >>> model, seed = NullModel.of(graph), GroupMembers.of([(range(5), range(5))])
+    >>> grown = grow(graph, seed, model)
+    >>> grown.members.left_members.tolist(), without_bystanders(graph, grown, model).members.left_members.tolist()
+    ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4])
+    """
+    if not 0 <= min_share <= 1:
+        raise InvalidArgument(f"min_share is {min_share}: expected 0 to 1")
+    share = Fraction(min_share).limit_denominator(_MOST_DENOMINATOR)
+    rows = np.flatnonzero(grown.scores > 0)
+    groups = grown.members.take(rows)
+    parts = [_stripped(graph, groups.take(some), model, share) for some in _some_at_a_time(graph, groups)]
+    members = GroupMembers.joined([part[0] for part in parts])
+    none = np.empty(0, np.int64)
+    n_edges, scores = (np.concatenate([none, *(part[i] for part in parts)]) for i in (1, 2))
+    kept, seen = [], set()
+    for i in np.argsort(-scores, kind="stable"):
+        left, right = members[i]
+        name = left.tobytes(), right.tobytes()
+        if scores[i] > 0 and name not in seen:
+            seen.add(name)
+            kept.append(i)
+    chosen = np.array(kept, np.int64)
+    return Engaged(members.take(chosen), n_edges[chosen], scores[chosen], rows[chosen])
+
+
+def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.ndarray]:
+    """Rows of the groups in their order, as many as have about `_EDGES_AT_ONCE` edges in all; at least one."""
+    ends = np.append(0, np.cumsum(graph.left_degrees[groups.left_members]))[groups.left_offsets[1:]]
+    first = 0
+    while first < len(groups):
+        before = ends[first - 1] if first else 0
+        end = max(first + 1, int(np.searchsorted(ends, before + _EDGES_AT_ONCE, side="right")))
+        yield np.arange(first, end)
+        first = end
+
+
+def _stripped(
+    graph: BipartiteCSR, groups: GroupMembers, model: NullModel, share: Fraction
+) -> tuple[GroupMembers, np.ndarray, np.ndarray]:
+    """Some groups without bystanders, their edges and scores; a group of which nobody stays has the score 0."""
+    n = len(groups)
+    of_left, of_right = (np.repeat(np.arange(n), sizes) for sizes in (groups.left_sizes, groups.right_sizes))
+    # Every edge of every member, by the member's place; then those into the group.
+    degrees = graph.left_degrees[groups.left_members]
+    place = np.repeat(np.arange(degrees.size), degrees)
+    starts = graph.left_offsets[groups.left_members] - offsets_of(degrees)[:-1]
+    right = graph.left_members[np.arange(place.size) + starts[place]]
+    # Groups stand in order and members in each: these names ascend.
+    names = of_right * graph.n_right + groups.right_members
+    wanted = of_left[place] * graph.n_right + right
+    found = np.minimum(np.searchsorted(names, wanted), names.size - 1)
+    inside = names[found] == wanted
+    place, right, found = place[inside], right[inside], found[inside]
+
+    n_shared = np.bincount(place, minlength=degrees.size)
+    stays = (n_shared * share.denominator >= share.numerator * degrees) & (n_shared > 0)
+    edges = stays[place]
+    place, right, found = place[edges], right[edges], found[edges]
+    right_stays = np.bincount(found, minlength=names.size) > 0
+    members = GroupMembers(
+        offsets_of(np.bincount(of_left[stays], minlength=n)),
+        groups.left_members[stays],
+        offsets_of(np.bincount(of_right[right_stays], minlength=n)),
+        groups.right_members[right_stays],
+    )
+    logs = model.left_log_degrees[groups.left_members[place]] + model.right_log_degrees[right]
+    weights = np.zeros(n, np.int64)
+    np.add.at(weights, of_left[place], np.maximum(model.log_edges - logs, LEAST_WEIGHT))
+    n_edges = np.bincount(of_left[place], minlength=n)
+    return members, n_edges, _scores(graph, members, n_edges, weights)
+
+
+def _scores(graph: BipartiteCSR, members: GroupMembers, n_edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The score of `quasi_bicliques`, in units; 0 of a group without edges."""
+    left_sizes, right_sizes = members.left_sizes, members.right_sizes
+    left_costs, right_costs = (
+        log_binomials(n, max(1, int(sizes.max(initial=0))))
+        for n, sizes in ((graph.n_left, left_sizes), (graph.n_right, right_sizes))
+    )
+    n_cells = np.maximum(left_sizes * right_sizes, 1)
+    n_missing = n_cells - n_edges
+    density = n_edges * np.log(np.maximum(n_edges, 1) / n_cells) + n_missing * np.log(
+        np.maximum(n_missing, 1) / n_cells
+    )
+    names = left_costs[left_sizes] + right_costs[right_sizes] + left_costs[1] + right_costs[1]
+    return np.where(n_edges > 0, weights + np.rint(density * UNIT).astype(np.int64) - names, 0)

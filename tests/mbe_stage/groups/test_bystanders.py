@@ -1,0 +1,89 @@
+"""Groups without bystanders equal their specification, and a bystander is who has little of its own in a group."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from mbe_stage import BipartiteCSR
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.groups import bystanders
+from mbe_stage.groups import reference_selection as reference
+from mbe_stage.groups.bystanders import without_bystanders
+from mbe_stage.groups.growth import Grown, grow
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
+from tests.mbe_stage.groups import blocks
+
+
+def as_pairs(members: GroupMembers) -> list[blocks.Group]:
+    return [(tuple(left.tolist()), tuple(right.tolist())) for left, right in members]
+
+
+def as_grown(groups: list[blocks.Group], scores: list[int]) -> Grown:
+    none = np.zeros(len(groups), np.int64)
+    return Grown(GroupMembers.of(groups), none, np.array(scores, np.int64), none, none, none)
+
+
+@pytest.mark.parametrize("edges_at_once", [1, 300, 1 << 20])
+def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bystanders, "_EDGES_AT_ONCE", edges_at_once)
+    n_changed = n_lost = n_twice = n_kept = 0
+    for seed in range(6):
+        core = blocks.with_blocks(seed, n=20, n_blocks=1 + seed % 2, side=9, density=0.9)
+        graph = blocks.amid(core, 2000)
+        model = NullModel.of(graph)
+        null = reference.NullOfEdges(graph, model)
+        largest = sorted(blocks.bicliques_of(core), key=lambda group: -len(group[0]) * len(group[1]))[:8]
+        # The same once more with somebody who has nothing to do with it.
+        joined = [((*left, 400 + seed), right) for left, right in largest]
+        groups = [*blocks.some_groups(seed, graph, 6), *largest, *joined]
+        share = Fraction(1 + seed % 7, 8)
+        # A score that is not positive: such a group is left out whatever it holds.
+        scores = [1, 1, 0, *[1] * (len(groups) - 3)]
+        stripped = [reference.without_bystanders(null, group, share) for group in groups]
+        wanted: dict[blocks.Group, tuple[int, int]] = {}
+        for row, group in enumerate(stripped):
+            if scores[row] and group[0] and null.score(group) > 0:
+                n_twice += group in wanted
+                wanted.setdefault(group, (-null.score(group), row))
+            n_changed += group != groups[row]
+            n_lost += not group[0]
+        found = without_bystanders(graph, as_grown(groups, scores), model, min_share=float(share))
+        order = sorted(wanted, key=lambda group: wanted[group])
+        assert as_pairs(found.members) == order
+        assert [(-score, row) for score, row in zip(found.scores, found.rows, strict=True)] == [
+            wanted[group] for group in order
+        ]
+        assert found.n_edges.tolist() == [len(null.present(group)) for group in order]
+        n_kept += len(order)
+    assert min(n_changed, n_lost, n_twice, n_kept) > 5, (n_changed, n_lost, n_twice, n_kept)
+
+
+def test_a_share_is_compared_exactly() -> None:
+    """One of three edges is a third, and not less."""
+    block = [(u, v) for u in range(12) for v in range(12)]
+    others = [(0, v) for v in range(12, 36)] + [(1, v) for v in range(12, 37)]
+    graph = BipartiteCSR.from_edges(*zip(*block, *others, *((u, u + 40) for u in range(12, 4000)), strict=True))
+    model = NullModel.of(graph)
+    grown = grow(graph, GroupMembers.of([(range(12), range(12))]), model)
+    assert as_pairs(grown.members) == [(tuple(range(12)), tuple(range(12)))]
+    found = without_bystanders(graph, grown, model, min_share=1 / 3)
+    assert found.members.left_members.tolist() == [0, *range(2, 12)]
+    assert without_bystanders(graph, grown, model, min_share=0).members.left_members.tolist() == list(range(12))
+    assert len(without_bystanders(graph, grown, model, min_share=1).members[0][0]) == 10
+
+
+def test_nothing_grown() -> None:
+    graph = BipartiteCSR.from_edges([0], [0])
+    found = without_bystanders(graph, as_grown([], []), NullModel.of(graph))
+    assert len(found.members) == found.scores.size == found.rows.size == 0
+
+
+@pytest.mark.parametrize("min_share", [-0.1, 1.1, float("nan")])
+def test_what_is_refused(min_share: float) -> None:
+    graph = BipartiteCSR.from_edges([0], [0])
+    with pytest.raises(InvalidArgument, match="min_share is"):
+        without_bystanders(graph, as_grown([], []), NullModel.of(graph), min_share=min_share)
