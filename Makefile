@@ -7,7 +7,7 @@ RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu check bench ablation bench-gpu bench-rapids compare-tiers flow-gpu clean
+.PHONY: help run test test-all test-gpu check bench bench-groups ablation bench-gpu bench-rapids compare-tiers flow-gpu clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-gpu  what needs a GPU, several tests at once; needs the extras cuda and pytest-xdist"
 	@echo "make check     ruff, mypy, import-linter"
 	@echo "make bench     times beside the published programs' (needs the benchmark graphs: benchmarks/README.md)"
+	@echo "make bench-groups  groups on labelled and planted graphs, beside FRAUDAR and others (needs the labelled graphs)"
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
 	@echo "make bench-rapids   from Parquet to published Parquet on a GPU; needs the extra rapids-cu13 or rapids-cu12"
@@ -60,6 +61,9 @@ test-gpu:
 
 bench: $(TEST_READY)
 	$(BIN)/python benchmarks/bench.py
+
+bench-groups: $(TEST_READY)
+	$(BIN)/python -m benchmarks.groups
 
 ablation: $(TEST_READY)
 	$(BIN)/python -m benchmarks.ablation

@@ -1,0 +1,1 @@
+"""Groups on labelled and planted graphs, beside the published methods: ``python -m benchmarks.groups``."""

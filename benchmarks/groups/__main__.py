@@ -1,0 +1,68 @@
+"""Print the table of targets: for each line what was asked for, the prototype's figure, FRAUDAR's, ours.
+
+python -m benchmarks.groups [LINE ...] [--all] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.groups import lines
+from benchmarks.groups.final import final_lines
+from benchmarks.groups.labelled import DEVELOPMENT, available, directory
+from benchmarks.machine import describe
+
+_MET = {True: "met", False: "NOT MET", None: "-"}
+
+
+def main() -> None:
+    """Measure and print; ends with 2 where graphs are missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lines", nargs="*", metavar="LINE", help=f"some of: {', '.join(lines.LINES)}; default: all")
+    parser.add_argument("--all", action="store_true", help="the labelled graphs beside those of development, once")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every line")
+    given = parser.parse_args()
+    unknown = sorted(set(given.lines) - set(lines.LINES))
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join(lines.LINES)}")
+    missing = sorted(set(DEVELOPMENT) - set(available()))
+    if missing:
+        print(f"{directory()}: missing {', '.join(missing)}: set MBE_DATA", file=sys.stderr)
+        sys.exit(2)
+    for name, value in describe().items():
+        print(f"{name}: {value}")
+    results = []
+    for name in given.lines or lines.LINES:
+        results += show(name, lines.LINES[name]())
+    if given.all:
+        results += show("every other labelled graph, untuned", final_lines())
+    asked = [line for line in results if line.met is not None]
+    print(f"\n{sum(line.met for line in asked)} of {len(asked)} lines met")
+    if given.json:
+        given.json.write_text(json.dumps([asdict(line) for line in results], indent=2) + "\n", encoding="utf-8")
+
+
+def show(title, found) -> list[lines.Line]:
+    """Each line as soon as it is measured."""
+    print(f"\n{title}", flush=True)
+    begun = time.perf_counter()
+    taken = []
+    for line in found:
+        taken.append(line)
+        seconds = time.perf_counter() - begun
+        print(f"{_MET[line.met]:<8} {line.target}  ({seconds:.1f} s)")
+        for who, figure in (("ours", line.ours), ("prototype", line.prototype), ("FRAUDAR", line.fraudar)):
+            if figure:
+                print(f"         {who:<10}{figure}")
+        sys.stdout.flush()
+        begun = time.perf_counter()
+    return taken
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""Published methods to compare with, on the same graph: FRAUDAR, degree, core number, fBox, the best pair.
+
+References
+----------
+Hooi, Song, Beutel, Shah, Shin, Faloutsos: FRAUDAR: bounding graph fraud in the face of camouflage. KDD 2016.
+Shah, Beutel, Gallagher, Faloutsos: Spotting suspicious link behavior with fBox. ICDM 2014.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+
+__all__ = [
+    "Block",
+    "best_pair",
+    "best_pair_cosine",
+    "block_score",
+    "column_weights",
+    "core_number",
+    "degree",
+    "fbox",
+    "fraudar_block",
+    "fraudar_blocks",
+    "opposite_degree",
+]
+
+UNIT = 1 << 24
+"""Weights are integers in units of 2^-24: sums do not depend on their order, and ties are ties."""
+_LOG_OFFSET = 5
+"""The paper's small constant c in 1 / log(degree + c)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """What FRAUDAR finds: left and right members, ascending, and the block's weight per vertex."""
+
+    left: np.ndarray
+    right: np.ndarray
+    density: float
+
+
+def column_weights(right_degrees: np.ndarray) -> np.ndarray:
+    """Weight of an edge into each right vertex, ``1 / ln(degree + 5)`` in units (section 4.2 of the paper)."""
+    return np.rint(UNIT / np.log(right_degrees + float(_LOG_OFFSET))).astype(np.int64)
+
+
+def fraudar_block(graph: BipartiteCSR) -> Block:
+    """The block of algorithm 1: remove the vertex that leaves the most weight, again and again; keep the densest.
+
+    Density is the weight of the edges inside per vertex. Ties: a left vertex before a right one, then the lower id,
+    and of equally dense blocks the largest.
+    """
+    weights = column_weights(graph.right_degrees)
+    order, removed = _peeled(graph, weights)
+    n = order.size
+    if not n:
+        return Block(np.empty(0, np.int64), np.empty(0, np.int64), 0.0)
+    total = int(removed.sum())
+    if total * n >= 2**63:
+        raise ValueError(f"{graph.n_edges} edges and {n} vertices: their products do not fit 64 bits")
+    n_removed = int(_densest(removed, total))
+    kept = np.sort(order[n_removed:])
+    weight = total - int(removed[:n_removed].sum())
+    split = np.searchsorted(kept, graph.n_left)
+    return Block(kept[:split], kept[split:] - graph.n_left, weight / UNIT / (n - n_removed))
+
+
+def fraudar_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
+    """The first block, that of the graph without its edges, and so on; weights are by what is left, as in its code."""
+    blocks = []
+    left, right = graph.edges()
+    for _ in range(n):
+        if not left.size:
+            break
+        rest = BipartiteCSR.from_edges(left, right, graph.n_left, graph.n_right)
+        block = fraudar_block(rest)
+        blocks.append(block)
+        inside = np.isin(left, block.left) & np.isin(right, block.right)
+        left, right = left[~inside], right[~inside]
+    return blocks
+
+
+def block_score(blocks: list[Block], n_left: int) -> np.ndarray:
+    """Score of each left vertex: the density of the densest block that it is in, 0 outside; ``(n_left,) float64``."""
+    scores = np.zeros(n_left)
+    for block in blocks:
+        scores[block.left] = np.maximum(scores[block.left], block.density)
+    return scores
+
+
+def degree(graph: BipartiteCSR) -> np.ndarray:
+    """Degree of each left vertex, as a score."""
+    return graph.left_degrees.astype(np.float64)
+
+
+def opposite_degree(graph: BipartiteCSR) -> np.ndarray:
+    """Its opposite: who does least is most suspicious."""
+    return -degree(graph)
+
+
+def core_number(graph: BipartiteCSR) -> np.ndarray:
+    """Largest k such that the left vertex is in a subgraph where everybody has degree k; ``(n_left,) float64``."""
+    order, removed = _peeled(graph, np.ones(graph.n_right, np.int64))
+    cores = np.empty(order.size)
+    cores[order] = np.maximum.accumulate(removed)
+    return cores[: graph.n_left]
+
+
+def fbox(graph: BipartiteCSR, n_factors: int = 25) -> np.ndarray:
+    """How badly the first singular vectors reproduce a left vertex, among those of about its degree.
+
+    The reconstructed degree is the squared length of the vertex's row projected on the first right singular vectors;
+    fBox suspects the lowest for their degree. Degrees are compared within powers of two; 1 is the lowest share.
+
+    Returns
+    -------
+    (n_left,) float64
+        0 to 1; 0 for a vertex without edges.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import svds
+
+    n_factors = min(n_factors, graph.n_left - 1, graph.n_right - 1)
+    scores = np.zeros(graph.n_left)
+    if n_factors < 1:
+        return scores
+    rows = sparse.csr_array(
+        (np.ones(graph.n_edges), graph.left_members, graph.left_offsets), shape=(graph.n_left, graph.n_right)
+    )
+    start = np.random.default_rng(1).random(min(rows.shape))
+    _, _, vectors = svds(rows, k=n_factors, v0=start)
+    degrees = graph.left_degrees
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(degrees > 0, ((rows @ vectors.T) ** 2).sum(axis=1) / degrees, 0.0)
+    bins = np.where(degrees > 0, np.floor(np.log2(np.maximum(degrees, 1))), -1)
+    for one in np.unique(bins[bins >= 0]):
+        members = np.flatnonzero(bins == one)
+        # Rounded, so that vertices with the same neighbours are a tie.
+        _, rank, counts = np.unique(np.round(share[members], 9), return_inverse=True, return_counts=True)
+        middle = np.cumsum(counts) - counts / 2
+        scores[members] = 1.0 - middle[rank] / members.size
+    return scores
+
+
+def best_pair(graph: BipartiteCSR) -> np.ndarray:
+    """Most neighbours shared with another left vertex, by the square root of the own degree; ``(n_left,) float64``."""
+    shared, _ = _pairs(graph)
+    return shared / np.sqrt(np.maximum(graph.left_degrees, 1))
+
+
+def best_pair_cosine(graph: BipartiteCSR) -> np.ndarray:
+    """The same by the square root of the product of both degrees; ``(n_left,) float64``."""
+    return _pairs(graph)[1]
+
+
+def _pairs(graph: BipartiteCSR) -> tuple[np.ndarray, np.ndarray]:
+    return _best_pairs(graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+
+
+def _peeled(graph: BipartiteCSR, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (right ones behind the left ones) in the order of removal, and each one's weight at that moment."""
+    return _peel(graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members, weights)
+
+
+@njit(cache=True, nogil=True)
+def _best_pairs(left_offsets, left_members, right_offsets, right_members):
+    n_left = left_offsets.size - 1
+    shared = np.zeros(n_left, np.float64)
+    cosine = np.zeros(n_left, np.float64)
+    counts = np.zeros(n_left, np.int64)
+    touched = np.empty(n_left, np.int64)
+    for u in range(n_left):
+        n_touched = 0
+        for i in range(left_offsets[u], left_offsets[u + 1]):
+            v = left_members[i]
+            for j in range(right_offsets[v], right_offsets[v + 1]):
+                other = right_members[j]
+                if other == u:
+                    continue
+                if counts[other] == 0:
+                    touched[n_touched] = other
+                    n_touched += 1
+                counts[other] += 1
+        own = left_offsets[u + 1] - left_offsets[u]
+        for k in range(n_touched):
+            other = touched[k]
+            of_other = left_offsets[other + 1] - left_offsets[other]
+            shared[u] = max(shared[u], counts[other])
+            cosine[u] = max(cosine[u], counts[other] / np.sqrt(np.float64(own * of_other)))
+            counts[other] = 0
+    return shared, cosine
+
+
+@njit(cache=True, nogil=True)
+def _is_before(weights, one, other):
+    return weights[one] < weights[other] or (weights[one] == weights[other] and one < other)
+
+
+@njit(cache=True, nogil=True)
+def _rise(heap, places, weights, place):
+    """A vertex that has become lighter, to where it belongs."""
+    vertex = heap[place]
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _is_before(weights, vertex, heap[parent]):
+            break
+        heap[place] = heap[parent]
+        places[heap[place]] = place
+        place = parent
+    heap[place] = vertex
+    places[vertex] = place
+
+
+@njit(cache=True, nogil=True)
+def _sink(heap, places, weights, place, size):
+    """A vertex that stands too far up, to where it belongs."""
+    vertex = heap[place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _is_before(weights, heap[child + 1], heap[child]):
+            child += 1
+        if not _is_before(weights, heap[child], vertex):
+            break
+        heap[place] = heap[child]
+        places[heap[place]] = place
+        place = child
+    heap[place] = vertex
+    places[vertex] = place
+
+
+@njit(cache=True, nogil=True)
+def _peel(left_offsets, left_members, right_offsets, right_members, column_weights):
+    n_left, n_right = left_offsets.size - 1, right_offsets.size - 1
+    n = n_left + n_right
+    weights = np.zeros(n, np.int64)
+    for u in range(n_left):
+        for i in range(left_offsets[u], left_offsets[u + 1]):
+            weights[u] += column_weights[left_members[i]]
+    for v in range(n_right):
+        weights[n_left + v] = column_weights[v] * (right_offsets[v + 1] - right_offsets[v])
+    heap, places = np.arange(n), np.arange(n)
+    for place in range(n // 2 - 1, -1, -1):
+        _sink(heap, places, weights, place, n)
+    order, removed = np.empty(n, np.int64), np.empty(n, np.int64)
+    for step in range(n):
+        vertex = heap[0]
+        order[step], removed[step] = vertex, weights[vertex]
+        size = n - step - 1
+        places[vertex] = -1
+        if size:
+            heap[0] = heap[size]
+            _sink(heap, places, weights, 0, size)
+        if vertex < n_left:
+            for i in range(left_offsets[vertex], left_offsets[vertex + 1]):
+                other = n_left + left_members[i]
+                if places[other] >= 0:
+                    weights[other] -= column_weights[left_members[i]]
+                    _rise(heap, places, weights, places[other])
+        else:
+            v = vertex - n_left
+            for i in range(right_offsets[v], right_offsets[v + 1]):
+                other = right_members[i]
+                if places[other] >= 0:
+                    weights[other] -= column_weights[v]
+                    _rise(heap, places, weights, places[other])
+    return order, removed
+
+
+@njit(cache=True, nogil=True)
+def _densest(removed, total):
+    """How many are removed when the rest is densest; the fewest such, by exact comparison."""
+    n = removed.size
+    best, best_weight, best_size = 0, total, n
+    weight = total
+    for step in range(n - 1):
+        weight -= removed[step]
+        size = n - step - 1
+        if weight * best_size > best_weight * size:
+            best, best_weight, best_size = step + 1, weight, size
+    return best

@@ -1,0 +1,207 @@
+"""How good scores and groups are, with bootstrap intervals; seeds are fixed, so a figure can be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = [
+    "N_BOOTSTRAPS",
+    "Estimate",
+    "Pooled",
+    "auroc",
+    "average_precision",
+    "best_f1",
+    "bootstrap_scores",
+    "interval",
+    "majority_purity",
+    "mean_estimate",
+    "pooled_purity",
+]
+
+N_BOOTSTRAPS = 1_000
+_SEED = 20_261_123
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure and its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """Distinct labelled members of some groups: how many, how many of them positive, and the share as an estimate."""
+
+    n_labelled: int
+    n_positive: int
+    purity: Estimate
+
+    def __str__(self) -> str:
+        return f"{self.purity} ({self.n_positive}/{self.n_labelled})"
+
+
+def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Mean precision at each distinct score, weighted by the recall it adds; equal scores are one step.
+
+    Parameters
+    ----------
+    labels : (n,) bool or 0/1
+    scores : (n,) float64
+        Higher is more suspicious.
+
+    Returns
+    -------
+    float
+        NaN where nothing is positive.
+    """
+    return float(_average_precisions(*_steps(labels, scores), np.ones((1, len(labels))))[0])
+
+
+def auroc(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Chance that a positive has a higher score than a negative; a tie counts half. NaN without one of the two."""
+    labels = np.asarray(labels, np.bool_)
+    n_positive, n_negative = int(labels.sum()), int((~labels).sum())
+    if not n_positive or not n_negative:
+        return float("nan")
+    _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[group]
+    return float((ranks[labels].sum() - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+
+
+def bootstrap_scores(
+    labels: np.ndarray, scores: Sequence[np.ndarray], n: int = N_BOOTSTRAPS, seed: int = _SEED
+) -> np.ndarray:
+    """Average precisions on resamples of the labelled vertices, the same resamples for every score.
+
+    Parameters
+    ----------
+    labels : (n_labelled,) bool
+    scores : sequence of (n_labelled,) float64
+    n : int
+        Resamples.
+    seed : int
+
+    Returns
+    -------
+    (len(scores), n) float64
+    """
+    dice = np.random.default_rng(seed)
+    n_labelled = len(labels)
+    steps = [_steps(labels, one) for one in scores]
+    found = np.empty((len(scores), n))
+    # Some at a time: a resample is a count for each vertex.
+    for first in range(0, n, 100):
+        size = min(100, n - first)
+        counts = np.stack(
+            [np.bincount(dice.integers(n_labelled, size=n_labelled), minlength=n_labelled) for _ in range(size)]
+        ).astype(np.float64)
+        for row, (positive, order, ends) in enumerate(steps):
+            found[row, first : first + size] = _average_precisions(positive, order, ends, counts)
+    return found
+
+
+def interval(value: float, resampled: np.ndarray) -> Estimate:
+    """The figure with the middle 95 % of its resamples; those without any positive do not count."""
+    resampled = resampled[~np.isnan(resampled)]
+    if not resampled.size:
+        return Estimate(value, float("nan"), float("nan"))
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Estimate(value, float(low), float(high))
+
+
+def mean_estimate(values: Sequence[float], n: int = N_BOOTSTRAPS, seed: int = _SEED) -> Estimate:
+    """Mean of some figures, resampled."""
+    held = np.asarray(values, np.float64)
+    if not held.size:
+        return Estimate(float("nan"), float("nan"), float("nan"))
+    chosen = np.random.default_rng(seed).integers(held.size, size=(n, held.size))
+    return interval(float(held.mean()), held[chosen].mean(axis=1))
+
+
+def pooled_purity(groups: Sequence[np.ndarray], labels: np.ndarray, n: int = N_BOOTSTRAPS, seed: int = _SEED) -> Pooled:
+    """Distinct positive members of some groups among their distinct labelled ones; resampled by group.
+
+    Parameters
+    ----------
+    groups : sequence of integer arrays
+        Left members of each.
+    labels : (n_left,) int64
+        1 is positive, 0 negative, anything else unknown.
+
+    Returns
+    -------
+    Pooled
+        NaN where no member is labelled.
+    """
+
+    def counted(some: Sequence[np.ndarray]) -> tuple[int, int]:
+        classes = labels[np.unique(np.concatenate([np.empty(0, np.int64), *some]).astype(np.int64))]
+        return int((classes >= 0).sum()), int((classes == 1).sum())
+
+    def share(counts: tuple[int, int]) -> float:
+        return counts[1] / counts[0] if counts[0] else float("nan")
+
+    found = counted(groups)
+    dice = np.random.default_rng(seed)
+    resampled = np.array(
+        [share(counted([groups[i] for i in dice.integers(len(groups), size=len(groups))])) for _ in range(n)]
+        if len(groups)
+        else []
+    )
+    return Pooled(*found, interval(share(found), resampled))
+
+
+def majority_purity(groups: Sequence[np.ndarray], labels: np.ndarray) -> list[float]:
+    """Of each group with labelled members the share of its commonest class among them."""
+    shares = []
+    for members in groups:
+        classes = labels[members]
+        classes = classes[classes >= 0]
+        if classes.size:
+            shares.append(float(np.bincount(classes).max() / classes.size))
+    return shares
+
+
+def best_f1(groups: Sequence[np.ndarray], wanted: np.ndarray) -> float:
+    """The highest F1 that one of some groups has over some left vertices; 0 where there is no group.
+
+    Parameters
+    ----------
+    groups : sequence of integer arrays
+        Left members, distinct within each.
+    wanted : integer array
+        Distinct.
+    """
+    return max(
+        (2 * int(np.isin(members, wanted).sum()) / (members.size + wanted.size) for members in groups), default=0.0
+    )
+
+
+def _steps(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels by descending score, that order, and where each distinct score ends."""
+    scores = np.asarray(scores, np.float64)
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    return np.asarray(labels, np.bool_)[order], order, ends
+
+
+def _average_precisions(positive: np.ndarray, order: np.ndarray, ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """For each row of how often each vertex counts, ``(n_rows, n)``, the average precision."""
+    ordered = counts[:, order]
+    taken = np.cumsum(ordered, axis=1)[:, ends]
+    hits = np.cumsum(ordered * positive, axis=1)[:, ends]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        recall = hits / hits[:, -1:]
+        # Before the first vertex that counts nothing is taken, and no recall is added.
+        precision = np.where(taken > 0, hits / taken, 0.0)
+    return (np.diff(recall, axis=1, prepend=0.0) * precision).sum(axis=1)

@@ -1,0 +1,154 @@
+"""What this project makes of a graph: candidates from the stream, then the short list, cover, grown groups and scores.
+
+A time bucket gives two graphs, one for each offset: each is searched with its own null, a vertex has the better of its
+two scores, and the groups of both stand in one list, in which near copies drop out as they do within one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mbe_stage.bicliques.enumerate import enumerate_into
+from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.bystanders import Engaged, without_bystanders
+from mbe_stage.groups.candidates import Candidates, CandidateSink
+from mbe_stage.groups.cover import cover
+from mbe_stage.groups.growth import GrowthSchedule, grow
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.short_list import RankBy, short_list, without_near_copies
+from mbe_stage.groups.vertex_scores import edge_sqrt, share_size
+from mbe_stage.options import Execution
+
+__all__ = ["MIN_DENSITY", "Search", "grown_above_chance", "grown_groups", "scores_of", "search", "short_groups"]
+
+MIN_DENSITY = 0.15
+"""Of a grown group: the least that growth itself reckons with."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """One graph and the candidates among its bicliques.
+
+    Attributes
+    ----------
+    n_bicliques : int
+    seconds : float
+        Of enumeration and sink together.
+    sink_seconds : float
+        Of the sink alone.
+    """
+
+    graph: BipartiteCSR
+    model: NullModel
+    sink: CandidateSink
+    candidates: Candidates
+    n_bicliques: int
+    seconds: float
+    sink_seconds: float
+
+
+class _BlockSink:
+    """Names each block's bicliques and hands them on."""
+
+    detail = Detail.MEMBERS
+
+    def __init__(self, graph: BipartiteCSR, sink: CandidateSink) -> None:
+        self._hashes = tuple(
+            vertex_hashes(hash_integers(np.arange(n)), side)
+            for n, side in ((graph.n_left, "left"), (graph.n_right, "right"))
+        )
+        self._sink = sink
+
+    def accept(self, block: BicliqueBlock) -> None:
+        if block.n_bicliques:
+            self._sink.accept(block, biclique_keys(block, *self._hashes))
+
+
+def search(graph: BipartiteCSR, min_left: int = 2, min_right: int = 2, *, top: int = 20_000) -> Search:
+    """Every biclique of at least this size through the sink, on one thread."""
+    model = NullModel.of(graph)
+    sink = CandidateSink(model, graph.n_left, graph.n_right, top)
+    facts = enumerate_into(
+        _BlockSink(graph, sink), graph, BicliqueQuery(min_left, min_right), Execution(threads=1), engine="cpu"
+    )
+    begun = time.perf_counter()
+    candidates = sink.finish()
+    finishing = time.perf_counter() - begun
+    return Search(
+        graph,
+        model,
+        sink,
+        candidates,
+        facts.n_bicliques,
+        facts.seconds + finishing,
+        facts.sink_seconds + finishing,
+    )
+
+
+def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
+    """Each score of the left vertices, of several offsets the best; ``(n_left,) float64``."""
+    by_edge = [edge_sqrt(one.graph, one.candidates, one.model) for one in searches]
+    by_size = [share_size(one.sink.left_share, one.graph.left_degrees) for one in searches]
+    return {
+        "edge_share": np.max([found.left_share for found in by_edge], axis=0),
+        "edge_sqrt": np.max([found.left for found in by_edge], axis=0),
+        "share_size": np.max(by_size, axis=0),
+    }
+
+
+def short_groups(searches: Sequence[Search], limit: int, rank_by: RankBy = "surprise") -> list[np.ndarray]:
+    """Left members of the groups of the short list, best first; `evidence` on one graph only."""
+    together = _together(searches)
+    rows = short_list(together, rank_by=rank_by, limit=limit, model=searches[0].model if len(searches) == 1 else None)
+    return [together.members[row][0] for row in rows]
+
+
+def seeds_of(one: Search, n_best: int = 2_000) -> GroupMembers:
+    """What groups are grown from: the best of all, and the best biclique of each vertex, whatever its surprise."""
+    best = [one.sink.left_best, one.sink.right_best, np.arange(min(n_best, len(one.candidates)))]
+    rows = np.unique(np.concatenate(best))
+    return one.candidates.members.take(rows[rows >= 0])
+
+
+def grown_above_chance(one: Search) -> Engaged:
+    """The grown groups of one graph that are better than chance, without bystanders, best first."""
+    grown = grow(one.graph, seeds_of(one), one.model, schedule=GrowthSchedule(min_density=MIN_DENSITY))
+    return without_bystanders(one.graph, grown, one.model)
+
+
+def grown_groups(searches: Sequence[Search], limit: int) -> list[np.ndarray]:
+    """Left members of the grown groups, best first: of one graph the cover, of several offsets without near copies.
+
+    The cover asks what a group explains that better ones do not; between offsets, whose edges are the same events,
+    near copies are found by their left members.
+    """
+    found = [grown_above_chance(one) for one in searches]
+    if len(searches) == 1:
+        members = found[0].members
+        return [members[row][0] for row in cover(searches[0].graph, members, searches[0].model, limit=limit).rows]
+    members = GroupMembers.joined([one.members for one in found])
+    order = np.argsort(-np.concatenate([one.scores for one in found]), kind="stable")
+    ranked = members.take(order)
+    return [ranked[row][0] for row in without_near_copies(ranked, limit=limit)]
+
+
+def _together(searches: Sequence[Search]) -> Candidates:
+    """The candidates of all offsets in one ranking; right ids of later ones follow those of earlier ones."""
+    if len(searches) == 1:
+        return searches[0].candidates
+    parts, n_right = [], 0
+    for one in searches:
+        members = one.candidates.members
+        moved = replace(members, right_members=members.right_members + n_right)
+        parts.append(replace(one.candidates, members=moved))
+        n_right += one.graph.n_right
+    joined = Candidates.joined(parts)
+    return joined.take(np.lexsort((joined.keys, -joined.surprise)))

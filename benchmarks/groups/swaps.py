@@ -1,0 +1,48 @@
+"""Random graphs with the same degrees: what a method finds there is found by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+
+__all__ = ["swapped"]
+
+
+def swapped(graph: BipartiteCSR, seed: int, rounds: int = 60) -> BipartiteCSR:
+    """A copy in which pairs of edges have exchanged their right ends, many times over.
+
+    In each round the edges are paired at random, and half of the pairs, drawn at random, try to exchange. A pair does
+    not where one of its four edges, old or new, is also another's: present, or proposed. That condition is the same
+    seen from the other end of the step, so that steps are as likely backward as forward, and every graph with these
+    degrees is in the end as likely as any other (as in the edge switching of Allendorf et al. 2022, whose pairs
+    exchange one after another). Were all pairs to try, those of a small graph could be in each other's way for ever.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    seed : int
+    rounds : int
+        Each edge tries in every second one.
+
+    Returns
+    -------
+    BipartiteCSR
+        The same number of vertices, the same degree of each.
+    """
+    dice = np.random.default_rng(seed)
+    left, right = (side.astype(np.int64) for side in graph.edges())
+    for _ in range(rounds):
+        order = dice.permutation(left.size)
+        one, other = order[: 2 * (left.size // 2)].reshape(2, -1)
+        tries = dice.random(one.size) < 0.5
+        one, other = one[tries], other[tries]
+        present = left * graph.n_right + right
+        proposed = np.concatenate([left[one] * graph.n_right + right[other], left[other] * graph.n_right + right[one]])
+        _, which, counts = np.unique(np.concatenate([present, proposed]), return_inverse=True, return_counts=True)
+        alone = counts[which] == 1
+        new = alone[left.size :]
+        accepted = alone[one] & alone[other] & new[: one.size] & new[one.size :]
+        one, other = one[accepted], other[accepted]
+        right[one], right[other] = right[other], right[one]
+    return BipartiteCSR.from_edges(left, right, graph.n_left, graph.n_right)

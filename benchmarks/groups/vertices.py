@@ -1,0 +1,113 @@
+"""Average precision of vertex scores on a labelled graph, ours and the published methods', on the same resamples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.groups import baselines, metrics
+from benchmarks.groups.labelled import Key, load
+from benchmarks.groups.metrics import Estimate
+from benchmarks.groups.ours import Search, scores_of, search
+from mbe_stage.graphs.bipartite import BipartiteCSR
+
+__all__ = ["BASELINES", "CASES", "DEFAULT", "PUBLISHED", "Case", "Measured", "measure"]
+
+DEFAULT = "edge_share"
+"""The score that is published first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One graph with one key, and the least size of bicliques in it.
+
+    Attributes
+    ----------
+    prototype : float or None
+        Average precision of the prototype's score, where group-research.md has it.
+    """
+
+    name: str
+    key: Key
+    min_left: int
+    min_right: int
+    prototype: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.key}, {self.min_left} x {self.min_right}"
+
+
+CASES = (
+    Case("amazon_spammers", Key(), 2, 2, 0.651),
+    Case("amazon_spammers", Key(rating=True), 2, 2, 0.802),
+    Case("bitcoin_otc", Key(), 2, 2),
+    Case("bitcoin_otc", Key(days=1), 2, 1, 0.894),
+    Case("bitcoin_otc", Key(days=7), 2, 1, 0.884),
+    Case("jodie_wikipedia", Key(), 2, 2),
+    Case("cartel_america", Key(), 2, 2),
+)
+"""Development graphs with positive and negative vertices."""
+
+PUBLISHED = ("edge_share", "edge_sqrt")
+"""The two that are published for each vertex; share_size stands beside them for where edges are too many."""
+
+BASELINES: dict[str, Callable[[BipartiteCSR], np.ndarray]] = {
+    "FRAUDAR": lambda graph: baselines.block_score(baselines.fraudar_blocks(graph), graph.n_left),
+    "pair": baselines.best_pair,
+    "cosine": baselines.best_pair_cosine,
+    "degree": baselines.degree,
+    "-degree": baselines.opposite_degree,
+    "core": baselines.core_number,
+    "fBox": baselines.fbox,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A case, its searches, and each score's figures.
+
+    Attributes
+    ----------
+    scores : dict
+        Name to ``(n_left,) float64``.
+    precision : dict
+        Name to average precision.
+    auroc : dict
+    resampled : dict
+        Name to average precisions of the same resamples.
+    """
+
+    case: Case
+    searches: list[Search]
+    labels: np.ndarray
+    scores: dict[str, np.ndarray]
+    precision: dict[str, Estimate]
+    auroc: dict[str, float]
+    resampled: dict[str, np.ndarray]
+
+    def difference(self, one: str, other: str) -> Estimate:
+        """How much higher the first score's average precision is, on the same resamples."""
+        return metrics.interval(
+            self.precision[one].value - self.precision[other].value, self.resampled[one] - self.resampled[other]
+        )
+
+
+def measure(case: Case) -> Measured:
+    """Every score of one case. A baseline on two offsets is the better of the two, as ours is."""
+    events = load(case.name)
+    searches = [search(graph, case.min_left, case.min_right) for graph in events.graphs(case.key)]
+    scores = scores_of(searches)
+    for name, baseline in BASELINES.items():
+        scores[name] = np.max([baseline(one.graph) for one in searches], axis=0)
+    known = (events.labels == 0) | (events.labels == 1)
+    labels = events.labels[known] == 1
+    held = {name: score[known] for name, score in scores.items()}
+    resampled = dict(zip(held, metrics.bootstrap_scores(labels, list(held.values())), strict=True))
+    precision = {
+        name: metrics.interval(metrics.average_precision(labels, score), resampled[name])
+        for name, score in held.items()
+    }
+    aurocs = {name: metrics.auroc(labels, score) for name, score in held.items()}
+    return Measured(case, searches, events.labels, scores, precision, aurocs, resampled)

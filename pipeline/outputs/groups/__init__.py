@@ -1,1 +1,0 @@
-"""Groups that are no chance, ranked, and scores of all vertices: a derived output of bicliques. See docs/groups.md."""
