@@ -5,6 +5,7 @@ bounds its results. A derived output is a table made of a problem's results whil
 a package brings its own by an entry point of the group `mbe_stage.problems`, whose name is that of the problem or the
 derived output and whose object is a `Problem` or a `DerivedOutput`. Nothing is imported before it is asked for; whoever
 lists problems imports the modules of all entry points, which are light for that: engines, arrays and tables come later.
+`OUTPUTS` are our derived outputs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mbe_stage.errors import InvalidArgument
 
 __all__ = [
     "ENTRY_POINTS",
+    "OUTPUTS",
     "PROBLEMS",
     "DerivedOutput",
     "Problem",
@@ -88,16 +90,18 @@ class DerivedOutput:
     publication: str
 
 
+OUTPUTS = {"groups": DerivedOutput("groups", "bicliques", "pipeline.outputs.groups.publication:PUBLICATION")}
+
+
 def problem_names() -> tuple[str, ...]:
     """The problems that there are here, ours first. An entry point that cannot be loaded is left out with a warning."""
     return (*PROBLEMS, *(name for name, found in sorted(_others().items()) if isinstance(found, Problem)))
 
 
 def derived_outputs(problem: str) -> tuple[DerivedOutput, ...]:
-    """The derived outputs of a problem that there are here, by name."""
-    return tuple(
-        found for _, found in sorted(_others().items()) if isinstance(found, DerivedOutput) and found.problem == problem
-    )
+    """The derived outputs of a problem that there are here: ours first, the others by name."""
+    others = (found for _, found in sorted(_others().items()) if isinstance(found, DerivedOutput))
+    return tuple(found for found in (*OUTPUTS.values(), *others) if found.problem == problem)
 
 
 def problem_named(name: str) -> Problem:
@@ -141,7 +145,7 @@ def _others() -> Mapping[str, Problem | DerivedOutput]:
 
 def _load_into(found: dict[str, Problem | DerivedOutput], entry: EntryPoint) -> str | None:
     """Add what an entry point gives; returns why not."""
-    if entry.name in PROBLEMS or entry.name in found:
+    if entry.name in PROBLEMS or entry.name in OUTPUTS or entry.name in found:
         return "the name is taken"
     try:
         given = entry.load()

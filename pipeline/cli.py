@@ -246,7 +246,7 @@ def run(
     publish(load_config(config, override or ()), given)
 
 
-_ENUMERATING = opt.publishing(opt.QUERY, max_bicliques=True, members=True)
+_ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *opt.GROUPS)
 
 
 @app.command(name="enumerate", cls=ProblemCommand)

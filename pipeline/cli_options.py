@@ -1,8 +1,9 @@
 """The options of `mbe`, in groups: what each is called, what it says of itself, and which configuration key it sets.
 
 Commands with many options take them from tables of `Parameter`: `taking` makes the command's signature of them, and
-`configuration` the configuration of what was given. Those of `query` stand here beside its model so that `mbe enumerate
---help` answers at once; a test holds the two together. Those of other packages' sections: `pipeline.cli_problems`.
+`configuration` the configuration of what was given. Those of `query` and `groups` stand here beside their models so
+that `mbe enumerate --help` answers at once; tests hold them together. Those of other packages' sections:
+`pipeline.cli_problems`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     from pipeline.config import Config
 
 __all__ = [
+    "GROUPS",
     "INSPECTING",
     "QUERY",
     "ByOption",
     "Columns",
+    "Groups",
     "Means",
     "Output",
     "Override",
@@ -37,6 +40,7 @@ __all__ = [
 ]
 
 _COLUMNS, _QUERY, _MEANS, _OUTPUT = "How to read the input", "Which bicliques", "With what means", "What comes out"
+_GROUPS = "Output groups"
 
 
 def _option(panel: str | None, help_text: str, *names: str, metavar: str | None = None) -> Any:
@@ -119,6 +123,33 @@ class Output:
     Verbose = Annotated[bool, _option(_OUTPUT, "Also what was decided, and why: engine, tier.", "--verbose", "-v")]
 
 
+class Groups:
+    """Section `groups`."""
+
+    Asked = Annotated[bool, _option(_GROUPS, "Groups that are no chance, ranked, and scores of vertices.", "--groups")]
+    Limit = Annotated[
+        str | None, _option(_GROUPS, "Most groups (100; at least 1; at most 1000000).", "--groups-limit", metavar="N")
+    ]
+    RankBy = Annotated[
+        str | None,
+        _option(
+            _GROUPS,
+            "What ranks them; per vertex suits communities (surprise).",
+            "--groups-rank-by",
+            metavar="<surprise|surprise_per_vertex>",
+        ),
+    ]
+    MaxOverlap = Annotated[
+        str | None,
+        _option(
+            _GROUPS,
+            "Left out from this Jaccard with a better one on, by left members (0.5; above 0; at most 1).",
+            "--groups-max-overlap",
+            metavar="X",
+        ),
+    ]
+
+
 Override = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set one key; repeatable.")
 ]
@@ -176,6 +207,17 @@ QUERY = _settings(
         "containing_left": Query.ContainingLeft,
         "containing_right": Query.ContainingRight,
     },
+)
+GROUPS = (
+    Parameter("groups", Groups.Asked, "groups", default=False, value=lambda given: {} if given else None),
+    *(
+        Parameter(f"groups_{key}", annotation, f"groups.{key}")
+        for key, annotation in {
+            "limit": Groups.Limit,
+            "rank_by": Groups.RankBy,
+            "max_overlap": Groups.MaxOverlap,
+        }.items()
+    ),
 )
 _INPUT = (
     *_settings(

@@ -26,7 +26,7 @@ _OURS = "bicliques"
 
 
 class ProblemCommand(Command):
-    """The command of a problem: `mbe enumerate` as it stands, unless a derived output adds options; others once called.
+    """The command of a problem: `mbe enumerate` as it stands, unless another package adds options; others once called.
 
     Attributes
     ----------
@@ -117,10 +117,10 @@ def _made(problem: str, about: str) -> Command:
 
 
 def _with_derived_outputs(command: ProblemCommand) -> Command:
-    """`mbe enumerate` with the options of derived outputs; the command itself where there are none."""
-    from mbe_stage.problem import derived_outputs
+    """`mbe enumerate` with the options of other packages' derived outputs; the command itself where there are none."""
+    from mbe_stage.problem import OUTPUTS, derived_outputs
 
-    if not derived_outputs(_OURS):
+    if all(output.name in OUTPUTS for output in derived_outputs(_OURS)):
         return command
     callback: Any = command.callback
     table = (*callback.parameters, *_derived(_OURS, callback.parameters))
@@ -140,13 +140,18 @@ def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], proble
 
 
 def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Parameter, ...]:
-    """The options of derived outputs; those of one that would be another option as well are left out with a warning."""
-    from mbe_stage.problem import package_of
+    """The options of other packages' derived outputs; ours stand in the table, beside those of `query`.
+
+    Those of one that would be another option as well are left out with a warning.
+    """
+    from mbe_stage.problem import OUTPUTS, package_of
     from pipeline.cli_sections import output_parameters
     from pipeline.installed_publications import derived_publications
 
     found: list[opt.Parameter] = []
     for output in derived_publications(problem):
+        if output.name in OUTPUTS:
+            continue
         parameters = output_parameters(output.section, output.name, output.about)
         clash = _clash(parameters, (*table, *found))
         if clash:

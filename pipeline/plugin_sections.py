@@ -1,7 +1,7 @@
 """The sections of the configuration that problems and derived outputs bring, and the rules between them.
 
 `query` is that of bicliques and always there; another stands in a configuration by the name of its problem or derived
-output. What another package brings is looked for only where a configuration names something that is not ours.
+output. What another package brings is looked for only where a configuration names a problem or a section beside these.
 """
 
 from __future__ import annotations

@@ -164,12 +164,15 @@ class Page:
     ----------
     title : str
         What the report is about, plain text: ``"Maximal bicliques"``. Not looked at for a derived output, as all below
-        but `sections`.
+        but `first_sections` and `sections`.
     lede : str
         What that is, in a sentence of HTML.
     figures : sequence of (str, str)
         Label and value at the top of the report, plain text, behind the number of results and the graph's figures.
+    first_sections : sequence of PageSection
+        Before all others: of a derived output that is what a reader comes for.
     sections : sequence of PageSection
+        Those of a derived output stand behind all of the problem's.
     later_sections : sequence of PageSection
         Behind the section on the run before.
     incomplete : str
@@ -181,6 +184,7 @@ class Page:
     title: str = ""
     lede: str = ""
     figures: Sequence[tuple[str, str]] = ()
+    first_sections: Sequence[PageSection] = ()
     sections: Sequence[PageSection] = ()
     later_sections: Sequence[PageSection] = ()
     incomplete: str = "counts are lower bounds"

@@ -177,6 +177,8 @@ class CandidateSink:
         ------
         InvalidArgument
             A biclique is larger than the degrees of the graph allow.
+        TypeError
+            The block has no members.
         """
         if block.n_bicliques == 0:
             return

@@ -45,14 +45,18 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
     """
     publication = publication_of(manifest.problem)
     page = publication.page(run_path, manifest, top)
-    derived = [
-        section for each in derived_of(manifest.config) for section in each.page(run_path, manifest, top).sections
-    ]
+    derived = [each.page(run_path, manifest, top) for each in derived_of(manifest.config)]
+    first = [section for each in (page, *derived) for section in each.first_sections]
+    last = [section for each in derived for section in each.sections]
     template = Template(files("pipeline.report").joinpath("page.html").read_text(encoding="utf-8"))
     fields = {
         **_head(manifest, publication, page),
         "sections": "\n\n  ".join(
-            (*_rendered(page.sections), since(manifest.comparison), *_rendered((*page.later_sections, *derived)))
+            (
+                *_rendered((*first, *page.sections)),
+                since(manifest.comparison),
+                *_rendered((*page.later_sections, *last)),
+            )
         ),
         **_making(manifest),
         "results": escape(publication.counted),

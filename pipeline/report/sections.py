@@ -14,6 +14,7 @@ __all__ = [
     "facts",
     "groups",
     "ladder_table",
+    "members",
     "notice",
     "paragraphs",
     "side_facts",
@@ -102,11 +103,12 @@ def _group(rank: int, biclique: Biclique) -> str:
     return (
         f'<li><header><span class="rank">{rank}</span><b>{size}</b>'
         f"<span>{plural(biclique.n_edges, 'edge')}</span><code>{biclique.key}</code></header>"
-        f'<div class="members">{_members(biclique.left, "left")}{_members(biclique.right, "right")}</div></li>'
+        f'<div class="members">{members(biclique.left, "left", "bicliques")}'
+        f"{members(biclique.right, 'right', 'bicliques')}</div></li>"
     )
 
 
-def _members(keys: Sequence[object], side: str) -> str:
+def members(keys: Sequence[object], side: str, table: str) -> str:
     """The first keys in the open, more of them folded, and a pointer to the table for the rest."""
     shown = _chips(keys[:_SHOWN_MEMBERS], side)
     if len(keys) <= _SHOWN_MEMBERS + _NOT_WORTH_FOLDING:
@@ -114,7 +116,7 @@ def _members(keys: Sequence[object], side: str) -> str:
     folded = _chips(keys[_SHOWN_MEMBERS:_LISTED_MEMBERS], side)
     unlisted = len(keys) - _LISTED_MEMBERS
     if unlisted > 0:
-        folded += f'<p class="quiet">and {count(unlisted)} that only the table <code>bicliques</code> lists</p>'
+        folded += f'<p class="quiet">and {count(unlisted)} that only the table <code>{escape(table)}</code> lists</p>'
     summary = f"and {count(len(keys) - _SHOWN_MEMBERS)} more"
     return f"<div>{shown}<details><summary>{summary}</summary>{folded}</details></div>"
 

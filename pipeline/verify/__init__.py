@@ -8,7 +8,8 @@ What a run of any problem has to hold, `job` checks: `files` is about what is on
 what the manifest says, `vertices` about ids and keys; `recipe` computes keys and fingerprints from their written
 definition. The problem's own tables are checked by its publication. Ours is `bicliques`: `rows` and `tables` look at
 what is written, `closure` asks the input graph whether a pair of sides is complete and maximal, `missing` what else
-must be there, `two_hop` recounts.
+must be there, `two_hop` recounts. `groups` checks the derived output of that name: `surprise` scores bicliques,
+`group_tables` looks at members and vertices.
 """
 
 from mbe_stage.compile_ahead import CompileStep

@@ -56,6 +56,7 @@ commands = [
     ["enumerate", source, "--out", out, "--members", "--sort", *engine],
     ["enumerate", numbers, "--out", out, "--min-left", "2", *engine],
     ["enumerate", source, "--out", out, "--containing-right", "v1", *engine],
+    ["enumerate", source, "--out", out, "--groups", *engine],
     ["verify", out, "--quiet"],
     ["top", out],
     ["inspect", source, "--engine", "cpu", "--trial", "0.1"],

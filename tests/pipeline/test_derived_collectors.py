@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline import Config, manifest, publication, run
+from pipeline import Config, manifest, run
+from pipeline import installed_publications as publication
 from pipeline.errors import PublishError
 from pipeline.outputs.bicliques import counts
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink

@@ -65,7 +65,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ({"path": {}}, "path: unknown key; did you mean 'paths'?"),
         (
             {"nothing_like_it": {}},
-            "nothing_like_it: unknown key; known keys: problem, input, query, execution, output, paths, wedges, ranked",
+            "nothing_like_it: unknown key; known keys: problem, input, query, execution, output, paths, wedges, groups",
         ),
         (
             {"paths": {}},

@@ -14,7 +14,8 @@ import pytest
 from mbe_stage import engines
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.problem import problem_named
-from pipeline import Config, inspect, publication, run, tiers
+from pipeline import Config, inspect, run, tiers
+from pipeline import installed_publications as publication
 from pipeline.errors import EngineUnavailable
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.takeover import on_a_tier_that_fits

@@ -8,16 +8,20 @@ import pytest
 from mbe_stage import BipartiteCSR
 from mbe_stage.groups import (
     Candidates,
+    CandidateSink,
     EdgeScores,
     GroupMembers,
     NullModel,
+    candidates,
     degree_percentiles,
     edge_sqrt,
     reference,
     surprise_of,
+    vertex_scores,
 )
+from mbe_stage.groups.block_scores import drop_overtaken, score_block
 from tests.mbe_stage import graphs
-from tests.mbe_stage.groups.random_graphs import Keyed, keyed, with_blocks
+from tests.mbe_stage.groups.random_graphs import Keyed, block_of, keyed, with_blocks
 
 
 def candidates_of(graph: BipartiteCSR, bicliques: Keyed) -> Candidates:
@@ -36,14 +40,14 @@ def is_close(graph: BipartiteCSR, found: EdgeScores, pairs: list[reference.Bicli
 
 def test_edge_sqrt_on_random_graphs_with_blocks() -> None:
     n_positive = 0
-    for seed in range(30):
+    for seed in range(20):
         graph = with_blocks(seed)
         bicliques = keyed(graph)
-        candidates = candidates_of(graph, bicliques)
-        found = edge_sqrt(graph, candidates, NullModel.of(graph))
+        ranked = candidates_of(graph, bicliques)
+        found = edge_sqrt(graph, ranked, NullModel.of(graph))
         is_close(graph, found, list(bicliques.values()))
         assert found.n_left_out == 0
-        n_positive += int((candidates.surprise > 0).sum())
+        n_positive += int((ranked.surprise > 0).sum())
     assert n_positive > 100
 
 
@@ -57,12 +61,12 @@ def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
         )
         members = GroupMembers.of([((0, 1, 2), rows)])
         # As if it were positive.
-        candidates = Candidates(np.array([1]), np.array([5 << 24]), members)
+        alone = Candidates(np.array([1]), np.array([5 << 24]), members)
         model = NullModel.of(graph)
         # Each of 3 rows: b times 1 and the bits of 700 // b.
         n_steps = 3 * len(rows) * (1 + (700 // len(rows)).bit_length())
-        assert edge_sqrt(graph, candidates, model, most_steps=n_steps - 1).n_left_out == 1
-        found = edge_sqrt(graph, candidates, model, most_steps=n_steps)
+        assert edge_sqrt(graph, alone, model, most_steps=n_steps - 1).n_left_out == 1
+        found = edge_sqrt(graph, alone, model, most_steps=n_steps)
         assert found.n_left_out == 0
         ratio = 5 + (model.left_costs[3] + model.right_costs[len(rows)]) / (1 << 24)
         degrees = graph.right_degrees
@@ -78,17 +82,28 @@ def test_edge_sqrt_finds_members_anywhere_in_long_rows() -> None:
 def test_edge_sqrt_leaves_out_the_last_and_says_so() -> None:
     graph = with_blocks(3)
     model, bicliques = NullModel.of(graph), keyed(graph)
-    candidates = candidates_of(graph, bicliques)
-    pairs = [bicliques[key] for key in candidates.keys.tolist()]
+    ranked = candidates_of(graph, bicliques)
+    pairs = [bicliques[key] for key in ranked.keys.tolist()]
     positive = [pair for pair in pairs if reference.log_ratio_units(graph, pair) > 0]
     seen = []
     for most_steps in (0, 20, 100, 200, 400, 800, 1600, 10**9):
-        found = edge_sqrt(graph, candidates, model, most_steps=most_steps)
+        found = edge_sqrt(graph, ranked, model, most_steps=most_steps)
         is_close(graph, found, positive[: len(positive) - found.n_left_out])
         seen.append(found.n_left_out)
     assert seen == sorted(seen, reverse=True)
     assert len(set(seen)) > 3
     assert (seen[0], seen[-1]) == (len(positive), 0)
+
+
+def test_what_is_called_is_what_is_compiled_ahead() -> None:
+    graph = graphs.crown(3)
+    bicliques, model = keyed(graph), NullModel.of(graph)
+    sink = CandidateSink(model, graph.n_left, graph.n_right)
+    sink.accept(block_of(list(bicliques.values())), np.array(list(bicliques), np.int64))
+    edge_sqrt(graph, sink.finish(), model)
+    steps = (*candidates.compile_steps(), *vertex_scores.compile_steps())
+    assert [step.what for step in steps if not step.is_loaded()] == []
+    assert [len(one.signatures) for one in (score_block, drop_overtaken, vertex_scores._cover_edges)] == [1, 1, 1]
 
 
 def test_no_evidence_is_no_score() -> None:
@@ -101,9 +116,9 @@ def test_no_evidence_is_no_score() -> None:
 
 def test_what_is_not_significant_counts_with_its_evidence() -> None:
     graph = graphs.crown(5)
-    candidates = candidates_of(graph, keyed(graph))
-    assert candidates.surprise.max() < 0
-    found = edge_sqrt(graph, candidates, NullModel.of(graph))
+    ranked = candidates_of(graph, keyed(graph))
+    assert ranked.surprise.max() < 0
+    found = edge_sqrt(graph, ranked, NullModel.of(graph))
     assert min(found.left.min(), found.right_share.min()) > 0
 
 

@@ -1,0 +1,1 @@
+"""Groups that are no chance, ranked, and scores of all vertices: a derived output of bicliques. See docs/groups.md."""

@@ -1,0 +1,70 @@
+"""Bicliques in passing into candidates, and those into the tables of groups."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.short_list import short_list
+from pipeline.backends.arrow.parts import write_table
+from pipeline.outputs.groups.chosen import choose, edges_of
+from pipeline.outputs.groups.tables import groups_table, keys_of_both_sides, members_table, scores_table
+from pipeline.publication import Collecting
+
+__all__ = ["GroupsCollector"]
+
+
+class GroupsCollector:
+    """See `pipeline.publication.DerivedCollector`: scores every biclique once, and keeps the candidates."""
+
+    def __init__(self, collecting: Collecting) -> None:
+        graph = collecting.graph
+        self._collecting = collecting
+        self._sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right)
+
+    def __enter__(self) -> GroupsCollector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """No file is open between blocks, and no thread runs."""
+
+    def accept(self, block: Any, keys: np.ndarray) -> None:
+        """Take one block in."""
+        if len(block):
+            self._sink.accept(block, keys)
+
+    def finish(self) -> dict[str, int]:
+        """Choose the groups and write the tables.
+
+        Returns
+        -------
+        dict of int
+            ``groups``; the vertices in at least one of them, ``left_members`` and ``right_members``; and
+            ``significant_candidates``, the candidates with a positive surprise.
+        """
+        collecting, graph = self._collecting, self._collecting.graph
+        asked = collecting.config.section("groups")
+        candidates = self._sink.finish()
+        rows = short_list(candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, limit=asked.limit)
+        chosen = choose(candidates, rows, asked.max_overlap)
+        edges = edges_of(graph, chosen.members)
+        keys = keys_of_both_sides(collecting.edges.left_keys, collecting.edges.right_keys)
+        numerators = self._sink.left_share, self._sink.right_share
+        for name, table in (
+            ("groups", groups_table(chosen, edges, graph)),
+            ("group_members", members_table(chosen, edges, graph, keys)),
+            ("vertex_scores", scores_table(chosen, edges, graph, numerators, keys)),
+        ):
+            write_table(table, collecting.run_path / f"{name}.parquet", collecting.config.output.compression)
+        return {
+            "groups": len(chosen.members),
+            "left_members": int(np.unique(chosen.members.left_members).size),
+            "right_members": int(np.unique(chosen.members.right_members).size),
+            "significant_candidates": chosen.n_significant,
+        }

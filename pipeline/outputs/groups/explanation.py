@@ -1,0 +1,52 @@
+"""Why a group is one, in a sentence."""
+
+from __future__ import annotations
+
+from pipeline.wording import plural
+
+__all__ = ["explanation"]
+
+
+def explanation(n_left: int, n_right: int, n_edges: int, expected_edges: float, left_edge_share: float) -> str:
+    """The sentence of a group.
+
+    Parameters
+    ----------
+    n_left, n_right, n_edges : int
+    expected_edges : float
+        By the members' degrees.
+    left_edge_share : float
+        The group's edges, by all that its left members have.
+
+    Examples
+    --------
+    >>> print(explanation(109, 23, 825, 14.3, 0.94))
+    109 left x 23 right members, 825 of 2,507 possible edges; by their degrees 14 would be expected; 94 % of the left \
+members' edges are among them
+    >>> print(explanation(1, 3, 3, 0.02, 1.0))
+    1 left x 3 right members, all of 3 possible edges; by their degrees fewer than 0.1 would be expected; 100 % of the \
+left members' edges are among them
+    """
+    possible = n_left * n_right
+    edges = "all" if n_edges == possible else f"{n_edges:,}"
+    return (
+        f"{n_left:,} left x {n_right:,} right members, {edges} of {plural(possible, 'possible edge')}; "
+        f"by their degrees {_number(expected_edges)} would be expected; "
+        f"{_percent(left_edge_share)} of the left members' edges are among them"
+    )
+
+
+def _number(value: float) -> str:
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 0.1 else "fewer than 0.1"
+
+
+def _percent(share: float) -> str:
+    """A share that never claims 0 % or 100 % when it is not."""
+    percent = 100 * share
+    if 0 < percent < 0.1:
+        return "under 0.1 %"
+    if 99.9 < percent < 100:
+        return "over 99.9 %"
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %"

@@ -1,0 +1,77 @@
+"""The tables of groups, column by column."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+__all__ = ["GROUPS", "group_members", "key_type", "vertex_scores"]
+
+_SIDE = pa.dictionary(pa.int8(), pa.string())
+
+GROUPS = pa.schema(
+    [
+        # The key that a biclique of these members has (`mbe_stage.bicliques.keys`).
+        pa.field("group_key", pa.int64(), nullable=False),
+        # 1, 2, 3 ... in the order of the rows.
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("n_left", pa.int32(), nullable=False),
+        pa.field("n_right", pa.int32(), nullable=False),
+        pa.field("n_edges", pa.int64(), nullable=False),
+        # n_edges / (n_left * n_right)
+        pa.field("density", pa.float64(), nullable=False),
+        # In nats; whole multiples of 2^-24.
+        pa.field("surprise", pa.float64(), nullable=False),
+        # Sum of the left members' degrees times that of the right members', by the edges of the graph.
+        pa.field("expected_edges", pa.float64(), nullable=False),
+        # n_edges by the sum of the left members' degrees.
+        pa.field("left_edge_share", pa.float64(), nullable=False),
+        pa.field("median_right_degree", pa.float64(), nullable=False),
+        pa.field("seed_biclique_key", pa.int64(), nullable=False),
+        # Itself and the candidates that were left out because they overlap it; each counts for the best such group.
+        pa.field("n_bicliques", pa.int64(), nullable=False),
+        pa.field("explanation", pa.string(), nullable=False),
+    ]
+)
+
+
+def group_members(keys: pa.DataType) -> pa.Schema:
+    """Schema of `group_members`: rows by rank, the left members before the right ones, ascending by `vertex`."""
+    return pa.schema(
+        [
+            pa.field("group_key", pa.int64(), nullable=False),
+            pa.field("side", _SIDE, nullable=False),
+            pa.field("vertex", pa.int32(), nullable=False),
+            pa.field("key", keys, nullable=False),
+            # Of the member, to members of the group's other side; and by all that it has.
+            pa.field("n_edges", pa.int64(), nullable=False),
+            pa.field("edge_share", pa.float64(), nullable=False),
+        ]
+    )
+
+
+def vertex_scores(keys: pa.DataType) -> pa.Schema:
+    """Schema of `vertex_scores`: every vertex, the left ones first, ascending by `vertex`."""
+    return pa.schema(
+        [
+            pa.field("side", _SIDE, nullable=False),
+            pa.field("vertex", pa.int32(), nullable=False),
+            pa.field("key", keys, nullable=False),
+            # `mbe_stage.groups.vertex_scores.share_size`; 0 of a vertex that is in no biclique.
+            pa.field("score", pa.float64(), nullable=False),
+            # Of the groups that hold the vertex, the one that ranks first; null where none does.
+            pa.field("group_key", pa.int64(), nullable=True),
+            pa.field("n_groups", pa.int64(), nullable=False),
+            # Of the vertex's edges, those that lie in some group.
+            pa.field("group_edge_share", pa.float64(), nullable=False),
+            pa.field("degree", pa.int64(), nullable=False),
+            # Share of the side's vertices with a smaller degree, and half of those with the same.
+            pa.field("degree_percentile", pa.float64(), nullable=False),
+        ]
+    )
+
+
+def key_type(key_types: tuple[pa.DataType, pa.DataType]) -> pa.DataType:
+    """The type of keys of both sides in one column: their own, or text where it differs."""
+    left, right = key_types
+    return left if left == right else pa.string()

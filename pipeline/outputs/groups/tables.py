@@ -1,0 +1,151 @@
+"""The groups that were chosen, and the scores of all vertices, as tables; see `pipeline.outputs.groups.schemas`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.groups.null_model import UNIT
+from mbe_stage.groups.vertex_scores import degree_percentiles, share_size
+from pipeline.outputs.groups.chosen import Chosen, GroupEdges
+from pipeline.outputs.groups.explanation import explanation
+from pipeline.outputs.groups.schemas import GROUPS, group_members, vertex_scores
+
+__all__ = ["SHORT_LIST", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
+
+SHORT_LIST = "short_list"
+"""The kind of groups that are bicliques, chosen by `mbe_stage.groups.short_list`."""
+
+# Plain strings hold so many bytes in one array.
+_MOST_TEXT = 1 << 31
+
+
+def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR) -> pa.Table:
+    """`groups`, one row a group, by rank."""
+    members, n = chosen.members, len(chosen.members)
+    left_degrees, right_degrees = (
+        [degrees[part] for part in parts]
+        for degrees, parts in (
+            (graph.left_degrees, [left for left, _ in members]),
+            (graph.right_degrees, [right for _, right in members]),
+        )
+    )
+    # Exact integers, divided once: the same on every machine.
+    left_sums, right_sums = ([int(part.sum()) for part in of] for of in (left_degrees, right_degrees))
+    n_edges, n_left, n_right = edges.n_edges.tolist(), members.left_sizes.tolist(), members.right_sizes.tolist()
+    expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
+    shares = [found / degrees for found, degrees in zip(n_edges, left_sums, strict=True)]
+    columns = [
+        chosen.keys,
+        np.arange(1, n + 1, dtype=np.int32),
+        [SHORT_LIST] * n,
+        n_left,
+        n_right,
+        n_edges,
+        [found / (a * b) for found, a, b in zip(n_edges, n_left, n_right, strict=True)],
+        chosen.surprise / UNIT,
+        expected,
+        shares,
+        [float(np.median(part)) for part in right_degrees],
+        chosen.keys,
+        chosen.n_bicliques,
+        [explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, strict=True)],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, GROUPS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=GROUPS)
+
+
+def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array) -> pa.Table:
+    """`group_members`: of each group the left members, then the right ones.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    edges : GroupEdges
+    graph : BipartiteCSR
+    keys : pa.Array
+        As `keys_of_both_sides` gives them.
+    """
+    members = chosen.members
+    sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
+    is_right = np.repeat(np.tile(np.array([False, True]), len(members)), sizes)
+    vertices = np.empty(is_right.size, np.int32)
+    vertices[~is_right], vertices[is_right] = members.left_members, members.right_members
+    n_edges = np.empty(is_right.size, np.int64)
+    n_edges[~is_right], n_edges[is_right] = edges.of_left, edges.of_right
+    degrees = np.concatenate([graph.left_degrees, graph.right_degrees])
+    places = vertices + np.where(is_right, graph.n_left, 0)
+    columns = [
+        pa.array(np.repeat(chosen.keys, members.left_sizes + members.right_sizes)),
+        _sides(is_right),
+        pa.array(vertices),
+        keys.take(pa.array(places)),
+        pa.array(n_edges),
+        pa.array(n_edges / degrees[places]),
+    ]
+    return pa.Table.from_arrays(columns, schema=group_members(keys.type))
+
+
+def scores_table(
+    chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, numerators: tuple[np.ndarray, np.ndarray], keys: pa.Array
+) -> pa.Table:
+    """`vertex_scores`: every vertex, the left ones first.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    edges : GroupEdges
+    graph : BipartiteCSR
+    numerators : pair of (n,) int64
+        `CandidateSink.left_share` and `right_share`.
+    keys : pa.Array
+        As `keys_of_both_sides` gives them.
+    """
+    members = chosen.members
+    degrees = graph.left_degrees, graph.right_degrees
+    ranks, n_groups = zip(
+        _participation(members.left_members, members.left_sizes, graph.n_left),
+        _participation(members.right_members, members.right_sizes, graph.n_right),
+        strict=True,
+    )
+    rank = np.concatenate(ranks)
+    in_none = rank == len(members)
+    best = np.append(chosen.keys, 0)[rank]
+    explained = np.concatenate([edges.explained_left, edges.explained_right])
+    all_degrees = np.concatenate(degrees).astype(np.int64)
+    vertices = [np.arange(n, dtype=np.int32) for n in (graph.n_left, graph.n_right)]
+    columns = [
+        _sides(np.arange(len(keys)) >= graph.n_left),
+        pa.array(np.concatenate(vertices)),
+        keys,
+        pa.array(np.concatenate([share_size(*of) for of in zip(numerators, degrees, strict=True)])),
+        pa.array(best, mask=in_none),
+        pa.array(np.concatenate(n_groups)),
+        pa.array(explained / all_degrees),
+        pa.array(all_degrees),
+        pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
+    ]
+    return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
+
+
+def keys_of_both_sides(left: pa.Array, right: pa.Array) -> pa.Array:
+    """The left keys, then the right ones, in one column: their own type, or text where it differs."""
+    kind = left.type
+    if kind != right.type or not pa.types.is_integer(kind):
+        text = [keys.cast(pa.large_string()) for keys in (left, right)]
+        kind = pa.string() if sum(keys.nbytes for keys in text) < _MOST_TEXT else pa.large_string()
+        left, right = (keys.cast(kind) for keys in text)
+    return pa.concat_arrays([left, right])
+
+
+def _participation(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
+    """Position of the first group that holds each vertex (their number where none does), and how many do."""
+    first = np.full(n_vertices, sizes.size, np.int64)
+    np.minimum.at(first, members, np.repeat(np.arange(sizes.size), sizes))
+    return first, np.bincount(members, minlength=n_vertices).astype(np.int64)
+
+
+def _sides(is_right: np.ndarray) -> pa.Array:
+    # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
+    return pa.DictionaryArray.from_arrays(pa.array(is_right.astype(np.int8)), pa.array(["left", "right"], pa.string()))

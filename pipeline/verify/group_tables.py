@@ -1,0 +1,231 @@
+"""The tables of groups as arrays, and what they say of members and vertices, by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from pipeline.errors import VerificationError
+from pipeline.verify.job import Job
+from pipeline.verify.recipe import biclique_keys
+from pipeline.verify.surprise import Found
+
+__all__ = ["Groups", "check_members", "check_scores", "compare", "read_degrees", "read_groups", "refuse_first"]
+
+_SIDES = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The two tables of groups, and the members as arrays: rows of `group_members` in their order."""
+
+    path: Path
+    table: pa.Table
+    members_path: Path
+    members: pa.Table
+    of_row: np.ndarray
+    is_right: np.ndarray
+    vertices: np.ndarray
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def column(self, name: str) -> list[Any]:
+        """Values of `groups`."""
+        return self.table[name].to_pylist()
+
+    def side(self, side: int) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets and members of a side, in the order of the groups."""
+        of_side = self.is_right == bool(side)
+        counts = np.bincount(self.of_row[of_side], minlength=len(self))
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), self.vertices[of_side]
+
+    def refuse(self, row: int, what: str) -> VerificationError:
+        """What is wrong with a row of `groups`."""
+        return VerificationError(f"{self.path}, row {row}: {what}")
+
+
+def read_degrees(run: Path, side: str) -> np.ndarray:
+    """Of the vertices of a side, as the run has them; ``(n,) int64``."""
+    return pq.read_table(run / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy()
+
+
+def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
+    """Both tables; that members are in their places, and that a group's key is that of its members."""
+    assert job.hashes is not None
+    path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
+    table, members = _without_nulls(path), _without_nulls(members_path)
+    keys = table["group_key"].to_pylist()
+    position = {key: row for row, key in enumerate(keys)}
+    if len(position) < len(keys):
+        row = next(row for row, key in enumerate(keys) if position[key] != row)
+        raise VerificationError(f"{path}, row {row}: the group_key {keys[row]} is there twice")
+    is_right = _is_right(members_path, members["side"])
+    vertices = members["vertex"].to_numpy().astype(np.int64)
+    of_row = np.array([position.get(key, -1) for key in members["group_key"].to_pylist()], np.int64)
+    n_vertices = np.where(is_right, degrees[1].size, degrees[0].size)
+    refuse_first(members_path, of_row < 0, "its group_key is no group")
+    refuse_first(
+        members_path, (vertices < 0) | (vertices >= n_vertices), lambda row: f"there is no vertex {vertices[row]}"
+    )
+    place = (2 * of_row + is_right) << 32 | vertices
+    refuse_first(
+        members_path,
+        np.concatenate([[False], np.diff(place) <= 0]),
+        "out of order; expected rows by rank, side and vertex",
+    )
+    groups = Groups(path, table, members_path, members, of_row, is_right, vertices)
+    sums = []
+    for side, name in enumerate(_SIDES):
+        offsets, ids = groups.side(side)
+        sizes = np.diff(offsets)
+        compare(groups.path, f"n_{name}", groups.column(f"n_{name}"), sizes.tolist())
+        refuse_first(path, sizes == 0, f"has no {name} members")
+        hashes = np.concatenate([np.zeros(1, np.uint64), np.cumsum(job.hashes[side][ids])])
+        sums.append(hashes[offsets[1:]] - hashes[offsets[:-1]])
+    compare(path, "group_key", keys, biclique_keys(*sums).tolist())
+    return groups
+
+
+def check_members(
+    groups: Groups, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], degrees: tuple[np.ndarray, np.ndarray]
+) -> None:
+    """The users' keys, and the edges of each member; a group is a biclique, so each has all of them."""
+    path, table = groups.members_path, groups.members
+    opposite = np.column_stack([np.diff(groups.side(1)[0]), np.diff(groups.side(0)[0])])
+    n_edges = opposite[groups.of_row, groups.is_right.astype(np.int64)]
+    own = np.empty(n_edges.size, np.int64)
+    for side in (0, 1):
+        of_side = groups.is_right == bool(side)
+        own[of_side] = degrees[side][groups.vertices[of_side]]
+        rows = np.flatnonzero(of_side)
+        expected = keys[side].take(pa.array(groups.vertices[of_side]))
+        _check_keys(path, table["key"].take(pa.array(rows)), expected, rows)
+    compare(path, "n_edges", table["n_edges"].to_pylist(), n_edges.tolist())
+    compare(path, "edge_share", table["edge_share"].to_pylist(), (n_edges / own).tolist())
+
+
+def check_scores(job: Job, groups: Groups, found: Found, degrees: tuple[np.ndarray, np.ndarray]) -> str:
+    """Every vertex: its score, its groups, what they explain, and where its degree stands."""
+    assert job.keys is not None
+    path = job.run / "vertex_scores.parquet"
+    table = _without_nulls(path, but="group_key")
+    sizes = degrees[0].size, degrees[1].size
+    if table.num_rows != sum(sizes):
+        raise VerificationError(f"{path}: has {table.num_rows} rows; expected one for each of {sum(sizes)} vertices")
+    is_right = _is_right(path, table["side"])
+    refuse_first(path, is_right != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
+    compare(path, "vertex", table["vertex"].to_numpy(), np.concatenate([np.arange(n) for n in sizes]))
+    explained = _explained(groups, sizes)
+    group_keys = np.append(np.array(groups.column("group_key"), np.int64), 0)
+    for side, start in ((0, 0), (1, sizes[0])):
+        rows = slice(start, start + sizes[side])
+        part, of_side = table.slice(start, sizes[side]), degrees[side]
+        _check_keys(path, part["key"], job.keys[side], np.arange(rows.start, rows.stop))
+        offsets, members = groups.side(side)
+        first = np.full(of_side.size, len(groups), np.int64)
+        np.minimum.at(first, members, np.repeat(np.arange(len(groups)), np.diff(offsets)))
+        smaller, ascending = np.searchsorted(np.sort(of_side), of_side), np.sort(of_side)
+        not_larger = np.searchsorted(ascending, of_side, side="right")
+        is_null = pc.is_null(part["group_key"]).to_numpy(zero_copy_only=False)
+        refuse_first(path, is_null != (first == len(groups)), "group_key is null just where no group is", start)
+        for name, values, recomputed in (
+            ("score", part["score"], np.sqrt(found.share_numerators[side] / of_side)),
+            ("group_key", pc.fill_null(part["group_key"], 0), group_keys[first]),
+            ("n_groups", part["n_groups"], np.bincount(members, minlength=of_side.size)),
+            ("group_edge_share", part["group_edge_share"], explained[side] / of_side),
+            ("degree", part["degree"], of_side),
+            ("degree_percentile", part["degree_percentile"], (smaller + not_larger) / (2 * of_side.size)),
+        ):
+            compare(path, name, values.to_numpy(), recomputed, start)
+    return f"{sum(sizes):,} vertices"
+
+
+def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Of each vertex, the edges that lie in some group: of the left and of the right ones."""
+    left, right = (
+        sparse.csr_matrix((np.ones(members.size, np.int64), members, offsets), shape=(len(groups), sizes[side]))
+        for side, (offsets, members) in enumerate((groups.side(0), groups.side(1)))
+    )
+    # A pair that several groups hold is one entry.
+    pairs = (left.T @ right).tocsr()
+    return np.diff(pairs.indptr), np.bincount(pairs.indices, minlength=sizes[1])
+
+
+def _without_nulls(path: Path, but: str | None = None) -> pa.Table:
+    table = pq.read_table(path)
+    for name in table.column_names:
+        if name != but and table[name].null_count:
+            raise VerificationError(f"{path}, column {name!r}: holds {table[name].null_count} nulls; expected none")
+    return table
+
+
+def _is_right(path: Path, side: pa.ChunkedArray) -> np.ndarray:
+    text = side.cast(pa.string())
+    is_right = pc.equal(text, "right").to_numpy(zero_copy_only=False)
+    is_left = pc.equal(text, "left").to_numpy(zero_copy_only=False)
+    refuse_first(path, ~(is_left | is_right), lambda row: f"side is {text[row]}; expected left or right")
+    return is_right
+
+
+def _check_keys(path: Path, found: pa.ChunkedArray, expected: pa.ChunkedArray, rows: np.ndarray) -> None:
+    kind = pa.int64() if pa.types.is_integer(found.type) else pa.large_string()
+    differs = pc.not_equal(found.cast(kind), expected.cast(kind)).to_numpy(zero_copy_only=False)
+    refuse_first(
+        path,
+        differs,
+        lambda row: f"key is {found[row].as_py()!r:.80}; the vertex has {expected[row].as_py()!r:.80}",
+        numbers=rows,
+    )
+
+
+def compare(path: Path, name: str, found: ArrayLike, expected: ArrayLike, start: int = 0) -> None:
+    """A column against what it should be; fractions may differ in the last digits.
+
+    Raises
+    ------
+    VerificationError
+        For the first row that differs; rows are counted from `start`.
+    """
+    values, right = np.asarray(found), np.asarray(expected)
+    is_same = np.isclose(values, right, rtol=1e-12, atol=0) if right.dtype.kind == "f" else values == right
+    refuse_first(path, ~is_same, lambda row: f"{name} is {values[row]}; recomputed {right[row]}", start)
+
+
+def refuse_first(
+    path: Path,
+    is_wrong: np.ndarray,
+    what: str | Callable[[int], str],
+    start: int = 0,
+    numbers: np.ndarray | None = None,
+) -> None:
+    """Raise for the first row that is wrong, if one is.
+
+    Parameters
+    ----------
+    path : Path
+    is_wrong : (n,) bool
+    what : str or callable
+        What is wrong; a callable takes the position of the row among these.
+    start : int
+        Number of the first row in its table.
+    numbers : (n,) int64, optional
+        Those of all rows, where they do not follow each other.
+
+    Raises
+    ------
+    VerificationError
+    """
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        number = start + row if numbers is None else int(numbers[row])
+        raise VerificationError(f"{path}, row {number}: {what if isinstance(what, str) else what(row)}")

@@ -1,0 +1,208 @@
+"""The tables of groups, recomputed from the published bicliques, the degrees of the vertices and the tables' own words.
+
+A check of `pipeline.publication.DerivedPublication`. The bicliques and the degrees were held against the input before;
+here the groups are: that each is a candidate, as surprising as it says, in its place, and that no better one is
+missing (`surprise` defines the words); and everything that is said of their members and of all vertices
+(`group_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import VerificationError
+from pipeline.verify.files import table_parts
+from pipeline.verify.group_tables import (
+    Groups,
+    check_members,
+    check_scores,
+    compare,
+    read_degrees,
+    read_groups,
+    refuse_first,
+)
+from pipeline.verify.job import Job
+from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
+
+__all__ = ["check"]
+
+# Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
+_UNSURE = 4
+
+
+def check(job: Job) -> None:
+    """Hold the tables of groups against the published bicliques and vertices.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    assert job.keys is not None
+    degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
+    groups = read_groups(job, degrees)
+    asked = job.manifest.config.section("groups")
+    left_offsets, left_members = groups.side(0)
+    wanted = Wanted(left_offsets, left_members, asked.max_overlap)
+    found = score_bicliques(table_parts(job.run, "bicliques"), Null(degrees, job.manifest.input.n_edges), wanted)
+    _check_chosen(groups, found, asked.limit, asked.rank_by)
+    _check_figures(groups, degrees, job.manifest.input.n_edges)
+    job.passed("groups", f"{len(groups):,} of {int(found.is_candidate.sum()):,} candidates")
+    check_members(groups, job.keys, degrees)
+    job.passed("group members", f"{groups.vertices.size:,} rows")
+    job.passed("vertex scores", check_scores(job, groups, found, degrees))
+    _check_counts(job, groups, found)
+
+
+def _check_chosen(groups: Groups, found: Found, limit: int, rank_by: str) -> None:
+    """Each group is a candidate, as surprising as it says, and in its place; and no candidate is missing."""
+    n = len(groups)
+    if n > limit:
+        raise groups.refuse(limit, f"one group too many; groups.limit is {limit}")
+    compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
+    compare(groups.path, "kind", groups.column("kind"), ["short_list"] * n)
+    rows = _rows_of(groups, found)
+    stated = groups.table["surprise"].to_numpy()
+    refuse_first(
+        groups.path,
+        # What is no number is not near either.
+        ~(np.abs(stated - found.surprise[rows] / UNIT) * UNIT <= _UNSURE),
+        lambda row: f"surprise is {stated[row]}; recomputed {found.surprise[rows[row]] / UNIT}",
+    )
+    order = _Order(found, rank_by)
+    for row in range(1, n):
+        if not order.is_before(rows[row - 1], rows[row]):
+            raise groups.refuse(row, f"ranks behind a group that is worse by {rank_by}")
+    overlapped = np.flatnonzero(found.first_overlap[rows] != np.arange(n))
+    if overlapped.size:
+        row = int(overlapped[0])
+        better = int(found.first_overlap[rows[row]]) + 1
+        raise groups.refuse(row, f"overlaps the group of rank {better} by groups.max_overlap or more")
+    others = found.is_candidate.copy()
+    others[rows] = False
+    _check_none_missing(groups, found, rows, np.flatnonzero(others), order, limit)
+    near = found.first_overlap[others]
+    copies = 1 + np.bincount(near[near < n], minlength=n)
+    compare(groups.path, "n_bicliques", groups.column("n_bicliques"), copies.tolist())
+
+
+def _rows_of(groups: Groups, found: Found) -> np.ndarray:
+    """Which of the positive bicliques each group is."""
+    keys, order = np.array(groups.column("group_key"), np.int64), np.argsort(found.keys)
+    places = np.searchsorted(found.keys, keys, sorter=order)
+    # Behind the last one stands one that is no group's.
+    rows = np.append(order, -1)[places]
+    is_there = np.append(found.keys, 0)[rows] == keys
+    refuse_first(groups.path, ~is_there | (rows < 0), "is no biclique of this run whose surprise is positive")
+    refuse_first(
+        groups.path, ~found.is_candidate[rows], "is neither the best biclique of a vertex nor among the best of all"
+    )
+    compare(groups.path, "seed_biclique_key", groups.column("seed_biclique_key"), keys)
+    return rows
+
+
+class _Order:
+    """How bicliques rank, exactly."""
+
+    def __init__(self, found: Found, rank_by: str) -> None:
+        self._keys, self._surprise = found.keys, found.surprise
+        self._divisors = found.n_members if rank_by == "surprise_per_vertex" else np.ones_like(found.n_members)
+        self.strength = self._surprise / self._divisors
+
+    def is_before(self, one: int, other: int) -> bool:
+        """Whether the one ranks before the other."""
+        return self._place(one) < self._place(other)
+
+    def _place(self, row: int) -> tuple[Fraction, int]:
+        return -Fraction(int(self._surprise[row]), int(self._divisors[row])), int(self._keys[row])
+
+
+def _check_none_missing(
+    groups: Groups, found: Found, rows: np.ndarray, others: np.ndarray, order: _Order, limit: int
+) -> None:
+    """A candidate that is no group overlaps one that is better, or comes behind the last of as many as were asked for.
+
+    Parameters
+    ----------
+    groups : Groups
+    found : Found
+    rows : (n,) int64
+        The groups among the bicliques.
+    others : int64
+        The candidates that are no groups.
+    order : _Order
+    limit : int
+    """
+    n = len(groups)
+    last = rows[-1:] if n == limit else rows[:0]
+    # Behind the groups stands the one that nobody may be better than, where the list is full.
+    bar = np.concatenate([rows, last]) if last.size else np.append(rows, -1)
+    against = bar[found.first_overlap[others]]
+    # Nearly all are worse by far; the others are compared exactly.
+    is_worse = (against >= 0) & (order.strength[others] < (1 - 1e-9) * order.strength[against])
+    for other, better in zip(others[~is_worse].tolist(), against[~is_worse].tolist(), strict=True):
+        if better < 0 or not order.is_before(better, other):
+            raise VerificationError(
+                f"{groups.path}: the biclique {found.keys[other]} of surprise {found.surprise[other] / UNIT} is "
+                "missing: it overlaps no better group"
+            )
+
+
+def _check_figures(groups: Groups, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
+    """What is said of each group beside its rank."""
+    expected: dict[str, list[Any]] = {name: [] for name in _FIGURES}
+    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
+    for row in range(len(groups)):
+        of_left = degrees[0][left[left_offsets[row] : left_offsets[row + 1]]]
+        of_right = degrees[1][right[right_offsets[row] : right_offsets[row + 1]]]
+        n_within = of_left.size * of_right.size
+        by_chance = float(Fraction(int(of_left.sum()) * int(of_right.sum()), n_edges))
+        share = n_within / int(of_left.sum())
+        figures = (
+            n_within,
+            1.0,
+            by_chance,
+            share,
+            float(np.median(of_right)),
+            _sentence(of_left.size, of_right.size, n_within, by_chance, share),
+        )
+        for name, value in zip(_FIGURES, figures, strict=True):
+            expected[name].append(value)
+    for name, values in expected.items():
+        compare(groups.path, name, groups.column(name), values)
+
+
+_FIGURES = ("n_edges", "density", "expected_edges", "left_edge_share", "median_right_degree", "explanation")
+
+
+def _sentence(n_left: int, n_right: int, n_edges: int, by_chance: float, share: float) -> str:
+    possible = n_left * n_right
+    within = "all" if n_edges == possible else format(n_edges, ",")
+    edges = "edge" if possible == 1 else "edges"
+    chance = "fewer than 0.1" if by_chance < 0.1 else format(by_chance, ",.0f" if by_chance >= 10 else ".1f")
+    return (
+        f"{n_left:,} left x {n_right:,} right members, {within} of {possible:,} possible {edges}; by their degrees "
+        f"{chance} would be expected; {_hundredths(100 * share)} of the left members' edges are among them"
+    )
+
+
+def _hundredths(percent: float) -> str:
+    if 99.9 < percent < 100:
+        return "over 99.9 %"
+    return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
+
+
+def _check_counts(job: Job, groups: Groups, found: Found) -> None:
+    counts = {
+        "groups": len(groups),
+        "left_members": int(np.unique(groups.side(0)[1]).size),
+        "right_members": int(np.unique(groups.side(1)[1]).size),
+        "significant_candidates": int(found.is_candidate.sum()),
+    }
+    stated: Mapping[str, int] = job.manifest.derived["groups"]
+    if dict(stated) != counts:
+        raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")

@@ -1,0 +1,95 @@
+"""Graphs with planted groups, and what groups are of a published run, by plain sets and floats."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import Config
+
+__all__ = ["EDGES", "planted", "rows", "settings", "tables", "wanted"]
+
+TABLES = ("groups", "group_members", "vertex_scores")
+
+
+def planted(seed: int = 1, rings: tuple[tuple[int, int], ...] = ((8, 5), (6, 6))) -> pa.Table:
+    """A sparse random graph, text on the left and integers on the right, and rings of new accounts and new targets.
+
+    All but one account of the first ring have a further target in common: its bicliques nearly repeat each other.
+    """
+    dice = random.Random(seed)
+    pairs = {(f"u{u:02}", v) for u in range(40) for v in range(30) if dice.random() < 0.08}
+    for number, (n_left, n_right) in enumerate(rings):
+        accounts = [f"ring {number} <{u}>" for u in range(n_left)]
+        pairs |= {(account, -100 * (number + 1) - v) for account in accounts for v in range(n_right)}
+        pairs |= {(account, dice.randrange(30)) for account in accounts}
+        if number == 0:
+            pairs |= {(account, -1) for account in accounts[1:]}
+    ordered = sorted(pairs)
+    dice.shuffle(ordered)
+    return pa.table({"l": [left for left, _ in ordered], "r": pa.array([right for _, right in ordered], pa.int64())})
+
+
+EDGES = planted()
+
+
+def settings(out: Path, engine: str = "reference", **sections: Any) -> Config:
+    """Into a directory, with a section `groups` unless one of the sections says otherwise."""
+    values: dict[str, Any] = {"execution": {"engine": engine}, "output": {"directory": str(out)}, "groups": {}}
+    for name, section in sections.items():
+        if section is None:
+            del values[name]
+        else:
+            values[name] = {**values.get(name, {}), **section}
+    return Config.from_mapping(values)
+
+
+def rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
+    """Of a table of a run."""
+    return pq.read_table(run_dir / f"{name}.parquet").to_pylist()
+
+
+def tables(run_dir: Path) -> dict[str, pa.Table]:
+    """The tables of groups."""
+    return {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES}
+
+
+def wanted(
+    run_dir: Path, limit: int = 100, rank_by: str = "surprise", max_overlap: float = 0.5
+) -> list[dict[str, Any]]:
+    """The short list of a run of few bicliques, which are all candidates: key, sides, surprise, near copies."""
+    degrees = [[row["degree"] for row in rows(run_dir, f"{side}_vertices")] for side in ("left", "right")]
+    found = []
+    for row in pq.read_table(run_dir / "bicliques").to_pylist():
+        sides = set(row["left"]), set(row["right"])
+        value = _surprise(degrees, sides)
+        members = len(sides[0]) + len(sides[1])
+        strength = value / members if rank_by == "surprise_per_vertex" else value
+        found.append((-round(strength, 5), row["biclique_key"], sides, value))
+    kept: list[dict[str, Any]] = []
+    for _, key, sides, value in sorted(found, key=lambda each: each[:2]):
+        near = [group for group in kept if _jaccard(group["sides"][0], sides[0]) >= max_overlap]
+        if value <= 1e-6:
+            continue
+        if near:
+            near[0]["n_bicliques"] += 1
+        elif len(kept) < limit:
+            kept.append({"key": key, "sides": sides, "surprise": value, "n_bicliques": 1})
+    return kept
+
+
+def _surprise(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
+    left, right = sides
+    ratio = len(left) * len(right) * math.log(sum(degrees[0]))
+    ratio -= len(right) * sum(math.log(degrees[0][u]) for u in left)
+    ratio -= len(left) * sum(math.log(degrees[1][v]) for v in right)
+    return ratio - sum(math.log(math.comb(len(degrees[side]), len(sides[side]))) for side in (0, 1))
+
+
+def _jaccard(one: set[int], other: set[int]) -> float:
+    return len(one & other) / len(one | other)

@@ -1,0 +1,350 @@
+"""Groups as an output of a run: library, command line, configuration, and that they depend on the edges alone."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from mbe_stage.problem import OUTPUTS, derived_outputs, problem_named
+from pipeline import Config, cli, cli_options, load_config, run, tiers
+from pipeline.cli_sections import output_parameters
+from pipeline.errors import ConfigError, EngineUnavailable
+from pipeline.ingest import ingest
+from pipeline.installed_publications import derived_of, derived_publications
+from pipeline.manifest import read_manifest
+from pipeline.outputs.groups.explanation import explanation
+from pipeline.outputs.groups.publication import PUBLICATION
+from pipeline.outputs.groups.section import GroupsSection
+from pipeline.verify import verify_run
+from tests.pipeline.groups_support import EDGES, TABLES, planted, rows, settings, tables, wanted
+from tests.pipeline.output_support import assert_sound
+from tests.pipeline.test_problem_seam import add_entry, refusal, said
+
+ROOT = Path(__file__).parents[2]
+SECTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"rank_by": "surprise_per_vertex"},
+    {"max_overlap": 1.0, "limit": 7},
+    {"max_overlap": 0.3, "limit": 2},
+)
+
+
+def sides_of(run_dir: Path) -> dict[int, tuple[set[int], set[int]]]:
+    """The members of each group."""
+    found: dict[int, tuple[set[int], set[int]]] = {}
+    for row in rows(run_dir, "group_members"):
+        found.setdefault(row["group_key"], (set(), set()))[row["side"] == "right"].add(row["vertex"])
+    return found
+
+
+# --- what they are ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("section", SECTIONS, ids=str)
+def test_groups_are_the_short_list_by_definition(tmp_path: Path, engine: str, section: dict[str, Any]) -> None:
+    result = run(settings(tmp_path, engine, groups=section), EDGES)
+    groups, expected = rows(result.run_dir, "groups"), wanted(result.run_dir, **section)
+    assert [row["group_key"] for row in groups] == [each["key"] for each in expected]
+    assert [row["rank"] for row in groups] == list(range(1, len(expected) + 1))
+    assert [row["n_bicliques"] for row in groups] == [each["n_bicliques"] for each in expected]
+    assert sides_of(result.run_dir) == {each["key"]: each["sides"] for each in expected}
+    for row, each in zip(groups, expected, strict=True):
+        assert row["surprise"] == pytest.approx(each["surprise"], abs=1e-4)
+    assert len(groups) >= 2
+    assert_sound(result.run_dir)
+    checks = {check.name for check in verify_run(result.run_dir, ingest(Config().input, EDGES)).checks}
+    assert {"groups", "group members", "vertex scores"} <= checks
+
+
+def test_the_rings_come_first_and_nothing_of_the_background(tmp_path: Path) -> None:
+    result = run(settings(tmp_path), EDGES)
+    members = rows(result.run_dir, "group_members")
+    accounts = {row["key"] for row in members if row["side"] == "left"}
+    # The one account of the first ring without the further target is in a near copy alone.
+    assert {f"ring 0 <{u}>" for u in range(1, 8)} | {f"ring 1 <{u}>" for u in range(6)} == accounts
+    first = [row["key"] for row in members if row["group_key"] == rows(result.run_dir, "groups")[0]["group_key"]]
+    # Keys of two types in one column are text.
+    assert {"-100", "-104"} <= set(first) or {"-200", "-205"} <= set(first)
+
+
+def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
+    """A complete 3 x 4 and 400 single edges: degrees, expectation and shares are known."""
+    pairs = [(u, v) for u in range(3) for v in range(4)] + [(10 + i, 10 + i) for i in range(400)]
+    result = run(settings(tmp_path), pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]}))
+    (group,) = rows(result.run_dir, "groups")
+    n_edges = 412
+    assert {name: group[name] for name in ("n_left", "n_right", "n_edges", "density", "kind", "n_bicliques")} == {
+        "n_left": 3,
+        "n_right": 4,
+        "n_edges": 12,
+        "density": 1.0,
+        "kind": "short_list",
+        "n_bicliques": 1,
+    }
+    surprise = 12 * math.log(n_edges) - 12 * math.log(4) - 12 * math.log(3)
+    surprise -= math.log(math.comb(403, 3)) + math.log(math.comb(404, 4))
+    assert group["surprise"] == pytest.approx(surprise, abs=1e-5)
+    assert (group["expected_edges"], group["left_edge_share"], group["median_right_degree"]) == (144 / 412, 1.0, 3.0)
+    assert group["explanation"] == (
+        "3 left x 4 right members, all of 12 possible edges; by their degrees 0.3 would be expected; 100 % of the left "
+        "members' edges are among them"
+    )
+    assert pq.read_schema(result.run_dir / "vertex_scores.parquet").field("key").type == pa.int64()
+    members = rows(result.run_dir, "group_members")
+    assert [(row["side"], row["vertex"], row["key"], row["n_edges"], row["edge_share"]) for row in members] == [
+        *(("left", u, u, 4, 1.0) for u in range(3)),
+        *(("right", v, v, 3, 1.0) for v in range(4)),
+    ]
+    scores = rows(result.run_dir, "vertex_scores")
+    in_it, beside = scores[0], scores[3]
+    assert (in_it["score"], in_it["group_key"], in_it["n_groups"]) == (math.sqrt(4 * 4 * 3 / 4), group["group_key"], 1)
+    assert (in_it["group_edge_share"], in_it["degree"], in_it["degree_percentile"]) == (1.0, 4, 401.5 / 403)
+    assert (beside["score"], beside["group_key"], beside["n_groups"], beside["group_edge_share"]) == (1.0, None, 0, 0.0)
+    assert [row["key"] for row in scores] == [*range(3), *range(10, 410), *range(4), *range(10, 410)]
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=str)
+def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) -> None:
+    run_dir = run(settings(tmp_path, groups=section), EDGES).run_dir
+    groups = [each["sides"] for each in wanted(run_dir, **section)]
+    keys = [row["group_key"] for row in rows(run_dir, "groups")]
+    bicliques = [(set(row["left"]), set(row["right"])) for row in pq.read_table(run_dir / "bicliques").to_pylist()]
+    for row in rows(run_dir, "vertex_scores"):
+        own = int(row["side"] == "right")
+        holding = [sides for sides in bicliques if row["vertex"] in sides[own]]
+        best = max(len(sides[1 - own]) ** 2 * len(sides[own]) for sides in holding)
+        assert row["score"] == pytest.approx(math.sqrt(best / row["degree"]))
+        inside = [place for place, sides in enumerate(groups) if row["vertex"] in sides[own]]
+        assert (row["n_groups"], row["group_key"]) == (len(inside), keys[inside[0]] if inside else None)
+        explained = set().union(*(groups[place][1 - own] for place in inside))
+        assert row["group_edge_share"] == pytest.approx(len(explained) / row["degree"])
+
+
+def test_explanations_claim_neither_all_nor_nothing_where_it_is_not() -> None:
+    assert "10 of 12 possible edges" in explanation(3, 4, 10, 0.05, 0.9995)
+    assert "over 99.9 %" in explanation(3, 4, 10, 0.05, 0.9995)
+    assert "under 0.1 %" in explanation(3, 4, 10, 0.05, 0.0004)
+    assert "4.2 %" in explanation(3, 4, 10, 0.05, 0.042)
+    assert "fewer than 0.1 would" in explanation(3, 4, 10, 0.05, 0.5)
+    assert "1,234 would" in explanation(3, 4, 10, 1234.2, 0.5)
+    assert "all of 1 possible edge;" in explanation(1, 1, 1, 1.0, 1.0)
+
+
+# --- how they are asked for ---------------------------------------------------------------------------------------
+
+
+def test_without_its_section_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_groups = run(settings(tmp_path / "a"), EDGES)
+    collector = importlib.import_module("pipeline.outputs.groups.collector")
+
+    def fail(*_: object) -> None:
+        raise AssertionError("nobody asked for groups")
+
+    for name in ("__init__", "accept", "finish"):
+        monkeypatch.setattr(collector.GroupsCollector, name, fail)
+    without = run(settings(tmp_path / "b", groups=None), EDGES)
+    names = [{path.name for path in each.run_dir.iterdir()} for each in (with_groups, without)]
+    assert names[0] - names[1] == {f"{name}.parquet" for name in TABLES}
+    assert without.manifest.derived == {}
+    assert without.manifest.content_fingerprint == with_groups.manifest.content_fingerprint
+    assert without.manifest.config_fingerprint != with_groups.manifest.config_fingerprint
+
+
+def test_library_command_line_and_configuration_ask_the_same(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.parquet"
+    pq.write_table(EDGES, edges)
+    options = ("--groups-limit", 2, "--groups-rank-by", "surprise_per_vertex", "--groups-max-overlap", 0.4)
+    told = said("enumerate", edges, "--out", tmp_path / "a", "--engine", "reference", "--quiet", *options)
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"input: {{path: {edges}}}\nexecution: {{engine: cpu}}\noutput: {{directory: {tmp_path / 'b'}}}\n"
+        "groups: {limit: 2, rank_by: surprise_per_vertex, max_overlap: 0.4}\n"
+    )
+    again = said("run", config, "--quiet")
+    section = {"limit": 2, "rank_by": "surprise_per_vertex", "max_overlap": 0.4}
+    library = run(settings(tmp_path / "c", groups=section), EDGES)
+    assert told["derived"] == again["derived"] == library.manifest.derived
+    assert told["derived"]["groups"]["groups"] == 2
+    runs = [Path(told["run"]), Path(again["run"]), library.run_dir]
+    assert len({read_manifest(each).config_fingerprint for each in runs}) == 1
+    for each in runs:
+        assert tables(each) == tables(library.run_dir)
+        assert said("verify", each, "--quiet")["verified"]
+    assert not said("run", config, "--quiet", "--if-changed", "--set", "groups.limit=1")["unchanged"]
+    assert "derived    groups: 2 groups, " in CliRunner().invoke(cli.app, ["run", str(config), "--quiet"]).stdout
+
+
+def test_the_switch_alone_asks_for_the_defaults(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.parquet"
+    pq.write_table(EDGES, edges)
+    told = said("enumerate", edges, "--out", tmp_path / "a", "--engine", "reference", "--quiet", "--groups")
+    assert read_manifest(Path(told["run"])).config.section("groups") == GroupsSection()
+    (listed,) = said("runs", tmp_path / "a")["runs"]
+    assert listed["asked"] == {"groups": {}}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("limit", 0), ("limit", "many"), ("rank-by", "edges"), ("max-overlap", 0), ("max-overlap", 1.5)],
+)
+def test_wrong_options_are_one_line(tmp_path: Path, option: str, value: object) -> None:
+    message = refusal("enumerate", "e.csv", "--out", tmp_path, f"--groups-{option}", value, code=2)
+    assert f"--groups-{option} is '{value}'" in message
+
+
+@pytest.mark.parametrize("key", ["limt", "maxoverlap"])
+def test_unknown_keys_are_refused_with_the_nearest(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"groups\.{key}: unknown key; did you mean '(limit|max_overlap)'"):
+        settings(tmp_path, groups={key: 1})
+
+
+def test_the_options_are_those_of_the_model() -> None:
+    """They stand in a table so that help imports no model."""
+    made = output_parameters(GroupsSection, "groups", PUBLICATION.about)
+
+    def told(parameter: cli_options.Parameter) -> tuple[object, ...]:
+        (info,) = parameter.annotation.__metadata__
+        options = cli_options.options_of(parameter)
+        return parameter.name, parameter.key, options, info.help, info.metavar, info.rich_help_panel, parameter.default
+
+    assert [told(each) for each in cli_options.GROUPS] == [told(each) for each in made]
+    shown = CliRunner().invoke(cli.app, ["enumerate", "--help"]).stdout
+    assert "Output groups:" in shown
+    assert shown.count("--groups ") == 1
+
+
+def test_the_shipped_defaults_are_those_of_the_model() -> None:
+    """In `configs/default.yaml` the section is a comment: being there, it would ask for groups."""
+    lines = (ROOT / "configs" / "default.yaml").read_text(encoding="utf-8").splitlines()
+    section = lines[lines.index("# groups:") :]
+    text = "\n".join(line.removeprefix("# ") for line in section)
+    assert Config.from_mapping(yaml.safe_load(text)).section("groups") == GroupsSection()
+    assert set(yaml.safe_load(text)["groups"]) == set(GroupsSection.model_fields)
+    assert all("#" in line.removeprefix("# ") for line in section[1:])
+    assert load_config(ROOT / "configs" / "fraud_lockstep.yaml").section("groups") is not None
+
+
+def test_they_are_ours(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert [output.name for output in derived_outputs("bicliques")] == [*OUTPUTS, "smaller_sides"]
+    assert derived_outputs("butterflies") == ()
+    assert derived_publications("bicliques")[0] is PUBLICATION
+    assert derived_of(Config.from_mapping({"groups": {}})) == (PUBLICATION,)
+    add_entry(installed, "groups = tests.toys.smaller_sides.output:OUTPUT")
+    with caplog.at_level(logging.WARNING):
+        assert len(derived_outputs("bicliques")) == 2
+    assert "the entry point 'groups' of mbe_stage.problems" in caplog.text
+    assert "the name is taken" in caplog.text
+    assert problem_named("bicliques").name == "bicliques"
+
+
+def test_auto_passes_over_the_device_and_rapids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
+    config = settings(tmp_path, "auto")
+    assert tiers.choose_tier(config.execution).name == "rapids"
+    chosen = tiers.choose_tier(config.execution, "bicliques", derived_of(config))
+    assert chosen.name != "rapids"
+    assert "the derived output 'groups' takes no results in device memory" in chosen.reason
+    with pytest.raises(EngineUnavailable, match="the derived output 'groups' takes no results in device memory"):
+        run(settings(tmp_path, "rapids"), EDGES)
+
+
+# --- what they depend on ------------------------------------------------------------------------------------------
+
+
+def test_neither_the_order_of_rows_nor_threads_nor_blocks_matter(tmp_path: Path) -> None:
+    first = tables(run(settings(tmp_path / "0", "reference"), EDGES).run_dir)
+    variants: list[dict[str, Any]] = [
+        {"execution": {"engine": "cpu", "threads": 1}},
+        {"execution": {"engine": "cpu", "threads": 2, "block_bytes": 1024}},
+        {"output": {"sort": True}},
+    ]
+    for number, sections in enumerate(variants, 1):
+        shuffled = EDGES.take(pc.sort_indices(pa.array([hash((number, i)) for i in range(EDGES.num_rows)])))
+        config = settings(tmp_path / str(number), **sections)
+        assert tables(run(config, shuffled).run_dir) == first
+
+
+def test_ties_go_to_the_lower_key(tmp_path: Path) -> None:
+    """Five complete 3 x 3 side by side cannot be told apart by any score."""
+    pairs = [(f"{block}{u}", f"{block}{v}") for block in "abcde" for u in range(3) for v in range(3)]
+    source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
+    result = run(settings(tmp_path), source)
+    groups = rows(result.run_dir, "groups")
+    assert len({row["surprise"] for row in groups}) == 1
+    keys = [row["group_key"] for row in groups]
+    assert keys == sorted(row["biclique_key"] for row in pq.read_table(result.run_dir / "bicliques").to_pylist())
+    limited = run(settings(tmp_path, groups={"limit": 2}), source)
+    assert [row["group_key"] for row in rows(limited.run_dir, "groups")] == keys[:2]
+    verify_run(limited.run_dir)
+
+
+def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("left,right\n" + "".join(f"a{i},b{i}\na{i},b{i + 1}\n" for i in range(9)))
+    told = said("enumerate", edges, "--out", tmp_path / "o", "--engine", "reference", "--quiet", "--groups")
+    run_dir = Path(told["run"])
+    nothing = {"groups": 0, "left_members": 0, "right_members": 0, "significant_candidates": 0}
+    assert told["derived"] == {"groups": nothing}
+    assert rows(run_dir, "groups") == rows(run_dir, "group_members") == []
+    scores = rows(run_dir, "vertex_scores")
+    assert len(scores) == 9 + 10
+    assert {(row["group_key"], row["n_groups"], row["group_edge_share"]) for row in scores} == {(None, 0, 0.0)}
+    assert all(row["score"] > 0 for row in scores)
+    assert "No group is significant." in (run_dir / "report.html").read_text()
+    assert said("verify", run_dir, "--quiet")["verified"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_only_the_degrees_are_left_no_group_is(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    pairs = list(zip(*(column.to_pylist() for column in EDGES.columns), strict=True))
+    there = set(pairs)
+    for _ in range(30 * len(pairs)):
+        i, k = dice.randrange(len(pairs)), dice.randrange(len(pairs))
+        (u, v), (s, t) = pairs[i], pairs[k]
+        if (u, t) not in there and (s, v) not in there:
+            there -= {pairs[i], pairs[k]}
+            pairs[i], pairs[k] = (u, t), (s, v)
+            there |= {(u, t), (s, v)}
+    assert len(there) == EDGES.num_rows
+    result = run(settings(tmp_path), pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]}))
+    assert result.manifest.derived["groups"]["groups"] == 0
+
+
+def test_a_run_without_bicliques(tmp_path: Path) -> None:
+    result = run(settings(tmp_path, query={"min_left": 99}), EDGES)
+    assert result.manifest.derived["groups"]["groups"] == 0
+    assert {row["score"] for row in rows(result.run_dir, "vertex_scores")} == {0.0}
+    verify_run(result.run_dir, ingest(Config().input, EDGES))
+
+
+def test_a_truncated_run_has_groups_of_what_it_holds(tmp_path: Path) -> None:
+    result = run(settings(tmp_path, "cpu", execution={"engine": "cpu", "max_bicliques": 60}), planted(2))
+    assert result.manifest.truncated is not None
+    assert [row["group_key"] for row in rows(result.run_dir, "groups")] == [
+        each["key"] for each in wanted(result.run_dir)
+    ]
+    assert "better groups may be missing" in (result.run_dir / "report.html").read_text()
+    verify_run(result.run_dir)
+
+
+def test_keys_of_one_type_keep_it(tmp_path: Path) -> None:
+    text = pa.table({"l": EDGES["l"], "r": EDGES["r"].cast(pa.string())})
+    for source, kind in ((EDGES, pa.string()), (text, pa.string())):
+        run_dir = run(settings(tmp_path), source).run_dir
+        for name in ("group_members", "vertex_scores"):
+            assert pq.read_schema(run_dir / f"{name}.parquet").field("key").type == kind
+    assert json.dumps(rows(run_dir, "groups")[0])
