@@ -188,7 +188,7 @@ def _keep(offsets, members, n_vertices, threshold, limit):
     numerator, denominator = threshold
     # Inverted lists of prefixes: of each vertex the last entry, of each entry the group and the entry before.
     last, before = np.full(n_vertices, -1, np.int64), np.empty(members.size, np.int64)
-    groups = np.empty(members.size, np.int64)
+    groups, places = np.empty(members.size, np.int64), np.empty(members.size, np.int64)
     seen_by = np.full(n, -1, np.int64)
     kept, n_kept, n_entries = np.empty(min(n, limit), np.int64), 0, 0
     for row in range(n):
@@ -201,12 +201,16 @@ def _keep(offsets, members, n_vertices, threshold, limit):
         for i in range(start, prefix_end):
             entry = last[members[i]]
             while entry >= 0 and not is_copy:
-                other = groups[entry]
+                other, place = groups[entry], places[entry]
                 entry = before[entry]
                 if seen_by[other] == row:
                     continue
                 seen_by[other] = row
-                is_copy = _overlap(members, start, end, offsets[other], offsets[other + 1], numerator, denominator)
+                # Nothing before these two places is in both: it would have been met before.
+                both = size + offsets[other + 1] - offsets[other]
+                # shared / (both - shared) >= t  <=>  shared >= t both / (1 + t)
+                needed = (numerator * both + numerator + denominator - 1) // (numerator + denominator)
+                is_copy = _shares(members, i, end, place, offsets[other + 1], needed)
             if is_copy:
                 break
         if is_copy:
@@ -214,27 +218,23 @@ def _keep(offsets, members, n_vertices, threshold, limit):
         kept[n_kept] = row
         n_kept += 1
         for i in range(start, prefix_end):
-            groups[n_entries], before[n_entries] = row, last[members[i]]
+            groups[n_entries], places[n_entries], before[n_entries] = row, i, last[members[i]]
             last[members[i]] = n_entries
             n_entries += 1
     return kept[:n_kept]
 
 
 @compiled()
-def _overlap(members, i, i_end, k, k_end, numerator, denominator):
-    """Whether two ascending pieces of `members` have at least this Jaccard similarity.
+def _shares(members, i, i_end, k, k_end, needed):
+    """Whether two ascending pieces of `members` share so many.
 
     Parameters
     ----------
     members : int32
     i, i_end, k, k_end : int
         The pieces.
-    numerator, denominator : int
-        Of the similarity.
+    needed : int
     """
-    both = i_end - i + k_end - k
-    # shared / (both - shared) >= t  <=>  shared >= t both / (1 + t)
-    needed = (numerator * both + numerator + denominator - 1) // (numerator + denominator)
     while needed > 0:
         # What is left of the shorter piece would not do.
         if i_end - i < needed or k_end - k < needed:
