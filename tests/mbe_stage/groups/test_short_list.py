@@ -105,6 +105,9 @@ def test_rates_that_floating_point_takes_for_equal() -> None:
     close = candidates_of([1 << 60, (1 << 60) + 1], [[0], [1]], [[0, 1], [2, 3]])
     assert ranked(close, "surprise_per_vertex").tolist() == [1, 0]
     assert ranked(close, "surprise_per_edge").tolist() == [1, 0]
+    # 1 / 90,000 and 1 / 90,001 differ in the 33rd binary digit.
+    large = candidates_of([1, 1], [list(range(89_999)), list(range(90_000))], [[0], [0]])
+    assert ranked(large, "surprise_per_vertex").tolist() == [0, 1]
     # 0.5 and 0.5 exactly: the lower key, which is the second.
     equal = candidates_of([1, 2], [[0], [1, 2]], [[0], [3, 4]])
     assert ranked(equal, "surprise_per_vertex").tolist() == [1, 0]
