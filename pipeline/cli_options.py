@@ -300,7 +300,7 @@ INSPECTING = (
     Parameter("override", Override),
     *QUERY,
     *_INPUT,
-    Parameter("engine", Means.Engine, "execution.engine"),
+    Parameter("engine", Means.Tier, "execution.engine"),
     *_ON_THIS_MACHINE,
     _MEMBERS,
     *_PRINTED,

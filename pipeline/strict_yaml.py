@@ -1,13 +1,15 @@
 """YAML of a configuration, read strictly and within bounds: what YAML lets pass in silence is refused here.
 
 A key that stands twice in one mapping, of which YAML would keep the last; one that is a boolean to YAML, as `on` and
-`yes` are, or nothing; and text that is far larger, deeper or, with its aliases written out, longer than any
-configuration, which would take minutes or end in the interpreter's own limits.
+`yes` are, or nothing; a number that YAML reads in another base, as `010` and `12:30` are; and text that is far larger,
+deeper or, with its aliases written out, longer than any configuration, which would take minutes or end in the
+interpreter's own limits.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +26,8 @@ LARGEST_DOCUMENT = 1 << 18
 _DEEPEST = 20
 _MOST_NODES = 10_000
 _NO_KEYS = {"bool": "a boolean", "null": "nothing"}
+# Octal, hexadecimal, binary and base 60: a vertex that is called so would be another one.
+_OTHER_BASE = re.compile(r"[-+]?0[0-7_xXbB]|.*:")
 _LONG_LISTS = "lists of keys that are longer go to pipeline.run, in a Config"
 
 
@@ -50,6 +54,7 @@ def parse_yaml(text: str, source: str) -> Any:
             if node is None:
                 return None
             _check_keys(node, source)
+            _check_numbers(node, loader, source)
             return loader.construct_document(node)
         finally:
             loader.dispose()
@@ -105,7 +110,7 @@ def _growth(text: str, source: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _check_keys(document: yaml.Node, source: str) -> None:
-    for mapping in _mappings(document, set()):
+    for mapping in _mappings(document):
         lines: dict[tuple[str, str], int] = {}
         for key, _ in mapping.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -125,17 +130,33 @@ def _check_keys(document: yaml.Node, source: str) -> None:
             lines[name] = line
 
 
+def _check_numbers(document: yaml.Node, loader: yaml.SafeLoader, source: str) -> None:
+    for node in _nodes(document, set()):
+        kind = node.tag.rpartition(":")[2]
+        if isinstance(node, yaml.ScalarNode) and kind in ("int", "float") and _OTHER_BASE.match(node.value):
+            number = loader.construct_object(node)
+            raise ConfigError(
+                f"{source}, line {node.start_mark.line + 1}: {node.value} is the number {number} to YAML; expected a "
+                f"decimal number or a text; write {_quoted(node.value)} for the text, or {number}"
+            )
+
+
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
-    """Every mapping once, however many aliases lead to it."""
-    if isinstance(node, yaml.ScalarNode) or id(node) in seen:
+def _mappings(document: yaml.Node) -> Iterator[yaml.MappingNode]:
+    return (node for node in _nodes(document, set()) if isinstance(node, yaml.MappingNode))
+
+
+def _nodes(node: yaml.Node, seen: set[int]) -> Iterator[yaml.Node]:
+    """Every value and key once, however many aliases lead to it; what holds others before them."""
+    if id(node) in seen:
         return
     seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        yield node
+    yield node
+    if isinstance(node, yaml.ScalarNode):
+        return
     for child in node.value:
         for part in child if isinstance(child, tuple) else (child,):
-            yield from _mappings(part, seen)
+            yield from _nodes(part, seen)

@@ -24,7 +24,7 @@ class Comparability:
     remarks : tuple of str
         What stands in the way of a comparison like with like, and what else should be known first; a sentence each.
     knows_gone : bool
-        Whether what only the old run has is gone: the new one would hold it if it were still there.
+        Whether what only the old run has is called gone: both runs are complete and were asked the same.
     knows_new : bool
         Whether what only the new run has is new.
     """
@@ -53,7 +53,8 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
     ]
     return Comparability(
         remarks=(*unlike, *truncated, *_windows(old_manifest, new_manifest)),
-        knows_gone=not unlike and new_manifest.truncated is None,
+        # Of an incomplete run nobody knows what it would have held: nothing is called gone.
+        knows_gone=not unlike and not truncated,
         knows_new=not unlike and old_manifest.truncated is None,
     )
 

@@ -197,7 +197,12 @@ def test_equal_runs_do_not_differ_and_are_not_read(tmp_path: Path) -> None:
         ({}, {"config": {"query": {"min_left": 2}}}, "query.min_left was 1 and is 2", ("only_in_new", "only_in_old")),
         ({}, {"config": {"input": {"left": "b"}}}, "input.left was 0 and is 'b'", ("only_in_new", "only_in_old")),
         ({}, {"truncated": "stopped after 1 s"}, "the NEW run is incomplete: it stopped", ("new", "only_in_old")),
-        ({"truncated": "stopped after 1 s"}, {}, "the OLD run is incomplete: it stopped", ("only_in_new", "gone")),
+        (
+            {"truncated": "stopped after 1 s"},
+            {},
+            "the OLD run is incomplete: it stopped",
+            ("only_in_new", "only_in_old"),
+        ),
     ],
 )
 def test_what_cannot_be_known_is_not_called_gone_or_new(

@@ -20,7 +20,7 @@ from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.estimation import Effort, Estimate, Interval, sampler
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.compile_ahead import CompileStep
-from pipeline import inspect_command
+from pipeline import cli_options, inspect_command
 from pipeline.cli import app
 from pipeline.config import Config
 from pipeline.core_sizes import core_size
@@ -292,3 +292,14 @@ def test_butterflies_are_looked_at(tmp_path: Path) -> None:
     # One butterfly, and an edge beside it.
     assert facts["trial"]["n_found"] == 4
     assert (facts["left"]["max"], facts["left"]["two_hop_degrees"]["max"]) == (2, 2)
+
+
+def test_engines_are_those_of_enumerate() -> None:
+    of_enumerate, of_inspect = (
+        next(each.annotation for each in table if each.key == "execution.engine")
+        for table in (
+            cli_options.publishing(cli_options.QUERY, max_bicliques=True, members=True),
+            cli_options.INSPECTING,
+        )
+    )
+    assert of_enumerate == of_inspect

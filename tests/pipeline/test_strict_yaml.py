@@ -51,6 +51,18 @@ def test_one_key_is_a_list_of_one(text: str, key: int | str) -> None:
     assert load_config(None, [f"query.containing_left={text}"]).query.containing_left == (key,)
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("010", 8), ("-007", -7), ("12:30", 750), ("[A001, 0x1f]", 31), ("0b11", 3), ("1:30.5", 90.5)]
+)
+def test_a_number_of_another_base_is_none(text: str, number: float) -> None:
+    """`010` would be the vertex 8."""
+    written = text.strip("[]").rpartition(" ")[2]
+    with pytest.raises(
+        ConfigError, match=f'line 2: {written} is the number {number} to YAML; .*; write "{written}" for'
+    ):
+        parse_yaml(f"query:\n  containing_left: {text}\n", "job.yaml")
+
+
 @pytest.mark.parametrize("text", ["2024-01-31", "1.5", "[a]"])
 def test_what_is_neither_number_nor_text_is_named_by_its_key(text: str) -> None:
     with pytest.raises(ConfigError, match=r"input\.left is .*: expected a whole number or text"):

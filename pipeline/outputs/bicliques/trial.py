@@ -159,8 +159,8 @@ def _trial(trial: Trial) -> str:
 def _expected(found: Expectation) -> list[tuple[str, str]]:
     n = found.bicliques
     if n.high is None:
-        at_least = f"at least {_about(n.low)} bicliques: samples of the search tree disagree about how many more"
-        return [("expected", at_least)]
+        unknown = "samples of the search tree are too few, or disagree about how many more"
+        return [("expected", f"at least {_about(n.low)} bicliques: {unknown}")]
     if found.exact:
         lines = [("expected", f"{plural(n.middle, 'biclique')}: counted")]
     else:
