@@ -93,13 +93,14 @@ def test_fraudar_finds_a_planted_block_and_then_the_next() -> None:
     ring = np.arange(60)
     left = np.concatenate([one[0], two[0] + 20, ring])
     right = np.concatenate([one[1], two[1] + 20, ring])
-    blocks = baselines.fraudar_blocks(BipartiteCSR.from_edges(left, right), 2)
+    graph = BipartiteCSR.from_edges(left, right)
+    blocks = baselines.fraudar_blocks(graph, 2)
     assert [(set(block.left), set(block.right)) for block in blocks] == [
         (set(range(8)), set(range(8))),
         (set(range(20, 25)), set(range(20, 25))),
     ]
-    scores = baselines.block_score(blocks, 60)
-    assert scores[0] > scores[20] > scores[40] == 0
+    scores = baselines.fraudar_score(graph)
+    assert scores[:8].min() > scores[20:25].max() > scores[20:25].min() > scores[25:].max()
 
 
 def test_core_numbers_are_those_of_networkx() -> None:

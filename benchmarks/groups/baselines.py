@@ -19,13 +19,13 @@ __all__ = [
     "Block",
     "best_pair",
     "best_pair_cosine",
-    "block_score",
     "column_weights",
     "core_number",
     "degree",
     "fbox",
     "fraudar_block",
     "fraudar_blocks",
+    "fraudar_score",
     "opposite_degree",
 ]
 
@@ -85,12 +85,17 @@ def fraudar_blocks(graph: BipartiteCSR, n: int = 10) -> list[Block]:
     return blocks
 
 
-def block_score(blocks: list[Block], n_left: int) -> np.ndarray:
-    """Score of each left vertex: the density of the densest block that it is in, 0 outside; ``(n_left,) float64``."""
-    scores = np.zeros(n_left)
-    for block in blocks:
-        scores[block.left] = np.maximum(scores[block.left], block.density)
-    return scores
+def fraudar_score(graph: BipartiteCSR) -> np.ndarray:
+    """Score of each left vertex: how late the first block's greedy removes it; ``(n_left,) float64``.
+
+    The paper scores blocks, not vertices. On five of the seven development cases this order is better for it than the
+    density of the densest of ten blocks that hold a vertex, on the others at most .012 worse; the sum of densities and
+    the first block alone were worse on most.
+    """
+    order, _ = _peeled(graph, column_weights(graph.right_degrees))
+    scores = np.empty(order.size)
+    scores[order] = np.arange(order.size)
+    return scores[: graph.n_left]
 
 
 def degree(graph: BipartiteCSR) -> np.ndarray:

@@ -41,7 +41,7 @@ def _vertices(name: str, classes: set[int]) -> Line:
         f"{name}, item, 2 x 2: average precision, and top {N_GROUPS} groups",
         "",
         str(found.precision["FRAUDAR"]),
-        f"{found.precision[DEFAULT]} {DEFAULT}; {others}; {len(groups)} groups, "
+        f"{found.precision[DEFAULT]} {DEFAULT}; {others}; short list of {len(groups)}, "
         f"{metrics.pooled_purity(groups, found.labels)}",
         None,
     )

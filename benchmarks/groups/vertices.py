@@ -54,7 +54,7 @@ PUBLISHED = ("edge_share", "edge_sqrt")
 """The two that are published for each vertex; share_size stands beside them for where edges are too many."""
 
 BASELINES: dict[str, Callable[[BipartiteCSR], np.ndarray]] = {
-    "FRAUDAR": lambda graph: baselines.block_score(baselines.fraudar_blocks(graph), graph.n_left),
+    "FRAUDAR": baselines.fraudar_score,
     "pair": baselines.best_pair,
     "cosine": baselines.best_pair_cosine,
     "degree": baselines.degree,
