@@ -130,6 +130,15 @@ class Groups:
     Limit = Annotated[
         str | None, _option(_GROUPS, "Most groups (100; at least 1; at most 1000000).", "--groups-limit", metavar="N")
     ]
+    Kind = Annotated[
+        str | None,
+        _option(
+            _GROUPS,
+            "The best bicliques, or the larger groups that they grow to (short_list).",
+            "--groups-kind",
+            metavar="<short_list|grown_cover>",
+        ),
+    ]
     RankBy = Annotated[
         str | None,
         _option(
@@ -214,6 +223,7 @@ GROUPS = (
         Parameter(f"groups_{key}", annotation, f"groups.{key}")
         for key, annotation in {
             "limit": Groups.Limit,
+            "kind": Groups.Kind,
             "rank_by": Groups.RankBy,
             "max_overlap": Groups.MaxOverlap,
         }.items()

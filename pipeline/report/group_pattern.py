@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pipeline.report.charts import svg
 from pipeline.report.wording import count
 
-__all__ = ["pattern"]
+__all__ = ["MOST_COLUMNS", "MOST_ROWS", "pattern"]
 
-_MOST_ROWS, _MOST_COLUMNS = 24, 72
+MOST_ROWS, MOST_COLUMNS = 24, 72
 _CELL, _BAR, _GAP = 9, 40, 5
 
 
-def pattern(left: Sequence[float], right: Sequence[float]) -> str:
-    """The picture of a group with every edge present, as a figure; large groups are cut, and it says so.
+def pattern(left: Sequence[float], right: Sequence[float], absent: Iterable[tuple[int, int]] = ()) -> str:
+    """The picture of a group, as a figure; large groups are cut, and it says so.
 
     Beside the rows and above the columns stand bars, whose full length is marked by a line.
 
@@ -22,18 +22,27 @@ def pattern(left: Sequence[float], right: Sequence[float]) -> str:
     ----------
     left, right : sequence of float
         For each member, which share of its own edges lies within the group.
+    absent : iterable of (int, int)
+        The edges that the group has not: positions among the left and the right members.
     """
-    n_rows, n_columns = min(len(left), _MOST_ROWS), min(len(right), _MOST_COLUMNS)
+    n_rows, n_columns = min(len(left), MOST_ROWS), min(len(right), MOST_COLUMNS)
     width, height = n_columns * _CELL, n_rows * _CELL
     x, y = 0, _BAR + _GAP
+    holes = "".join(
+        f"M{column * _CELL} {y + row * _CELL}h{_CELL}v{_CELL}h-{_CELL}z"
+        for row, column in absent
+        if row < n_rows and column < n_columns
+    )
     parts = [
         f'<rect class="present" x="{x}" y="{y}" width="{width}" height="{height}"/>',
+        *([f'<path class="absent" d="{holes}"/>'] if holes else []),
         f'<path class="rule" d="{_rules(n_rows, n_columns, y)}"/>',
         f'<path class="grid" d="M{width + _GAP + _BAR} {y}v{height}M0 0h{width}"/>',
         *(_row_bar(row, share, width + _GAP, y) for row, share in enumerate(left[:n_rows])),
         *(_column_bar(column, share) for column, share in enumerate(right[:n_columns])),
     ]
-    label = f"{count(len(left))} left and {count(len(right))} right members, every edge present"
+    which = "some edges absent" if holes else "every edge present"
+    label = f"{count(len(left))} left and {count(len(right))} right members, {which}"
     drawing = svg(width + _GAP + _BAR + 1, y + height, label, parts)
     return f'<figure class="pattern"><div class="scroll">{drawing}</div>{_caption(left, right)}</figure>'
 
@@ -62,7 +71,7 @@ def _column_bar(column: int, share: float) -> str:
 def _caption(left: Sequence[float], right: Sequence[float]) -> str:
     cut = [
         f"{most} of {count(len(side))} {name}"
-        for side, most, name in ((left, _MOST_ROWS, "rows"), (right, _MOST_COLUMNS, "columns"))
+        for side, most, name in ((left, MOST_ROWS, "rows"), (right, MOST_COLUMNS, "columns"))
         if len(side) > most
     ]
     return f"<figcaption>The first {' and '.join(cut)}.</figcaption>" if cut else ""

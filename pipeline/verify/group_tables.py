@@ -19,14 +19,29 @@ from pipeline.verify.job import Job
 from pipeline.verify.recipe import biclique_keys
 from pipeline.verify.surprise import Found
 
-__all__ = ["Groups", "check_members", "check_scores", "compare", "read_degrees", "read_groups", "refuse_first"]
+__all__ = [
+    "Groups",
+    "Within",
+    "check_members",
+    "check_scores",
+    "compare",
+    "every_edge",
+    "read_degrees",
+    "read_groups",
+    "refuse_first",
+    "within",
+    "without_nulls",
+]
 
 _SIDES = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """The two tables of groups, and the members as arrays: rows of `group_members` in their order."""
+    """The two tables of groups, and the members as arrays: rows of `group_members` in their order.
+
+    `places` ascend: group, side and vertex in one number.
+    """
 
     path: Path
     table: pa.Table
@@ -35,6 +50,7 @@ class Groups:
     of_row: np.ndarray
     is_right: np.ndarray
     vertices: np.ndarray
+    places: np.ndarray
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -54,6 +70,29 @@ class Groups:
         return VerificationError(f"{self.path}, row {row}: {what}")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Within:
+    """The edges within groups.
+
+    Attributes
+    ----------
+    n_edges : (n,) int64
+        Of each group.
+    of_member : int64
+        Of each row of `group_members`, those to the other side of its group.
+    explained : pair of (n_vertices,) int64
+        Of each vertex's edges, those that lie in some group.
+    left, right : int64
+        The edges themselves, group after group; empty where every group has all that it could have.
+    """
+
+    n_edges: np.ndarray
+    of_member: np.ndarray
+    explained: tuple[np.ndarray, np.ndarray]
+    left: np.ndarray
+    right: np.ndarray
+
+
 def read_degrees(run: Path, side: str) -> np.ndarray:
     """Of the vertices of a side, as the run has them; ``(n,) int64``."""
     return pq.read_table(run / f"{side}_vertices.parquet", columns=["degree"])["degree"].to_numpy()
@@ -63,7 +102,7 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
     """Both tables; that members are in their places, and that a group's key is that of its members."""
     assert job.hashes is not None
     path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
-    table, members = _without_nulls(path), _without_nulls(members_path)
+    table, members = without_nulls(path, but="residual_gain"), without_nulls(members_path)
     keys = table["group_key"].to_pylist()
     position = {key: row for row, key in enumerate(keys)}
     if len(position) < len(keys):
@@ -83,7 +122,7 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
         np.concatenate([[False], np.diff(place) <= 0]),
         "out of order; expected rows by rank, side and vertex",
     )
-    groups = Groups(path, table, members_path, members, of_row, is_right, vertices)
+    groups = Groups(path, table, members_path, members, of_row, is_right, vertices, place)
     sums = []
     for side, name in enumerate(_SIDES):
         offsets, ids = groups.side(side)
@@ -96,36 +135,75 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
     return groups
 
 
+def every_edge(groups: Groups, sizes: tuple[int, int]) -> Within:
+    """The edges of groups that have every one.
+
+    Parameters
+    ----------
+    groups : Groups
+    sizes : (int, int)
+        Vertices of the sides.
+    """
+    n_left, n_right = (np.diff(groups.side(side)[0]) for side in (0, 1))
+    opposite = np.column_stack([n_right, n_left])
+    none = np.empty(0, np.int64)
+    return Within(
+        n_left * n_right,
+        opposite[groups.of_row, groups.is_right.astype(np.int64)],
+        _explained(groups, sizes),
+        none,
+        none,
+    )
+
+
+def within(groups: Groups, sizes: tuple[int, int], of_row: np.ndarray, left: np.ndarray, right: np.ndarray) -> Within:
+    """The edges of groups as a table has them, between members.
+
+    Parameters
+    ----------
+    groups : Groups
+    sizes : (int, int)
+        Vertices of the sides.
+    of_row, left, right : int64
+        The group of each edge, as a row, and its ends.
+    """
+    of_member = np.zeros(groups.vertices.size, np.int64)
+    for side, vertices in enumerate((left, right)):
+        np.add.at(of_member, np.searchsorted(groups.places, (2 * of_row + side) << 32 | vertices), 1)
+    pairs = np.unique(left << 32 | right)
+    explained = np.bincount(pairs >> 32, minlength=sizes[0]), np.bincount(pairs & 0xFFFFFFFF, minlength=sizes[1])
+    return Within(np.bincount(of_row, minlength=len(groups)), of_member, explained, left, right)
+
+
 def check_members(
-    groups: Groups, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], degrees: tuple[np.ndarray, np.ndarray]
+    groups: Groups, found: Within, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], degrees: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    """The users' keys, and the edges of each member; a group is a biclique, so each has all of them."""
+    """The users' keys, and the edges of each member."""
     path, table = groups.members_path, groups.members
-    opposite = np.column_stack([np.diff(groups.side(1)[0]), np.diff(groups.side(0)[0])])
-    n_edges = opposite[groups.of_row, groups.is_right.astype(np.int64)]
-    own = np.empty(n_edges.size, np.int64)
+    own = np.empty(groups.vertices.size, np.int64)
     for side in (0, 1):
         of_side = groups.is_right == bool(side)
         own[of_side] = degrees[side][groups.vertices[of_side]]
         rows = np.flatnonzero(of_side)
         expected = keys[side].take(pa.array(groups.vertices[of_side]))
         _check_keys(path, table["key"].take(pa.array(rows)), expected, rows)
-    compare(path, "n_edges", table["n_edges"].to_pylist(), n_edges.tolist())
-    compare(path, "edge_share", table["edge_share"].to_pylist(), (n_edges / own).tolist())
+    compare(path, "n_edges", table["n_edges"].to_pylist(), found.of_member)
+    compare(path, "edge_share", table["edge_share"].to_pylist(), found.of_member / own)
 
 
-def check_scores(job: Job, groups: Groups, found: Found, degrees: tuple[np.ndarray, np.ndarray]) -> str:
+def check_scores(
+    job: Job, groups: Groups, found: Found, explained: tuple[np.ndarray, np.ndarray], degrees: tuple[np.ndarray, ...]
+) -> str:
     """Every vertex: its score, its groups, what they explain, and where its degree stands."""
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
-    table = _without_nulls(path, but="group_key")
+    table = without_nulls(path, but="group_key")
     sizes = degrees[0].size, degrees[1].size
     if table.num_rows != sum(sizes):
         raise VerificationError(f"{path}: has {table.num_rows} rows; expected one for each of {sum(sizes)} vertices")
     is_right = _is_right(path, table["side"])
     refuse_first(path, is_right != (np.arange(sum(sizes)) >= sizes[0]), "is of the wrong side")
     compare(path, "vertex", table["vertex"].to_numpy(), np.concatenate([np.arange(n) for n in sizes]))
-    explained = _explained(groups, sizes)
     group_keys = np.append(np.array(groups.column("group_key"), np.int64), 0)
     for side, start in ((0, 0), (1, sizes[0])):
         rows = slice(start, start + sizes[side])
@@ -161,7 +239,14 @@ def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.n
     return np.diff(pairs.indptr), np.bincount(pairs.indices, minlength=sizes[1])
 
 
-def _without_nulls(path: Path, but: str | None = None) -> pa.Table:
+def without_nulls(path: Path, but: str | None = None) -> pa.Table:
+    """A table, of which no column but one may hold nulls.
+
+    Raises
+    ------
+    VerificationError
+        Another does.
+    """
     table = pq.read_table(path)
     for name in table.column_names:
         if name != but and table[name].null_count:

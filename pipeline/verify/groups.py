@@ -18,13 +18,16 @@ from pipeline.errors import VerificationError
 from pipeline.verify.files import table_parts
 from pipeline.verify.group_tables import (
     Groups,
+    Within,
     check_members,
     check_scores,
     compare,
+    every_edge,
     read_degrees,
     read_groups,
     refuse_first,
 )
+from pipeline.verify.grown_groups import check_grown, read_edges
 from pipeline.verify.job import Job
 from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 
@@ -49,12 +52,18 @@ def check(job: Job) -> None:
     left_offsets, left_members = groups.side(0)
     wanted = Wanted(left_offsets, left_members, asked.max_overlap)
     found = score_bicliques(table_parts(job.run, "bicliques"), Null(degrees, job.manifest.input.n_edges), wanted)
-    _check_chosen(groups, found, asked.limit, asked.rank_by)
-    _check_figures(groups, degrees, job.manifest.input.n_edges)
-    job.passed("groups", f"{len(groups):,} of {int(found.is_candidate.sum()):,} candidates")
-    check_members(groups, job.keys, degrees)
+    if asked.kind == "grown_cover":
+        edges = read_edges(job, groups)
+        check_grown(job, groups, edges, degrees)
+        job.passed("groups", f"{len(groups):,}, grown from bicliques of this run")
+    else:
+        edges = every_edge(groups, (degrees[0].size, degrees[1].size))
+        _check_chosen(groups, found, asked.limit, asked.rank_by)
+        job.passed("groups", f"{len(groups):,} of {int(found.is_candidate.sum()):,} candidates")
+    _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
+    check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
-    job.passed("vertex scores", check_scores(job, groups, found, degrees))
+    job.passed("vertex scores", check_scores(job, groups, found, edges.explained, degrees))
     _check_counts(job, groups, found)
 
 
@@ -65,6 +74,9 @@ def _check_chosen(groups: Groups, found: Found, limit: int, rank_by: str) -> Non
         raise groups.refuse(limit, f"one group too many; groups.limit is {limit}")
     compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
     compare(groups.path, "kind", groups.column("kind"), ["short_list"] * n)
+    n_gains = n - groups.table["residual_gain"].null_count
+    if n_gains:
+        raise VerificationError(f"{groups.path}: residual_gain of {n_gains} groups of a short list; expected null")
     rows = _rows_of(groups, found)
     stated = groups.table["surprise"].to_numpy()
     refuse_first(
@@ -152,19 +164,19 @@ def _check_none_missing(
             )
 
 
-def _check_figures(groups: Groups, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
+def _check_figures(groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
     """What is said of each group beside its rank."""
     expected: dict[str, list[Any]] = {name: [] for name in _FIGURES}
     (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
     for row in range(len(groups)):
         of_left = degrees[0][left[left_offsets[row] : left_offsets[row + 1]]]
         of_right = degrees[1][right[right_offsets[row] : right_offsets[row + 1]]]
-        n_within = of_left.size * of_right.size
+        n_within = int(edges.n_edges[row])
         by_chance = float(Fraction(int(of_left.sum()) * int(of_right.sum()), n_edges))
         share = n_within / int(of_left.sum())
         figures = (
             n_within,
-            1.0,
+            n_within / (of_left.size * of_right.size),
             by_chance,
             share,
             float(np.median(of_right)),

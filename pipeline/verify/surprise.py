@@ -36,13 +36,17 @@ class Null:
     degrees : pair of (n,) int64
         Of the left and of the right vertices.
     n_edges : int
+    most : (int, int), optional
+        Members of the largest groups, left and right; by default as many as a biclique can have.
     """
 
-    def __init__(self, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
+    def __init__(
+        self, degrees: tuple[np.ndarray, np.ndarray], n_edges: int, most: tuple[int, int] | None = None
+    ) -> None:
         self.log_edges = round(math.log(n_edges) * UNIT) if n_edges else 0
         self.logs = _logs(degrees[0]), _logs(degrees[1])
         # A biclique has at most as many members as the largest degree of the other side.
-        most = int(degrees[1].max(initial=0)), int(degrees[0].max(initial=0))
+        most = most or (int(degrees[1].max(initial=0)), int(degrees[0].max(initial=0)))
         self.costs = _log_choices(degrees[0].size, most[0]), _log_choices(degrees[1].size, most[1])
 
     def surprise(self, batch: Batch) -> np.ndarray:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline import Config
 
-__all__ = ["EDGES", "planted", "rows", "settings", "tables", "wanted"]
+__all__ = ["EDGES", "TABLES", "planted", "rows", "settings", "swapped", "tables", "wanted"]
 
 TABLES = ("groups", "group_members", "vertex_scores")
 
@@ -36,6 +36,22 @@ def planted(seed: int = 1, rings: tuple[tuple[int, int], ...] = ((8, 5), (6, 6))
 
 
 EDGES = planted()
+
+
+def swapped(edges: pa.Table, seed: int) -> pa.Table:
+    """A graph of the same degrees that is random otherwise: the ends of pairs of edges exchanged, thirty times each."""
+    dice = random.Random(seed)
+    pairs = list(zip(*(column.to_pylist() for column in edges.columns), strict=True))
+    there = set(pairs)
+    for _ in range(30 * len(pairs)):
+        i, k = dice.randrange(len(pairs)), dice.randrange(len(pairs))
+        (u, v), (s, t) = pairs[i], pairs[k]
+        if (u, t) not in there and (s, v) not in there:
+            there -= {pairs[i], pairs[k]}
+            pairs[i], pairs[k] = (u, t), (s, v)
+            there |= {(u, t), (s, v)}
+    assert len(there) == edges.num_rows
+    return pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
 
 
 def settings(out: Path, engine: str = "reference", **sections: Any) -> Config:

@@ -57,6 +57,7 @@ commands = [
     ["enumerate", numbers, "--out", out, "--min-left", "2", *engine],
     ["enumerate", source, "--out", out, "--containing-right", "v1", *engine],
     ["enumerate", source, "--out", out, "--groups", *engine],
+    ["enumerate", source, "--out", out, "--groups-kind", "grown_cover", *engine],
     ["verify", out, "--quiet"],
     ["top", out],
     ["inspect", source, "--engine", "cpu", "--trial", "0.1"],

@@ -6,7 +6,6 @@ import importlib
 import json
 import logging
 import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from pipeline.outputs.groups.explanation import explanation
 from pipeline.outputs.groups.publication import PUBLICATION
 from pipeline.outputs.groups.section import GroupsSection
 from pipeline.verify import verify_run
-from tests.pipeline.groups_support import EDGES, TABLES, planted, rows, settings, tables, wanted
+from tests.pipeline.groups_support import EDGES, TABLES, planted, rows, settings, swapped, tables, wanted
 from tests.pipeline.output_support import assert_sound
 from tests.pipeline.test_problem_seam import add_entry, refusal, said
 
@@ -309,18 +308,7 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_where_only_the_degrees_are_left_no_group_is(tmp_path: Path, seed: int) -> None:
-    dice = random.Random(seed)
-    pairs = list(zip(*(column.to_pylist() for column in EDGES.columns), strict=True))
-    there = set(pairs)
-    for _ in range(30 * len(pairs)):
-        i, k = dice.randrange(len(pairs)), dice.randrange(len(pairs))
-        (u, v), (s, t) = pairs[i], pairs[k]
-        if (u, t) not in there and (s, v) not in there:
-            there -= {pairs[i], pairs[k]}
-            pairs[i], pairs[k] = (u, t), (s, v)
-            there |= {(u, t), (s, v)}
-    assert len(there) == EDGES.num_rows
-    result = run(settings(tmp_path), pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]}))
+    result = run(settings(tmp_path), swapped(EDGES, seed))
     assert result.manifest.derived["groups"]["groups"] == 0
 
 

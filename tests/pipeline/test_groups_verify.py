@@ -61,6 +61,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("density", lambda q: q / 2), "density is"),
     ("groups", changed("surprise", lambda s: s + 1e-5), "surprise is"),
     ("groups", changed("surprise", lambda _: math.nan), "surprise is"),
+    ("groups", changed("residual_gain", lambda _: 1.0), "residual_gain of 1 groups of a short list"),
     ("groups", changed("expected_edges", lambda e: e * (1 + 1e-9)), "expected_edges is"),
     ("groups", changed("left_edge_share", lambda q: q / 2), "left_edge_share is"),
     ("groups", changed("median_right_degree", lambda d: d + 0.5), "median_right_degree is"),
@@ -193,7 +194,7 @@ def test_bicliques_without_significance_are_no_groups(tmp_path: Path) -> None:
     zeros = {"int64": 0, "int32": 1, "double": 0.0, "string": "short_list"}
     row = {field.name: zeros[str(field.type)] for field in schema}
     key = first["biclique_key"]
-    row |= {"group_key": key, "n_left": first["n_left"], "n_right": first["n_right"]}
+    row |= {"residual_gain": None, "group_key": key, "n_left": first["n_left"], "n_right": first["n_right"]}
     members = [
         {"group_key": key, "side": side, "vertex": u, "key": "?", "n_edges": 1, "edge_share": 1.0}
         for side in ("left", "right")

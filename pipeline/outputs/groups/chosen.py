@@ -6,12 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage.bicliques.keys import biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import Candidates
+from mbe_stage.groups.cover import cover
+from mbe_stage.groups.growth import grow
 from mbe_stage.groups.members import GroupMembers
-from mbe_stage.groups.short_list import overlap_fraction
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.short_list import overlap_fraction, short_list
+from pipeline.outputs.groups.section import GroupsSection
+from pipeline.publication import Collecting
 
-__all__ = ["Chosen", "GroupEdges", "choose", "edges_of"]
+__all__ = ["GROWN_COVER", "SHORT_LIST", "Chosen", "GroupEdges", "edges_of", "grown_cover", "short_list_of"]
+
+SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
+"""The kinds of groups, as `groups.kind` and the table have them."""
+
+MOST_SEEDS = 5_000
+"""So many candidates are grown, the best ones. A seed need not be significant: what it grows to has to be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,23 +33,29 @@ class Chosen:
 
     Attributes
     ----------
+    kind : str
     keys : (n,) int64
-        Of the bicliques that they are.
+        That bicliques of these members have.
+    seeds : (n,) int64
+        Keys of the bicliques that they are, or have grown from.
     surprise : (n,) int64
-        In units of `mbe_stage.groups.null_model.UNIT`.
+        In units of `mbe_stage.groups.null_model.UNIT`; of what is grown the score of
+        `mbe_stage.groups.quasi_bicliques`.
+    gains : (n,) int64 or None
+        What each adds to those before it, in units; None of a short list.
     n_bicliques : (n,) int64
         The group itself, and the significant candidates that overlap it too much to be groups of their own; each counts
-        for the group of those that ranks first.
+        for the group of those that ranks first. Of what is grown: the seeds that have grown to it.
     members : GroupMembers
-    n_significant : int
-        Candidates with a positive surprise.
     """
 
+    kind: str
     keys: np.ndarray
+    seeds: np.ndarray
     surprise: np.ndarray
+    gains: np.ndarray | None
     n_bicliques: np.ndarray
     members: GroupMembers
-    n_significant: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +66,8 @@ class GroupEdges:
     ----------
     n_edges : (n,) int64
         Of each group.
+    left, right : int32
+        The ends of its edges, group after group, ascending.
     of_left, of_right : int64
         Of each member within its group, one behind the other as in `GroupMembers`.
     explained_left, explained_right : (n_left,), (n_right,) int64
@@ -54,32 +75,59 @@ class GroupEdges:
     """
 
     n_edges: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
     of_left: np.ndarray
     of_right: np.ndarray
     explained_left: np.ndarray
     explained_right: np.ndarray
 
 
-def choose(candidates: Candidates, rows: np.ndarray, max_overlap: float) -> Chosen:
-    """The candidates of some rows as groups.
-
-    Parameters
-    ----------
-    candidates : Candidates
-    rows : (n,) int64
-        Of candidates with positive surprise, in the order in which they rank (`mbe_stage.groups.short_list`).
-    max_overlap : float
-        With which they were chosen.
-    """
-    significant = np.flatnonzero(candidates.surprise > 0)
-    others = np.setdiff1d(significant, rows)
+def short_list_of(candidates: Candidates, asked: GroupsSection) -> Chosen:
+    """The best candidates without near copies (`mbe_stage.groups.short_list`)."""
+    rows = short_list(candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, limit=asked.limit)
+    others = np.setdiff1d(np.flatnonzero(candidates.surprise > 0), rows)
     members = candidates.members.take(rows)
     return Chosen(
+        kind=SHORT_LIST,
         keys=candidates.keys[rows],
+        seeds=candidates.keys[rows],
         surprise=candidates.surprise[rows],
-        n_bicliques=1 + _near_copies(members, candidates.members.take(others), max_overlap),
+        gains=None,
+        n_bicliques=1 + _near_copies(members, candidates.members.take(others), asked.max_overlap),
         members=members,
-        n_significant=int(significant.size),
+    )
+
+
+def grown_cover(candidates: Candidates, collecting: Collecting, model: NullModel) -> Chosen:
+    """What the best candidates grow to, as far as it is significant and explains edges that nothing before it does.
+
+    See `mbe_stage.groups.growth` and `mbe_stage.groups.cover`.
+    """
+    config, graph = collecting.config, collecting.graph
+    seeds = candidates.take(np.arange(min(MOST_SEEDS, len(candidates))))
+    grown = grow(
+        graph,
+        seeds.members,
+        model,
+        min_left=config.query.min_left,
+        min_right=config.query.min_right,
+        threads=config.execution.threads,
+    )
+    significant = np.flatnonzero(grown.scores > 0)
+    found = cover(graph, grown.members.take(significant), model, limit=config.section("groups").limit)
+    rows = significant[found.rows]
+    members = grown.members.take(rows)
+    left_sizes, right_sizes = (sizes.astype(np.int32) for sizes in (members.left_sizes, members.right_sizes))
+    block = BicliqueBlock(len(members), left_sizes, right_sizes, members.left_members, members.right_members)
+    return Chosen(
+        kind=GROWN_COVER,
+        keys=biclique_keys(block, *collecting.edges.key_hashes()),
+        seeds=seeds.keys[grown.first_seeds[rows]],
+        surprise=grown.scores[rows],
+        gains=found.gains,
+        n_bicliques=grown.n_seeds[rows],
+        members=members,
     )
 
 
@@ -110,6 +158,7 @@ def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
     is_explained = np.zeros(graph.n_edges, np.bool_)
     none = np.empty(0, np.int64)
     of_left, of_right = [none], [none]
+    ends: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0, np.int32)], [np.empty(0, np.int32)])
     for left, right in members:
         present = np.zeros((left.size, right.size), np.bool_)
         for row, vertex in enumerate(left):
@@ -120,9 +169,14 @@ def edges_of(graph: BipartiteCSR, members: GroupMembers) -> GroupEdges:
             is_explained[start + places[present[row]]] = True
         of_left.append(present.sum(axis=1))
         of_right.append(present.sum(axis=0))
+        rows, columns = np.nonzero(present)
+        ends[0].append(left[rows])
+        ends[1].append(right[columns])
     explained = np.flatnonzero(is_explained)
     return GroupEdges(
         n_edges=np.array([part.sum() for part in of_left[1:]], np.int64),
+        left=np.concatenate(ends[0]),
+        right=np.concatenate(ends[1]),
         of_left=np.concatenate(of_left),
         of_right=np.concatenate(of_right),
         explained_left=np.bincount(

@@ -9,10 +9,9 @@ import numpy as np
 
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.short_list import short_list
 from pipeline.backends.arrow.parts import write_table
-from pipeline.outputs.groups.chosen import choose, edges_of
-from pipeline.outputs.groups.tables import groups_table, keys_of_both_sides, members_table, scores_table
+from pipeline.outputs.groups.chosen import GROWN_COVER, edges_of, grown_cover, short_list_of
+from pipeline.outputs.groups.tables import edges_table, groups_table, keys_of_both_sides, members_table, scores_table
 from pipeline.publication import Collecting
 
 __all__ = ["GroupsCollector"]
@@ -24,7 +23,8 @@ class GroupsCollector:
     def __init__(self, collecting: Collecting) -> None:
         graph = collecting.graph
         self._collecting = collecting
-        self._sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right)
+        self._model = NullModel.of(graph)
+        self._sink = CandidateSink(self._model, graph.n_left, graph.n_right)
 
     def __enter__(self) -> GroupsCollector:
         return self
@@ -51,20 +51,22 @@ class GroupsCollector:
         collecting, graph = self._collecting, self._collecting.graph
         asked = collecting.config.section("groups")
         candidates = self._sink.finish()
-        rows = short_list(candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, limit=asked.limit)
-        chosen = choose(candidates, rows, asked.max_overlap)
+        is_grown = asked.kind == GROWN_COVER
+        chosen = grown_cover(candidates, collecting, self._model) if is_grown else short_list_of(candidates, asked)
         edges = edges_of(graph, chosen.members)
         keys = keys_of_both_sides(collecting.edges.left_keys, collecting.edges.right_keys)
         numerators = self._sink.left_share, self._sink.right_share
-        for name, table in (
-            ("groups", groups_table(chosen, edges, graph)),
-            ("group_members", members_table(chosen, edges, graph, keys)),
-            ("vertex_scores", scores_table(chosen, edges, graph, numerators, keys)),
-        ):
+        tables = {
+            "groups": groups_table(chosen, edges, graph),
+            "group_members": members_table(chosen, edges, graph, keys),
+            "vertex_scores": scores_table(chosen, edges, graph, numerators, keys),
+            **({"group_edges": edges_table(chosen, edges)} if is_grown else {}),
+        }
+        for name, table in tables.items():
             write_table(table, collecting.run_path / f"{name}.parquet", collecting.config.output.compression)
         return {
             "groups": len(chosen.members),
             "left_members": int(np.unique(chosen.members.left_members).size),
             "right_members": int(np.unique(chosen.members.right_members).size),
-            "significant_candidates": chosen.n_significant,
+            "significant_candidates": int(np.count_nonzero(candidates.surprise > 0)),
         }

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["PUBLICATION"]
 
 
-def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:  # noqa: ARG001 - the seam's
-    from pipeline.outputs.groups.schemas import GROUPS, group_members, key_type, vertex_scores
+def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+    from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, key_type, vertex_scores
 
     keys = key_type(key_types)
-    return {
+    is_grown = config.section("groups").kind == "grown_cover"
+    return ({"group_edges.parquet": GROUP_EDGES} if is_grown else {}) | {
         "groups.parquet": GROUPS,
         "group_members.parquet": group_members(keys),
         "vertex_scores.parquet": vertex_scores(keys),
@@ -52,10 +53,15 @@ def _check(job: Any) -> None:
     check(job)
 
 
-def _compile_steps(config: Config | None) -> Sequence[CompileStep]:  # noqa: ARG001 - the seam's signature
-    from mbe_stage.groups import candidates, short_list
+def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
+    from mbe_stage.groups import candidates, cover, growth, short_list
 
-    return (*candidates.compile_steps(), *short_list.compile_steps())
+    asked = None if config is None else config.section("groups").kind
+    return (
+        *candidates.compile_steps(),
+        *(short_list.compile_steps() if asked != "grown_cover" else ()),
+        *((*growth.compile_steps(), *cover.compile_steps()) if asked != "short_list" else ()),
+    )
 
 
 PUBLICATION = DerivedPublication(

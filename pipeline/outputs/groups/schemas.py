@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["GROUPS", "group_members", "key_type", "vertex_scores"]
+__all__ = ["GROUPS", "GROUP_EDGES", "group_members", "key_type", "vertex_scores"]
 
 _SIDE = pa.dictionary(pa.int8(), pa.string())
 
@@ -22,15 +22,27 @@ GROUPS = pa.schema(
         pa.field("density", pa.float64(), nullable=False),
         # In nats; whole multiples of 2^-24.
         pa.field("surprise", pa.float64(), nullable=False),
+        # In nats, of what is grown: what the group adds to those before it. Null in a short list.
+        pa.field("residual_gain", pa.float64(), nullable=True),
         # Sum of the left members' degrees times that of the right members', by the edges of the graph.
         pa.field("expected_edges", pa.float64(), nullable=False),
         # n_edges by the sum of the left members' degrees.
         pa.field("left_edge_share", pa.float64(), nullable=False),
         pa.field("median_right_degree", pa.float64(), nullable=False),
         pa.field("seed_biclique_key", pa.int64(), nullable=False),
-        # Itself and the candidates that were left out because they overlap it; each counts for the best such group.
+        # Itself and the candidates that were left out because they overlap it; each counts for the best such group. Of
+        # what is grown: the seeds that have grown to it.
         pa.field("n_bicliques", pa.int64(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
+    ]
+)
+
+# Of grown groups, which have not every edge: those that they have, by rank, then ascending by vertices.
+GROUP_EDGES = pa.schema(
+    [
+        pa.field("group_key", pa.int64(), nullable=False),
+        pa.field("left", pa.int32(), nullable=False),
+        pa.field("right", pa.int32(), nullable=False),
     ]
 )
 

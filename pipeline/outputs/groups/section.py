@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from pipeline.naming import setting
 from pipeline.section import Section
 
 __all__ = ["GroupsSection"]
@@ -15,6 +16,9 @@ class GroupsSection(Section):
     """Which groups are published; where the section is there, they are made."""
 
     limit: int = Field(100, ge=1, le=1_000_000, description="Most groups.")
+    kind: Literal["short_list", "grown_cover"] = Field(
+        "short_list", description="The best bicliques, or the larger groups that they grow to."
+    )
     rank_by: Literal["surprise", "surprise_per_vertex"] = Field(
         "surprise", description="What ranks them; per vertex suits communities."
     )
@@ -24,3 +28,13 @@ class GroupsSection(Section):
         le=1,
         description="Left out from this Jaccard with a better one on, by left members.",
     )
+
+    @model_validator(mode="after")
+    def _a_cover_ranks_by_itself(self) -> GroupsSection:
+        for key in ("rank_by", "max_overlap"):
+            if self.kind == "grown_cover" and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{setting(f'groups.{key}')} is for the short list, and {setting('groups.kind')} is grown_cover: "
+                    "leave one of them out"
+                )
+        return self

@@ -10,12 +10,9 @@ from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import degree_percentiles, share_size
 from pipeline.outputs.groups.chosen import Chosen, GroupEdges
 from pipeline.outputs.groups.explanation import explanation
-from pipeline.outputs.groups.schemas import GROUPS, group_members, vertex_scores
+from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
 
-__all__ = ["SHORT_LIST", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
-
-SHORT_LIST = "short_list"
-"""The kind of groups that are bicliques, chosen by `mbe_stage.groups.short_list`."""
+__all__ = ["edges_table", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
 
 # Plain strings hold so many bytes in one array.
 _MOST_TEXT = 1 << 31
@@ -39,21 +36,28 @@ def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR) -> pa.T
     columns = [
         chosen.keys,
         np.arange(1, n + 1, dtype=np.int32),
-        [SHORT_LIST] * n,
+        [chosen.kind] * n,
         n_left,
         n_right,
         n_edges,
         [found / (a * b) for found, a, b in zip(n_edges, n_left, n_right, strict=True)],
         chosen.surprise / UNIT,
+        [None] * n if chosen.gains is None else chosen.gains / UNIT,
         expected,
         shares,
         [float(np.median(part)) for part in right_degrees],
-        chosen.keys,
+        chosen.seeds,
         chosen.n_bicliques,
         [explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, strict=True)],
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, GROUPS, strict=True)]
     return pa.Table.from_arrays(arrays, schema=GROUPS)
+
+
+def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
+    """`group_edges`, of what is grown: the edges that each group has."""
+    columns = [pa.array(np.repeat(chosen.keys, edges.n_edges)), pa.array(edges.left), pa.array(edges.right)]
+    return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
 
 
 def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array) -> pa.Table:

@@ -1,0 +1,243 @@
+"""Groups that have grown from bicliques: what is published, that it depends on the edges alone, and what is forged."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.reference_selection import NullOfEdges
+from pipeline import Config, run
+from pipeline.errors import ConfigError, VerificationError
+from pipeline.ingest import ingest
+from pipeline.verify import verify_run
+from tests.pipeline.groups_support import rows, settings, swapped
+from tests.pipeline.test_groups_verify import changed
+from tests.pipeline.test_problem_seam import edit, forge, refusal, said
+from tests.pipeline.test_report import _Page, _plain
+
+GROWN = {"kind": "grown_cover"}
+TABLES = ("groups", "group_members", "group_edges", "vertex_scores")
+
+
+def blocks(seed: int = 1, share: float = 0.75) -> pa.Table:
+    """Two blocks of new accounts and targets, of which a share of the edges is present, in a sparse random graph."""
+    dice = random.Random(seed)
+    pairs = {(f"u{u:03}", v) for u in range(150) for v in range(120) if dice.random() < 0.015}
+    for number, (n_left, n_right) in enumerate(((12, 10), (9, 8))):
+        accounts = [f"block {number} <{u}>" for u in range(n_left)]
+        pairs |= {(one, -100 * (number + 1) - v) for one in accounts for v in range(n_right) if dice.random() < share}
+    ordered = sorted(pairs)
+    dice.shuffle(ordered)
+    return pa.table({"l": [left for left, _ in ordered], "r": pa.array([right for _, right in ordered], pa.int64())})
+
+
+EDGES = blocks()
+
+
+def grown(out: Path, engine: str = "reference", **sections: Any) -> Config:
+    return settings(out, engine, **{"groups": GROWN, **sections})
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a sound run."""
+    run_dir = run(grown(tmp_path_factory.mktemp("sound")), EDGES).run_dir
+    assert len(rows(run_dir, "groups")) >= 2
+    return {path.relative_to(run_dir).as_posix(): path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def run_dir(published: dict[str, bytes], tmp_path: Path) -> Path:
+    for name, content in published.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path
+
+
+def test_blocks_with_missing_edges_are_found(run_dir: Path) -> None:
+    groups, members = rows(run_dir, "groups"), rows(run_dir, "group_members")
+    accounts = [
+        {row["key"] for row in members if row["group_key"] == group["group_key"] and row["side"] == "left"}
+        for group in groups
+    ]
+    for number, size in ((0, 12), (1, 9)):
+        block = {f"block {number} <{u}>" for u in range(size)}
+        assert max(len(block & found) / len(block | found) for found in accounts) >= 0.9
+    assert all(group["kind"] == "grown_cover" for group in groups)
+    assert groups[0]["density"] < 1
+    assert (
+        f"{groups[0]['n_edges']} of {groups[0]['n_left'] * groups[0]['n_right']} possible" in groups[0]["explanation"]
+    )
+
+
+def test_scores_gains_and_edges_are_those_of_the_specification(run_dir: Path) -> None:
+    edges = ingest(Config().input, EDGES)
+    graph = edges.graph()
+    null, explained = NullOfEdges(graph, NullModel.of(graph)), set()
+    bicliques = {row["biclique_key"] for row in pq.read_table(run_dir / "bicliques").to_pylist()}
+    members, pairs = rows(run_dir, "group_members"), rows(run_dir, "group_edges")
+    for group in rows(run_dir, "groups"):
+        of_group = [row for row in members if row["group_key"] == group["group_key"]]
+        sides = tuple(tuple(row["vertex"] for row in of_group if row["side"] == side) for side in ("left", "right"))
+        assert group["surprise"] == null.score(sides) / 2**24 > 0
+        assert group["residual_gain"] == null.gain(sides, explained) / 2**24 > 0
+        present = null.present(sides)
+        explained |= present
+        stated = {(row["left"], row["right"]) for row in pairs if row["group_key"] == group["group_key"]}
+        assert stated == set(present)
+        assert group["n_edges"] == len(stated)
+        assert group["seed_biclique_key"] in bicliques
+        for row in of_group:
+            own = int(row["side"] == "right")
+            assert row["n_edges"] == sum(pair[own] == row["vertex"] for pair in stated)
+    for row in rows(run_dir, "vertex_scores"):
+        own = int(row["side"] == "right")
+        n_explained = sum(pair[own] == row["vertex"] for pair in explained)
+        assert row["group_edge_share"] == pytest.approx(n_explained / row["degree"])
+
+
+def test_they_are_checked_with_and_without_the_input(run_dir: Path) -> None:
+    alone = verify_run(run_dir)
+    with_input = verify_run(run_dir, ingest(Config().input, EDGES))
+    for report in (alone, with_input):
+        assert {"groups", "group members", "vertex scores"} <= {check.name for check in report.checks}
+        assert any("not grown again" in text for text in report.not_checked)
+    assert any("edges of groups" in text for text in alone.not_checked)
+    assert not any("edges of groups" in text for text in with_input.not_checked)
+
+
+def test_neither_the_order_of_rows_nor_threads_matter(run_dir: Path, tmp_path: Path) -> None:
+    first = {name: pq.read_table(run_dir / f"{name}.parquet") for name in TABLES}
+    for threads in (1, 2):
+        shuffled = EDGES.take(pc.sort_indices(pa.array([hash((threads, i)) for i in range(EDGES.num_rows)])))
+        config = grown(tmp_path / str(threads), execution={"engine": "cpu", "threads": threads})
+        again = run(config, shuffled).run_dir
+        assert {name: pq.read_table(again / f"{name}.parquet") for name in TABLES} == first
+
+
+def test_the_command_line_asks_the_same(run_dir: Path, tmp_path: Path) -> None:
+    edges = tmp_path / "edges.parquet"
+    pq.write_table(EDGES, edges)
+    told = said(
+        *("enumerate", edges, "--out", tmp_path / "o", "--engine", "reference", "--quiet"),
+        *("--groups-kind", "grown_cover", "--groups-limit", 1),
+    )
+    assert rows(Path(told["run"]), "groups") == rows(run_dir, "groups")[:1]
+    assert said("verify", told["run"], "--quiet")["verified"]
+    message = refusal("enumerate", edges, "--groups-kind", "grown_cover", "--groups-max-overlap", 0.3, code=2)
+    assert "--groups-max-overlap is for the short list, and --groups-kind is grown_cover" in message
+
+
+def test_what_is_for_the_short_list_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"groups: groups\.rank_by is for the short list"):
+        grown(tmp_path, groups={**GROWN, "rank_by": "surprise_per_vertex"})
+
+
+def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
+    source = pa.table({"l": [f"a{i // 2}" for i in range(18)], "r": [f"b{(i + 1) // 2}" for i in range(18)]})
+    made = run(grown(tmp_path), source)
+    assert made.manifest.derived["groups"]["groups"] == 0
+    assert [rows(made.run_dir, name) for name in TABLES[:3]] == [[], [], []]
+    assert "No group is significant." in (made.run_dir / "report.html").read_text()
+    verify_run(made.run_dir, ingest(Config().input, source))
+
+
+def test_the_report_shows_which_edges_are_absent(run_dir: Path) -> None:
+    html = (run_dir / "report.html").read_text(encoding="utf-8")
+    said_there = _plain(html)
+    assert "have grown to" in said_there
+    assert "grown from" in said_there
+    groups = rows(run_dir, "groups")
+    shapes = [attributes for tag, attributes in _Page(html).tags if tag == "path" and attributes["class"] == "absent"]
+    holes = [group["n_left"] * group["n_right"] - group["n_edges"] for group in groups]
+    assert [str(shape["d"]).count("M") for shape in shapes] == [n for n in holes if n]
+
+
+FORGED: list[tuple[str, Any, str]] = [
+    ("groups", changed("kind", lambda _: "short_list"), "kind is short_list"),
+    ("groups", changed("rank", lambda rank: rank + 1), "rank is"),
+    ("groups", changed("surprise", lambda s: s + 1e-4), "surprise is"),
+    ("groups", changed("residual_gain", lambda s: s - 1e-4), "residual_gain is"),
+    ("groups", changed("residual_gain", lambda _: None), "holds 1 nulls"),
+    ("groups", changed("density", lambda q: q / 2), "density is"),
+    ("groups", changed("n_edges", lambda n: n + 1), "n_edges is"),
+    ("groups", changed("explanation", lambda text: text.upper()), "explanation is"),
+    ("groups", changed("seed_biclique_key", lambda key: key + 1), "is no biclique of this run"),
+    ("groups", changed("n_bicliques", lambda _: 0), "n_bicliques is below 1"),
+    ("group_members", changed("n_edges", lambda n: n + 1), "n_edges is"),
+    ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),
+    ("group_members", lambda table: table[1:], "n_left is"),
+    ("group_edges", changed("group_key", lambda key: key + 1), "its group_key is no group"),
+    ("group_edges", changed("left", lambda _: 10_000), "the left vertex is no member"),
+    ("group_edges", changed("right", lambda _: 10_000), "the right vertex is no member"),
+    ("group_edges", lambda table: [table[0], *table], "out of order"),
+    ("group_edges", lambda table: table[1:], "the input has"),
+    ("vertex_scores", changed("group_edge_share", lambda q: q / 2), "group_edge_share is"),
+    ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "message"), FORGED)
+def test_forged_tables_are_found(run_dir: Path, table: str, change: Any, message: str) -> None:
+    forge(run_dir, f"{table}.parquet", change)
+    with pytest.raises(VerificationError, match=message):
+        verify_run(run_dir, ingest(Config().input, EDGES))
+
+
+def test_an_edge_that_is_none_is_found(run_dir: Path) -> None:
+    """An absent edge in the place of the next one that is there."""
+    pairs = rows(run_dir, "group_edges")
+    there = {(row["left"], row["right"]) for row in pairs}
+    place = next(
+        i
+        for i, (row, after) in enumerate(pairwise(pairs))
+        if row["left"] == after["left"] and after["right"] - row["right"] == 2
+    )
+    absent = pairs[place]["right"] + 1
+    assert (pairs[place]["left"], absent) not in there
+    forge(run_dir, "group_edges.parquet", changed("right", lambda _: absent, row=place + 1))
+    with pytest.raises(VerificationError, match="is no edge of the input"):
+        verify_run(run_dir, ingest(Config().input, EDGES))
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [({"groups": {"limit": 1}}, "one group too many"), ({"query": {"min_left": 10}}, "is not what the run's query")],
+)
+def test_other_groups_than_were_asked_for_are_found(run_dir: Path, section: dict[str, Any], message: str) -> None:
+    edit(run_dir, lambda values: [values["config"][name].update(keys) for name, keys in section.items()])
+    with pytest.raises(VerificationError, match=message):
+        verify_run(run_dir)
+
+
+def test_the_least_sizes_of_the_query_hold(tmp_path: Path) -> None:
+    made = run(grown(tmp_path, query={"min_left": 4, "min_right": 5}), EDGES).run_dir
+    groups = rows(made, "groups")
+    assert groups
+    assert all(row["n_left"] >= 4 and row["n_right"] >= 5 for row in groups)
+    verify_run(made)
+
+
+def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path) -> None:
+    n_groups = 0
+    for seed in range(6):
+        source = blocks(seed, share=(0.5, 0.8, 1.0)[seed % 3])
+        output = {"directory": str(tmp_path / str(seed)), "report": False}
+        made = run(grown(tmp_path, output=output, query={"min_left": 1 + seed % 2}), source).run_dir
+        verify_run(made, ingest(Config().input, source))
+        n_groups += len(rows(made, "groups"))
+    assert n_groups >= 6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_only_the_degrees_are_left_no_group_is(tmp_path: Path, seed: int) -> None:
+    assert run(grown(tmp_path), swapped(EDGES, seed)).manifest.derived["groups"]["groups"] == 0
