@@ -54,7 +54,7 @@ def check(job: Job) -> None:
     found = score_bicliques(table_parts(job.run, "bicliques"), Null(degrees, job.manifest.input.n_edges), wanted)
     if asked.kind == "grown_cover":
         edges = read_edges(job, groups)
-        check_grown(job, groups, edges, degrees)
+        check_grown(job, groups, found, edges, degrees)
         job.passed("groups", f"{len(groups):,}, grown from bicliques of this run")
     else:
         edges = every_edge(groups, (degrees[0].size, degrees[1].size))

@@ -14,15 +14,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pyarrow.parquet as pq
 from scipy import sparse
 
 from pipeline.edges import EdgeData
 from pipeline.errors import VerificationError
-from pipeline.verify.files import table_parts
 from pipeline.verify.group_tables import Groups, Within, compare, refuse_first, within, without_nulls
 from pipeline.verify.job import Job
-from pipeline.verify.surprise import UNIT, Null
+from pipeline.verify.surprise import UNIT, Found, Null
 
 __all__ = ["check_grown", "read_edges"]
 
@@ -79,13 +77,17 @@ def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None
             raise groups.refuse(row, f"has {found.n_edges[row]} edges in {path}; the input has {n_edges}")
 
 
-def check_grown(job: Job, groups: Groups, found: Within, degrees: tuple[np.ndarray, np.ndarray]) -> None:
+def check_grown(
+    job: Job, groups: Groups, bicliques: Found, found: Within, degrees: tuple[np.ndarray, np.ndarray]
+) -> None:
     """Ranks, sizes, seeds, surprise and gain of each group.
 
     Parameters
     ----------
     job : Job
     groups : Groups
+    bicliques : Found
+        What all bicliques come down to.
     found : Within
         As `read_edges` gives it.
     degrees : pair of (n,) int64
@@ -104,7 +106,7 @@ def check_grown(job: Job, groups: Groups, found: Within, degrees: tuple[np.ndarr
     for name, least in (("n_left", config.query.min_left), ("n_right", config.query.min_right)):
         sizes = groups.table[name].to_numpy()
         refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
-    _check_seeds(job, groups)
+    _check_seeds(groups, bicliques)
     surprise, gains = _scores(job, groups, found, degrees)
     _check_units(groups, "surprise", surprise, found)
     _check_units(groups, "residual_gain", gains, found)
@@ -123,12 +125,10 @@ def _check_units(groups: Groups, name: str, units: np.ndarray, found: Within) ->
     refuse_first(groups.path, ~(stated > 0), f"{name} is not positive")
 
 
-def _check_seeds(job: Job, groups: Groups) -> None:
+def _check_seeds(groups: Groups, bicliques: Found) -> None:
     seeds = np.array(groups.column("seed_biclique_key"), np.int64)
-    is_there = np.zeros(seeds.size, np.bool_)
-    for part in table_parts(job.run, "bicliques"):
-        is_there |= np.isin(seeds, pq.read_table(part, columns=["biclique_key"])["biclique_key"].to_numpy())
-    refuse_first(groups.path, ~is_there, "seed_biclique_key is no biclique of this run")
+    is_there = np.isin(seeds, bicliques.keys[bicliques.is_candidate])
+    refuse_first(groups.path, ~is_there, "seed_biclique_key is no candidate of this run whose surprise is positive")
 
 
 def _scores(

@@ -171,7 +171,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("density", lambda q: q / 2), "density is"),
     ("groups", changed("n_edges", lambda n: n + 1), "n_edges is"),
     ("groups", changed("explanation", lambda text: text.upper()), "explanation is"),
-    ("groups", changed("seed_biclique_key", lambda key: key + 1), "is no biclique of this run"),
+    ("groups", changed("seed_biclique_key", lambda key: key + 1), "is no candidate of this run"),
     ("groups", changed("n_bicliques", lambda _: 0), "n_bicliques is below 1"),
     ("group_members", changed("n_edges", lambda n: n + 1), "n_edges is"),
     ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),

@@ -24,7 +24,7 @@ SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
 """The kinds of groups, as `groups.kind` and the table have them."""
 
 MOST_SEEDS = 5_000
-"""So many candidates are grown, the best ones. A seed need not be significant: what it grows to has to be."""
+"""So many significant candidates are grown, the best ones: what a seed costs grows with the density of the graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +105,7 @@ def grown_cover(candidates: Candidates, collecting: Collecting, model: NullModel
     See `mbe_stage.groups.growth` and `mbe_stage.groups.cover`.
     """
     config, graph = collecting.config, collecting.graph
-    seeds = candidates.take(np.arange(min(MOST_SEEDS, len(candidates))))
+    seeds = candidates.take(np.flatnonzero(candidates.surprise > 0)[:MOST_SEEDS])
     grown = grow(
         graph,
         seeds.members,
