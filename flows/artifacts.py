@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.markdown import report_markdown, since_markdown
+from flows.markdown import code, code_cell, report_markdown, since_markdown
 from pipeline.installed_publications import publication_of
 from pipeline.manifest import Manifest
 from pipeline.wording import bytes_text
@@ -66,7 +66,7 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     publication = publication_of(manifest.problem)
     source, on_device = manifest.input, manifest.peak_device_memory_bytes
     rows = {
-        "input": f"`{source.source}` ({source.format})",
+        "input": f"{code_cell(source.source)} ({source.format})",
         "graph": f"{source.n_left:,} x {source.n_right:,} vertices, {source.n_edges:,} edges",
         publication.unit[1]: f"**{manifest.n_found:,}**{publication.beside_number(manifest)}",
         "complete": "yes" if manifest.truncated is None else f"**no**: {manifest.truncated}",
@@ -75,7 +75,7 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
         "peak memory": bytes_text(manifest.peak_memory_bytes),
         "peak device memory": None if on_device is None else bytes_text(on_device),
         "content fingerprint": f"`{manifest.content_fingerprint}`",
-        "run": f"`{run_dir}`",
+        "run": code_cell(run_dir),
     }
     rows = {name: value for name, value in rows.items() if value is not None}
     return "\n".join(
@@ -89,6 +89,6 @@ def unchanged_markdown(run_dir: Path, manifest: Manifest) -> str:
         f"# Unchanged since run {manifest.run_id}\n\n"
         f"The input holds the same edges (fingerprint `{manifest.input.fingerprint}`) and the configuration asks the"
         f" same (fingerprint `{manifest.config_fingerprint[:16]}`), so nothing was enumerated and nothing published."
-        f" The latest run stands: `{run_dir}`, {manifest.n_found:,} {publication_of(manifest.problem).unit[1]}.\n\n"
+        f" The latest run stands: {code(run_dir)}, {manifest.n_found:,} {publication_of(manifest.problem).unit[1]}.\n\n"
         "Run with `force` to enumerate again."
     )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import zoneinfo
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, cast
 from uuid import UUID
 
 import typer
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.logging.configuration import setup_logging
 from prefect.schedules import Cron, Schedule
+from prefect.settings import PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
 from flows.enumerate import configure, enumerate_bicliques_flow
-from flows.lost_signals import sigterm_is_heard
+from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
@@ -32,10 +36,24 @@ __all__ = ["app", "cron_schedule", "main"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+_DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
+
 
 def main() -> None:
     """Entry of `python -m flows.enumerate`."""
+    _date_log_lines()
     app()
+
+
+def _date_log_lines() -> None:
+    """Have Prefect's log lines, here and in the processes that are started, carry the date, as those of `mbe` do.
+
+    Prefect's default is the time alone. Whoever has set this format, or has a logging configuration, keeps it.
+    """
+    if _DATE_FORMAT in os.environ or PREFECT_LOGGING_SETTINGS_PATH.value().exists():
+        return
+    os.environ[_DATE_FORMAT] = "%Y-%m-%d %H:%M:%S"
+    setup_logging(incremental=False)
 
 
 @app.command()
@@ -79,7 +97,9 @@ def enumerate_command(
     except KeyboardInterrupt:
         # Prefect may have been at work for a run that is published already.
         latest = RunStore(checked.output.directory).latest()
-        say(f"interrupted; the latest published run: {latest or 'none'}", sys.stderr)
+        # Where the terminal has gone, nobody is there to be told.
+        with suppress(OSError):
+            say(f"interrupted; the latest published run: {latest or 'none'}", sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -107,6 +127,7 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
 def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
     # As Ctrl-C: ended by SIGTERM alone, this process would leave its server and its staging behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sighup_is_sigterm()
     with sigterm_is_heard(), api_of_one_run():
         state = enumerate_bicliques_flow(**parameters, return_state=True)
         if show_it:
@@ -123,6 +144,7 @@ def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
 def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
     # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sighup_is_sigterm()
     with scheduling_api(port) as url:
         say(f"Prefect server: {url}; this process runs {enumerate_bicliques_flow.name}/{name}; Ctrl-C ends both")
         serve(enumerate_bicliques_flow, name, schedule, parameters)

@@ -247,7 +247,9 @@ def _run_on(
     _remove_contents(staging.scratch)
     for warning in warnings:
         get_run_logger().warning("%s", visible(warning))
-    get_run_logger().info("tier %s: %s", tier.name, tier.reason)
+    # What is missing for the others interests few; where an engine is asked for by name, its refusal says it.
+    get_run_logger().info("tier %s", tier.name)
+    get_run_logger().debug("tier %s: %s", tier.name, tier.reason)
     read = ingest_task(config, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)
     if unchanged is not None:

@@ -1,4 +1,4 @@
-"""A SIGTERM that nobody could hear is sent again.
+"""SIGHUP becomes SIGTERM, and a SIGTERM that nobody could hear is sent again.
 
 Prefect's handler raises, wherever the main thread happens to be: a finaliser, a callback that C code calls, an
 `isinstance` within pydantic. What is raised there is dropped, with a word or without, and the run goes on as if nothing
@@ -14,14 +14,30 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, cast
 
 from prefect.exceptions import TerminationSignal
 
-__all__ = ["sigterm_is_heard"]
+__all__ = ["sighup_is_sigterm", "sigterm_is_heard"]
 
 # Seconds in which what a signal raises is expected to come up.
 _AGAIN = 0.5
+
+
+def sighup_is_sigterm() -> None:
+    """From now on the first SIGHUP is a SIGTERM, to whoever hears that then; an ignored one (`nohup`) stays ignored.
+
+    To be called by the main thread.
+    """
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _raise_sigterm)
+
+
+def _raise_sigterm(_number: int, _frame: FrameType | None) -> None:
+    # Whoever closes a terminal may send several, and who cleans up is left in peace. Not SIG_IGN: children inherit it.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 from pipeline.compared import Comparison
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
-from pipeline.report.markdown import code, members, table, text
+from pipeline.report.markdown import code, code_cell, members, table, text
 
-__all__ = ["code", "report_markdown", "since_markdown", "text"]
+__all__ = ["code", "code_cell", "report_markdown", "since_markdown", "text"]
 
 
 def report_markdown(run_dir: Path, manifest: Manifest) -> str:

@@ -72,7 +72,7 @@ def scheduling_api(port: int = DEFAULT_PORT) -> Iterator[str]:
 
 
 @contextmanager
-def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0, schedules: bool = True) -> Iterator[str]:
+def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, schedules: bool = True) -> Iterator[str]:
     """Run a Prefect server on loopback while the context lasts.
 
     Parameters
@@ -80,7 +80,8 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 90.0, sch
     port : int
         Also where its web interface is.
     startup_seconds : float
-        How long it may take to answer; the first start on a machine creates the database.
+        How long it may take to answer while it lives; for what hangs, not for what is slow. The first start on a
+        machine creates the database.
     schedules : bool
         With a scheduler.
 

@@ -15,7 +15,7 @@ __all__ = ["serve"]
 
 
 def serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
-    """Run `flow` on `schedule` until the process is told to stop (Ctrl-C or SIGTERM).
+    """Run `flow` on `schedule` until the process is told to stop: Ctrl-C, SIGTERM, or SIGHUP unless that is ignored.
 
     Stopping cancels a run that is under way, which clears its unfinished work, and pauses the schedule; the next
     `serve` under the same name resumes it. Runs never overlap: one that is due while another works waits for it.
@@ -25,15 +25,22 @@ def serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[
 
 async def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, parameters: dict[str, Any]) -> None:
     runner = _StoppableRunner(name=name, limit=1, pause_on_shutdown=True)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # as under nohup
         asyncio.get_running_loop().add_signal_handler(number, runner.handle_sigterm)
-    # A deployment by module, not `Runner.add_flow`: a run's process then imports the package like any other program,
-    # where `add_flow` would send it this process's modules pickled by value.
-    deployment = await flow.ato_deployment(
-        name, schedule=schedule, parameters=parameters, entrypoint_type=EntrypointType.MODULE_PATH
-    )
-    await runner.aadd_deployment(deployment)
-    await runner.start()
+    try:
+        # A deployment by module, not `Runner.add_flow`: a run's process then imports the package like any other
+        # program, where `add_flow` would send it this process's modules pickled by value.
+        deployment = await flow.ato_deployment(
+            name, schedule=schedule, parameters=parameters, entrypoint_type=EntrypointType.MODULE_PATH
+        )
+        await runner.aadd_deployment(deployment)
+        await runner.start()
+    except asyncio.CancelledError:
+        # Told to stop before it had begun.
+        if not runner.is_stopping:
+            raise
 
 
 class _StoppableRunner(Runner):
@@ -53,6 +60,11 @@ class _StoppableRunner(Runner):
         """Stop once, however often the signal comes."""
         if self._stop is None:
             self._stop = asyncio.run_coroutine_threadsafe(self._end(), self._serving_loop)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the signal has come."""
+        return self._stop is not None
 
     async def _end(self) -> None:
         if self.started:

@@ -15,7 +15,7 @@ from pipeline.report.wording import compact
 from pipeline.terminal import shortened, visible
 from pipeline.top import Biclique, largest_bicliques
 
-__all__ = ["code", "essence", "groups_table", "members", "table", "text"]
+__all__ = ["code", "code_cell", "essence", "groups_table", "members", "table", "text"]
 
 _ROWS, _COLUMNS, _GROUPS = 12, 10, 5
 _MEMBERS = 12
@@ -39,6 +39,17 @@ def text(value: object) -> str:
 def code(value: object) -> str:
     """A path or a name as code, which is shown as it is."""
     return f"`{visible(value).replace('`', chr(0x2CB))}`"
+
+
+def code_cell(value: object) -> str:
+    r"""A path or a name as code in a cell of a table, where a bar would begin the next cell, even within code.
+
+    Examples
+    --------
+    >>> print(code_cell("a|b"))
+    `a\|b`
+    """
+    return code(value).replace("|", r"\|")
 
 
 def members(keys: Sequence[object], of_all: int) -> str:

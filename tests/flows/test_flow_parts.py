@@ -1,18 +1,26 @@
 """What the flow is made of, without Prefect's engine."""
 
+import asyncio
 import errno
 import logging
+import os
+import signal
 import socket
+import subprocess
+import sys
+from types import SimpleNamespace
 
+import httpx
 import pytest
 import yaml
 from flow_toys import CHECKOUT, EDGES, N_BICLIQUES
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.flows import load_flow_from_entrypoint
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_SETTINGS_PATH, temporary_settings
 from typer.testing import CliRunner
 
+from flows import command, server
 from flows import enumerate as flow_module
 from flows import progress as flows_progress
 from flows.artifacts import summary_markdown, unchanged_markdown
@@ -20,6 +28,7 @@ from flows.command import app
 from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
 from flows.progress import ProgressReporter, describe, shown_share
 from flows.retries import may_pass
+from flows.serving import serve
 from mbe_stage.bicliques.enumerate import Progress
 from mbe_stage.outlook import Outlook
 from pipeline import tiers
@@ -244,3 +253,92 @@ def test_command_refuses_a_taken_port():
             result = CliRunner().invoke(app, ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
     assert result.exit_code == 2
     assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr
+
+
+def test_a_server_may_start_slowly_as_long_as_it_lives(monkeypatch):
+    """It answers after twenty minutes of a clock that nobody has to wait for."""
+    now = 0.0
+
+    def sleep(seconds):
+        nonlocal now
+        now += seconds
+
+    def get(url, timeout):  # noqa: ARG001
+        if now < 1200:
+            raise httpx.ConnectError("not listening yet")
+        return httpx.Response(httpx.codes.OK)
+
+    monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr(server.httpx, "get", get)
+    started = []
+    program = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    original = subprocess.Popen
+
+    def start(_command, **options):
+        started.append(original(program, **options))
+        return started[-1]
+
+    monkeypatch.setattr(server.subprocess, "Popen", start)
+    with server.embedded_server(server._free_port()) as url:
+        assert url.endswith("/api")
+        assert started[0].poll() is None
+    assert started[0].poll() is not None
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Those of signals as they were."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+class SlowToDeploy:
+    """A flow that is told to stop, by one signal after the other, while its deployment is made."""
+
+    def __init__(self, *numbers):
+        self.numbers, self.heard = numbers, []
+
+    async def ato_deployment(self, _name, **_options):
+        for number in self.numbers:
+            self.heard.append(number)
+            signal.raise_signal(number)
+            await asyncio.sleep(0.2)
+        raise AssertionError("none of them was heard")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_serves_stops_while_it_begins(number):
+    flow = SlowToDeploy(number)
+    serve(flow, "slow", None, {})
+    assert flow.heard == [number]
+
+
+def test_what_serves_ignores_sighup_where_it_was_ignored():
+    flow = SlowToDeploy(signal.SIGHUP, signal.SIGTERM)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    serve(flow, "slow", None, {})
+    assert flow.heard == [signal.SIGHUP, signal.SIGTERM]
+
+
+def test_the_format_of_log_lines_stays_whose_it_is(monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(command, "setup_logging", lambda **options: calls.append(options))
+    monkeypatch.setenv(command._DATE_FORMAT, "%H:%M")
+    command._date_log_lines()
+    assert os.environ[command._DATE_FORMAT] == "%H:%M"
+    monkeypatch.delenv(command._DATE_FORMAT)
+    own = tmp_path / "logging.yml"
+    own.write_text("version: 1\n")
+    with temporary_settings({PREFECT_LOGGING_SETTINGS_PATH: own}):
+        command._date_log_lines()
+    assert command._DATE_FORMAT not in os.environ
+    assert calls == []
+    monkeypatch.setenv(command._DATE_FORMAT, "")
+    monkeypatch.delenv(command._DATE_FORMAT)
+    with temporary_settings({PREFECT_LOGGING_SETTINGS_PATH: tmp_path / "nowhere.yml"}):
+        command._date_log_lines()
+    assert os.environ.pop(command._DATE_FORMAT) == "%Y-%m-%d %H:%M:%S"
+    assert calls == [{"incremental": False}]

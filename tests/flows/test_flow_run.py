@@ -101,6 +101,17 @@ def test_run_publishes_and_shows_artifacts(edges_file, out):
     assert '"left": "a, b", "right": "1, 2, 3"' in shown["largest-bicliques"].data
 
 
+def test_what_is_not_installed_is_said_at_debug_only(edges_file, out, monkeypatch, caplog):
+    tier = Tier("reference", "reference", "not rapids: cudf is not installed")
+    monkeypatch.setattr("pipeline.takeover.choose_tier", lambda *_: tier)
+    with caplog.at_level(logging.DEBUG, "prefect.flow_runs"):
+        run(edges_file, out)
+    said = [(record.levelno, record.getMessage()) for record in caplog.records]
+    assert (logging.INFO, "tier reference") in said
+    assert (logging.DEBUG, "tier reference: not rapids: cudf is not installed") in said
+    assert not [text for level, text in said if level >= logging.INFO and "not installed" in text]
+
+
 def test_unchanged_input_is_skipped_unless_forced(edges_file, out):
     first = run(edges_file, out).result()
     lines = edges_file.read_text().splitlines()

@@ -1,8 +1,10 @@
 """The two scheduled ways of docs/schedule.md, with real processes on loopback: server and work pool, and `--serve`."""
 
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -92,7 +94,10 @@ def endless(tmp_path):
     return crown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
 def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, number):
     """A terminal's Ctrl-C goes to the whole group; the run's own server must still be there to be told."""
     out = tmp_path / "out"
@@ -113,6 +118,54 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
         assert "Traceback" not in log
         assert [path.name for path in (out / ".staging").iterdir()] == [".lock"]
         assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
+        lines = [line for line in log.splitlines() if " | INFO " in line]
+        assert lines
+        assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \| ", line) for line in lines)
+
+
+@pytest.mark.slow
+def test_a_single_run_ends_with_its_terminal(endless, tmp_path):
+    """The kernel tells the group, a shell tells it once more, and nobody can be told anything."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)]
+    command += ["--set", "execution.engine=reference"]
+    ours, theirs = os.openpty()
+    on_terminal = {"env": environment(tmp_path / "home"), "cwd": tmp_path, "preexec_fn": lambda: os.dup2(theirs, 2)}
+    with started(command, tmp_path / "run.log", **on_terminal) as process:
+        os.close(theirs)
+        eventually(lambda: list((out / ".staging").glob("*/scratch/facts.json")), process=process)
+        servers = descendants(process.pid)
+        assert servers
+        os.close(ours)
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGHUP)
+        process.wait(PATIENCE)
+        assert [path.name for path in (out / ".staging").iterdir()] == [".lock"]
+        assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_sighup_ends_what_serves_unless_ignored(edges_file, tmp_path, is_ignored):
+    port = free_port()
+    api = Api(port)
+    command = [sys.executable, "-m", "flows.enumerate", "--input", str(edges_file), "--out", str(tmp_path / "out")]
+    command += ["--serve", "--cron", "0 6 * * *", "--port", str(port)]
+    nohup = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if is_ignored else None
+    options = {"env": environment(tmp_path / "home"), "cwd": tmp_path, "preexec_fn": nohup}
+    with started(command, tmp_path / "serve.log", **options) as process:
+        eventually(api.healthy, process=process)
+        eventually(lambda: api.deployment("scheduled"), process=process)
+        servers = descendants(process.pid)
+        assert servers
+        process.send_signal(signal.SIGHUP)
+        if is_ignored:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(5)
+            assert api.healthy()
+        else:
+            assert process.wait(PATIENCE) == 0
+            assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
 
 
 @pytest.mark.slow

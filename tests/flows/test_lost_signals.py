@@ -1,4 +1,4 @@
-"""A SIGTERM that comes where no exception can get out is heard all the same."""
+"""SIGHUP is a SIGTERM, and one that comes where no exception can get out is heard all the same."""
 
 import ctypes
 import signal
@@ -11,7 +11,7 @@ from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
 
 from flows import lost_signals
-from flows.lost_signals import sigterm_is_heard
+from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard
 
 
 def in_a_finaliser() -> None:
@@ -34,9 +34,11 @@ def where_it_is_dropped_without_a_word() -> None:
 @pytest.fixture(autouse=True)
 def as_the_command_does(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(lost_signals, "_AGAIN", 0.05)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    sighup_is_sigterm()
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
+        signal.signal(number, handler)
 
 
 def run_on() -> None:
@@ -104,3 +106,58 @@ def test_nothing_is_left_behind() -> None:
     with sigterm_is_heard():
         pass
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_sighup_ends_whatever_sigterm_would_end() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+
+
+def test_sighup_ends_a_flow_of_prefect_as_sigterm_does() -> None:
+    seen = []
+
+    def run() -> None:
+        with sigterm_is_heard(), capture_sigterm():
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            except TerminationSignal as error:
+                seen.append(error.signal)
+                raise
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert seen == [signal.SIGTERM]
+
+
+def test_a_lost_sighup_is_sent_again() -> None:
+    def run() -> None:
+        with sigterm_is_heard(), capture_sigterm():
+            with suppress(TerminationSignal):
+                signal.raise_signal(signal.SIGHUP)
+            run_on()
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+
+
+def test_who_cleans_up_hears_no_second_sighup() -> None:
+    is_clean = False
+
+    def run() -> None:
+        nonlocal is_clean
+        try:
+            signal.raise_signal(signal.SIGHUP)
+        finally:
+            signal.raise_signal(signal.SIGHUP)
+            is_clean = True
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert is_clean
+
+
+def test_an_ignored_sighup_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sighup_is_sigterm()
+    signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -1,7 +1,9 @@
 """What a run shows as Markdown: its essence, and nothing that a key could make of it."""
 
 import pyarrow as pa
+from markdown_it import MarkdownIt
 
+from flows.artifacts import summary_markdown
 from flows.markdown import code, report_markdown, since_markdown, text
 from pipeline import Config, run
 
@@ -48,3 +50,13 @@ def test_a_run_without_any_biclique_has_an_essence(tmp_path):
     page = report_markdown(result.run_dir, result.manifest)
     assert "# 0 maximal bicliques" in page
     assert "No report was asked for" in page
+
+
+def test_paths_break_no_table(tmp_path):
+    edges, out = tmp_path / "a|b `c` <i>.csv", tmp_path / "o|ut `d`"
+    edges.write_text("left,right\na,x\n")
+    asked = {"execution": {"engine": "reference"}, "input": {"path": str(edges)}, "output": {"directory": str(out)}}
+    result = run(Config.from_mapping(asked))
+    shown = MarkdownIt("commonmark").enable("table").render(summary_markdown(result.run_dir, result.manifest))
+    assert "a|b ˋcˋ &lt;i&gt;.csv</code> (csv)</td>" in shown
+    assert f"o|ut ˋdˋ/runs/{result.manifest.run_id}</code></td>" in shown
