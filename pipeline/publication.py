@@ -217,7 +217,8 @@ class Publication:
         Takes the configuration and the pair of types of the left and right keys, and gives the schema of every table by
         its name below the run directory: ``"edges.parquet"``, or ``"bicliques"`` for a directory of parts.
     collector : callable
-        Takes a `Collecting`.
+        Takes a `Collecting`. Its tables are compressed as `output.compression` says, which ``mbe verify`` holds against
+        their footers.
     detail : callable
         Takes the configuration and gives what the engine has to hand over to publish, as `Collector.detail`.
     count_sink : callable

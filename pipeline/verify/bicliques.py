@@ -23,7 +23,7 @@ from pipeline.verify.files import table_parts
 from pipeline.verify.job import Job
 from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
 from pipeline.verify.rows import Batch, RowRules, Tally, batches, check_rows
-from pipeline.verify.two_hop import check_two_hop
+from pipeline.verify.two_hop import check_presence, check_two_hop
 
 __all__ = ["check", "compile_steps"]
 
@@ -106,6 +106,8 @@ class _Bicliques:
             job.passed(f"{side} vertices", tables.check_vertices(self.run, side, participation, degrees[number]))
             if self.graph is not None:
                 self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
+            else:
+                check_presence(self.run, side, self.manifest.config.output.two_hop_steps)
         if self.members is not None:
             job.passed("members", tables.check_members(self.run, self.members))
 

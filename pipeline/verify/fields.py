@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+
+import pyarrow as pa
 
 from pipeline.edges import InputFacts
 from pipeline.errors import VerificationError
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
+from pipeline.verify.files import REPORT
 
-__all__ = ["READING", "UNTOLD", "UNTOLD_NOTE", "check_derived", "check_own_fields", "check_reading"]
+__all__ = [
+    "BY_EFFECT",
+    "READING",
+    "REPORT_NOTE",
+    "UNTOLD",
+    "UNTOLD_NOTE",
+    "check_derived",
+    "check_key_types",
+    "check_own_fields",
+    "check_reading",
+    "settings_by_effect",
+    "standing_notes",
+]
 
 # The word of whoever published, by section: no file of the run and no input says it again. A field that is added to the
 # manifest belongs here or is recomputed; a test goes through them all.
@@ -44,11 +60,27 @@ UNTOLD = {
         "time_until",
     ),
     "config.execution": ("engine", "threads", "memory_budget", "device_memory", "block_bytes"),
-    "config.output": ("directory", "compression", "keep_runs", "compare"),
+    # `top` is the length of the report's lists, and nobody recomputes the report.
+    "config.output": ("directory", "keep_runs", "compare", "top"),
 }
-UNTOLD_NOTE = "manifest.json, which alone says them: " + "; ".join(
-    f"{section}: {', '.join(names)}" if section else ", ".join(names) for section, names in UNTOLD.items()
-)
+
+
+def _listing(fields: Mapping[str, Iterable[str]]) -> str:
+    return "; ".join(
+        f"{section}: {', '.join(names)}" if section else ", ".join(names) for section, names in fields.items()
+    )
+
+
+UNTOLD_NOTE = f"manifest.json, which alone says them: {_listing(UNTOLD)}"
+# Settings that the result has to obey, so that a value which it contradicts is found; others that come to the same are
+# not: a limit that nothing reached, an order that the rows had anyway. So are all of the sections of problem and
+# derived outputs. A setting is here, in `UNTOLD`, or told by the files: `members`, `report`, `compression`.
+BY_EFFECT = {
+    "config.input": ("key_type",),
+    "config.execution": ("max_bicliques", "time_limit_seconds"),
+    "config.output": ("sort", "two_hop_steps"),
+}
+REPORT_NOTE = f"{REPORT}: contents: only its size and its checksum are held against the manifest"
 # What reading the input again says of it, beside sizes and fingerprint.
 READING = (
     "format",
@@ -62,6 +94,46 @@ READING = (
 # By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
 _ASKED_OUTPUT = ("members", "sort", "two_hop_steps", "report", "top")
+
+
+def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """`BY_EFFECT` with the sections of the run's problem and derived outputs, by section."""
+    publication = publication_of(manifest.problem)
+    asked = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
+    derived = {f"config.{each.name}": tuple(each.section.model_fields) for each in derived_of(manifest.config)}
+    return {**asked, **derived, **BY_EFFECT}
+
+
+def standing_notes(manifest: Manifest) -> list[str]:
+    """What no check of a run like this tells, whatever is given."""
+    settings = _listing(settings_by_effect(manifest))
+    by_effect = f"manifest.json, but for values that the result contradicts: {settings}"
+    return [*([REPORT_NOTE] if manifest.config.output.report else []), by_effect, UNTOLD_NOTE]
+
+
+def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray]) -> None:
+    """The keys of the vertex tables are of the type that `input.key_type` asks for, where it asks for one.
+
+    Parameters
+    ----------
+    run : Path
+    manifest : Manifest
+    keys : pair of pa.ChunkedArray
+        Of the left and of the right vertices.
+
+    Raises
+    ------
+    VerificationError
+        They are of another.
+    """
+    stated = manifest.config.input.key_type
+    for side, column in zip(("left", "right"), keys, strict=True):
+        # Of no keys the type says nothing.
+        if len(column) and stated != "auto" and (stated == "integer") != pa.types.is_integer(column.type):
+            raise VerificationError(
+                f"{run / f'{side}_vertices.parquet'}, column 'key': has type {column.type}; input.key_type of the "
+                f"config is {stated}"
+            )
 
 
 def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
@@ -85,6 +157,8 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
             f"{place}: input: {facts.rows_read} rows read, {left_out} of them dropped or duplicates; "
             f"n_edges is {facts.n_edges}; expected {facts.rows_read - left_out}"
         )
+    if manifest.comparison is not None and not manifest.config.output.compare:
+        raise VerificationError(f"{place}: comparison is there; output.compare of its config is 0: expected null")
     unsure = []
     if run.name != manifest.run_id:
         if run.parent.name == "runs":

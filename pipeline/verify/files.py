@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +12,12 @@ import pyarrow.parquet as pq
 from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
 
-__all__ = ["check_files", "check_schemas", "table_parts"]
+__all__ = ["REPORT", "check_asked", "check_codecs", "check_files", "check_schemas", "table_parts"]
 
+REPORT = "report.html"
 _MANIFEST = "manifest.json"
+# What Parquet calls the codecs of `output.compression`; LZ4 has several names.
+_CODECS = {"zstd": "ZSTD", "snappy": "SNAPPY", "lz4": "LZ4", "none": "UNCOMPRESSED"}
 _TYPES = (pa.int64(), pa.string())
 # What the keys of the two sides may be.
 _KEY_TYPES = [(left, right) for left in _TYPES for right in _TYPES]
@@ -44,6 +47,68 @@ def check_files(run: Path, manifest: Manifest, on_progress: Callable[[float], No
         n_done += size
         on_progress(n_done / n_bytes)
     return f"{len(listed)} files, {n_bytes:,} bytes"
+
+
+def check_asked(run: Path, manifest: Manifest, tables: Iterable[str]) -> None:
+    """The report is there exactly when `output.report` asks for it, and no file that is neither it nor a table.
+
+    Parameters
+    ----------
+    run : Path
+    manifest : Manifest
+        Its files are those on the disk.
+    tables : iterable of str
+        Names that the configuration gives the tables, as in `Publication.schemas`.
+
+    Raises
+    ------
+    VerificationError
+        A file is there that was not asked for, or the report is missing.
+    """
+    asked = {name.removesuffix(".parquet") for name in tables}
+    is_reported, paths = manifest.config.output.report, {entry.path for entry in manifest.files}
+    if is_reported != (REPORT in paths):
+        there = "is missing" if is_reported else "is there"
+        raise VerificationError(
+            f"{run / REPORT}: {there}, but output.report of the config is {str(is_reported).lower()}"
+        )
+    for path in sorted(paths - {REPORT}):
+        # A table is one file, or a directory of parts.
+        is_table = path.removesuffix(".parquet") in asked or path.rpartition("/")[0] in asked
+        if not (is_table and path.endswith(".parquet")):
+            expected = ", ".join(sorted(asked))
+            raise VerificationError(f"{run / path}: is none of the tables that the config asks for: {expected}")
+
+
+def check_codecs(run: Path, manifest: Manifest, tables: Iterable[str]) -> list[str]:
+    """What the tables are compressed with, by their footers; returns what these do not tell.
+
+    A column whose values do not get smaller may be stored as it is, whatever the codec.
+
+    Parameters
+    ----------
+    run : Path
+    manifest : Manifest
+    tables : iterable of str
+        As in `check_asked`.
+
+    Raises
+    ------
+    VerificationError
+        A column is compressed otherwise than `output.compression` says.
+    """
+    stated = manifest.config.output.compression
+    wanted, plain, seen = _CODECS[stated], _CODECS["none"], set()
+    for name in tables:
+        for path in table_parts(run, name.removesuffix(".parquet")):
+            for column, codec in _codecs(path):
+                seen.add(codec)
+                if codec not in (wanted, plain):
+                    raise VerificationError(
+                        f"{path}, column {column!r}: is compressed with {codec}; output.compression of the config is "
+                        f"{stated}: expected {wanted}"
+                    )
+    return [] if wanted in seen else ["config.output: compression: no column of the tables is compressed"]
 
 
 def check_schemas(run: Path, schemas: Callable[[tuple[pa.DataType, pa.DataType]], Mapping[str, pa.Schema]]) -> str:
@@ -80,6 +145,14 @@ def _metadata(path: Path) -> pq.FileMetaData:
         return pq.read_metadata(path)
     except pa.ArrowInvalid as error:
         raise VerificationError(f"{path}: is no Parquet file ({error})") from None
+
+
+def _codecs(path: Path) -> Iterator[tuple[str, str]]:
+    """Every column of every row group, and its codec by the name in `_CODECS`."""
+    footer = _metadata(path)
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(group.column, range(footer.num_columns)):
+            yield column.path_in_schema, column.compression.partition("_")[0]
 
 
 def _first_wrong(

@@ -22,8 +22,8 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.plugin_sections import is_here
 from pipeline.publication import DerivedPublication, Publication
 from pipeline.publish import resolve_run
-from pipeline.verify.fields import UNTOLD_NOTE, check_derived, check_own_fields, check_reading
-from pipeline.verify.files import check_files, check_schemas
+from pipeline.verify.fields import check_derived, check_key_types, check_own_fields, check_reading, standing_notes
+from pipeline.verify.files import check_asked, check_codecs, check_files, check_schemas
 from pipeline.verify.limits import check_limits
 from pipeline.verify.recipe import edge_fingerprint, vertex_hashes
 from pipeline.verify.vertices import check_vertex_ids
@@ -191,6 +191,7 @@ class Job:
         self.keys: tuple[pa.ChunkedArray, pa.ChunkedArray] | None = None
         self.hashes: tuple[np.ndarray, np.ndarray] | None = None
         self._told = on_progress
+        self._tables: tuple[str, ...] = ()
 
     def passed(self, name: str, detail: str) -> None:
         """Note something that is as it should be."""
@@ -213,6 +214,9 @@ class Job:
             of_each = (publication.schemas, *(output.schemas for output in derived))
             return {name: schema for of in of_each for name, schema in of(manifest.config, key_types).items()}
 
+        tables = schemas((pa.int64(), pa.int64()))
+        check_asked(run, manifest, tables)
+        self._tables = tuple(tables)
         self.passed("schemas", check_schemas(run, schemas))
         self.passed("limits", check_limits(run, manifest))
 
@@ -228,6 +232,7 @@ class Job:
                 check_vertex_ids(run, "left", facts.n_left),
                 check_vertex_ids(run, "right", facts.n_right),
             )
+            check_key_types(run, self.manifest, self.keys)
         elif self.edges is not None:
             self.keys = (pa.chunked_array([self.edges.left_keys]), pa.chunked_array([self.edges.right_keys]))
         if self.keys is not None:
@@ -257,8 +262,9 @@ class Job:
         """What the manifest says beside what the checks before compared; and what nothing tells."""
         detail, unsure = check_own_fields(self.run, self.manifest)
         check_derived(self.run, self.manifest)
-        self.passed("manifest fields", detail)
+        uncompressed = check_codecs(self.run, self.manifest, self._tables)
+        self.passed("manifest fields", detail if uncompressed else f"{detail}, compression")
         reading, unread = check_reading(self.run, self.manifest.input, None if self.edges is None else self.edges.facts)
         if reading is not None:
             self.passed("reading", reading)
-        self.report.not_checked += [*unsure, *unread, UNTOLD_NOTE]
+        self.report.not_checked += [*unsure, *uncompressed, *unread, *standing_notes(self.manifest)]

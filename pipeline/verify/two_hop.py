@@ -21,10 +21,34 @@ from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 from pipeline.errors import VerificationError
 from pipeline.verify.closure import Adjacency, in_parts
 
-__all__ = ["check_two_hop", "compile_steps"]
+__all__ = ["check_presence", "check_two_hop", "compile_steps"]
 
 # Two-step paths that are walked, which takes a few seconds; where there are more, those of vertices drawn at random.
 _PATHS = 2_000_000_000
+
+
+def check_presence(run: Path, side: str, most_steps: int) -> None:
+    """Without the graph: a side has all its two-hop degrees or none, and none where no step was allowed.
+
+    Parameters
+    ----------
+    run : Path
+    side : str
+    most_steps : int
+        `output.two_hop_steps` of the run.
+
+    Raises
+    ------
+    VerificationError
+        Only some are there, or all of them although none should be.
+    """
+    path = run / f"{side}_vertices.parquet"
+    column = pq.read_table(path, columns=["two_hop_degree"])["two_hop_degree"]
+    if column.null_count not in ((0, len(column)) if most_steps else (len(column),)):
+        raise VerificationError(
+            f"{path}: {column.null_count} of {len(column)} two_hop_degree are null; output.two_hop_steps is "
+            f"{most_steps}: expected {'none or all' if most_steps else 'all'}"
+        )
 
 
 def check_two_hop(

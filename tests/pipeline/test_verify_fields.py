@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config import Config
@@ -17,9 +18,11 @@ from pipeline.edges import EdgeData
 from pipeline.errors import PublishError, VerificationError
 from pipeline.ingest import ingest
 from pipeline.job import run as run_pipeline
+from pipeline.manifest import config_fingerprint, read_manifest
+from pipeline.plugin_sections import is_here
 from pipeline.verify import verify_run
-from pipeline.verify.fields import READING, UNTOLD, UNTOLD_NOTE
-from tests.pipeline.test_verify import edge_data, edit_manifest, matrix, publish
+from pipeline.verify.fields import READING, REPORT_NOTE, UNTOLD, UNTOLD_NOTE, settings_by_effect, standing_notes
+from tests.pipeline.test_verify import edge_data, edit_manifest, edit_rows, matrix, publish, refresh_files
 
 # Values of a field that are valid, one of which is not what it is.
 _OTHERS = {
@@ -27,9 +30,15 @@ _OTHERS = {
     int: [1, 2, 3, 77, 1 << 29],
     float: [0.125],
     bool: [True, False],
-    type(None): [7, "7", 0.5, True, ";", 1 << 29, {"run_id": "forged"}],
+    type(None): [2, 7, "7", 0.5, True, ";", 1 << 29, {"run_id": "forged"}],
 }
-_UNTOLD = tuple(f"{section}.{name}".lstrip(".") for section, names in UNTOLD.items() for name in names)
+
+
+def _names(fields: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    return tuple(f"{section}.{name}".lstrip(".") for section, names in fields.items() for name in names)
+
+
+_UNTOLD = _names(UNTOLD)
 
 
 @pytest.fixture(scope="module")
@@ -67,47 +76,148 @@ def put(values: Any, path: tuple, new: Any) -> None:
     values[path[-1]] = new
 
 
-def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: EdgeData) -> None:
-    """Where this fails for a new field: recompute it, or list it in `UNTOLD` of pipeline/verify/fields.py."""
+@pytest.mark.parametrize("recomputed", [False, True], ids=["fingerprint as it was", "fingerprint recomputed"])
+def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: EdgeData, recomputed: bool) -> None:
+    """Where this fails for a new field: recompute it, or list it in `UNTOLD` of pipeline/verify/fields.py.
+
+    The fingerprint is another where the configuration is, and must not be all that finds a forged setting.
+    """
     copy = tmp_path / "runs" / run.name
     shutil.copytree(run, copy)
-    assert verify_run(copy, edges).not_checked == [UNTOLD_NOTE]
+    by_effect = _names(settings_by_effect(read_manifest(copy)))
+    assert verify_run(copy, edges).not_checked == standing_notes(read_manifest(copy))
     text = (copy / "manifest.json").read_text()
+    values = json.loads(text)
+    # Whatever is no setting leaves the fingerprint as it is: forged once is enough.
+    places = [path for path in leaves(values) if not recomputed or path[0] == "config"]
+    names = {path: ".".join(key for key in path if isinstance(key, str)) for path in places}
     passed, seen = set(), set()
-    for path in leaves(json.loads(text)):
-        name = ".".join(key for key in path if isinstance(key, str))
-        for forged in forgeries(_at(json.loads(text), path)):
-            values = json.loads(text)
-            put(values, path, forged)
-            (copy / "manifest.json").write_text(json.dumps(values))
+    for path, name in names.items():
+        for forged in forgeries(_at(values, path)):
             try:
-                report = verify_run(copy, edges)
+                report = verify_run(_forged(copy, text, path, forged, recomputed), edges)
             except VerificationError:
                 seen.add(name)
                 continue
             except PublishError:
                 # No valid value of this field: the next.
                 continue
-            untold = any(name == field or name.startswith(f"{field}.") for field in _UNTOLD)
-            listed = untold or any(_lists(note, name) for note in report.not_checked)
-            assert listed, f"{name}: {forged!r} instead of {_at(json.loads(text), path)!r} is neither found nor listed"
+            listed = any(name == field or name.startswith(f"{field}.") for field in (*_UNTOLD, *by_effect))
+            listed = listed or any(_lists(note, name) for note in report.not_checked)
+            assert listed, f"{name}: {forged!r} instead of {_at(values, path)!r} is neither found nor listed"
             passed.add(name)
-    assert {"config_fingerprint", "run_id", "input.rows_read", "input.duplicate_edges", "content_fingerprint"} <= seen
-    assert {"config.query.min_left", "config.output.top", "config.input.key_type", "counts.max_edges"} <= seen
-    assert {"created_at", "engine", "device"} <= passed
-    # Refused by every reader, whatever it is; a problem that is not installed; counts that are none; and filters
-    # that no configuration has without their columns.
-    assert {".".join(k for k in path if isinstance(k, str)) for path in leaves(json.loads(text))} - seen - passed == {
-        "schema_version",
-        "config.problem",
-        "derived",
-        "config.input.min_weight",
-        "config.input.time_from",
-        "config.input.time_until",
-    }
-    # Nothing is listed that is no field.
-    names = {".".join(key for key in path if isinstance(key, str)) for path in leaves(json.loads(text))}
-    assert all(any(f"{name}.".startswith(f"{field}.") for name in names) for field in _UNTOLD)
+    # What is listed as untold is never found, but by a fingerprint that was left.
+    assert {"config.input.path", "config.execution.engine", "config.output.keep_runs"} <= passed
+    assert not recomputed or not seen & set(_UNTOLD)
+    # What is listed by its effect is found where the result contradicts it. This run is complete, whatever the time.
+    assert set(by_effect) - {"config.execution.time_limit_seconds"} <= seen
+    assert {"config.output.members", "config.output.report", "config.output.compression"} <= seen
+    # Refused by every reader, whatever it is; a problem that is not installed; and filters that no configuration has
+    # without their columns. Of what is no setting: counts that are none.
+    never = {"config.problem", "config.input.min_weight", "config.input.time_from", "config.input.time_until"}
+    assert set(names.values()) - seen - passed == never | (set() if recomputed else {"schema_version", "derived"})
+    if not recomputed:
+        assert {"config_fingerprint", "run_id", "input.rows_read", "input.duplicate_edges"} <= seen
+        assert {"content_fingerprint", "counts.max_edges", "config.output.top"} <= seen
+        assert {"created_at", "engine", "device"} <= passed
+        # Nothing is listed that is no field.
+        listed_names = (*_UNTOLD, *by_effect)
+        assert all(any(f"{name}.".startswith(f"{field}.") for name in names.values()) for field in listed_names)
+
+
+def _forged(run: Path, text: str, path: tuple, new: Any, recomputed: bool) -> Path:
+    """The run with another value in its manifest, and the fingerprint that goes with it."""
+    values = json.loads(text)
+    put(values, path, new)
+    (run / "manifest.json").write_text(json.dumps(values))
+    # Only a problem that is installed says what is asked of it.
+    if recomputed and is_here(read_manifest(run).problem):
+        fingerprint = config_fingerprint(read_manifest(run).config)
+        (run / "manifest.json").write_text(json.dumps({**values, "config_fingerprint": fingerprint}))
+    return run
+
+
+def test_a_forged_report_is_listed(tmp_path: Path, run: Path, edges: EdgeData) -> None:
+    copy = tmp_path / "runs" / run.name
+    shutil.copytree(run, copy)
+    (copy / "report.html").write_text("forged")
+    refresh_files(copy)
+    assert REPORT_NOTE in verify_run(copy, edges).not_checked
+    assert REPORT_NOTE.startswith("report.html: contents")
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(("setting", "missing"), [("report", r"report\.html"), ("members", "members")])
+def test_a_report_or_table_is_there_exactly_when_it_is_asked_for(
+    tmp_path: Path, edges: EdgeData, setting: str, missing: str, there: bool
+) -> None:
+    run = publish(tmp_path, edges, output={setting: there})
+    notes = verify_run(run, edges).not_checked
+    assert (REPORT_NOTE in notes) is (there and setting == "report")
+    path = ("config", "output", setting)
+    _forged(run, (run / "manifest.json").read_text(), path, not there, recomputed=True)
+    with pytest.raises(VerificationError, match=missing):
+        verify_run(run, edges)
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, edges: EdgeData) -> None:
+    run = publish(tmp_path, edges)
+    for name in ("notes.txt", "bicliques/notes.txt"):
+        (run / name).write_text("forged")
+        refresh_files(run)
+        with pytest.raises(VerificationError, match=r"notes\.txt: is none of the tables that the config asks for"):
+            verify_run(run)
+        (run / name).unlink()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "lz4", "none"])
+def test_the_footers_say_the_codec(tmp_path: Path, edges: EdgeData, codec: str) -> None:
+    run = publish(tmp_path, edges, output={"compression": codec})
+    report = verify_run(run)
+    assert "compression" in next(check.detail for check in report.checks if check.name == "manifest fields")
+    text = (run / "manifest.json").read_text()
+    for other in {"zstd", "snappy", "lz4", "none"} - {codec}:
+        _forged(run, text, ("config", "output", "compression"), other, recomputed=True)
+        if codec == "none":
+            # Stored as they are, values may have been too few to get smaller.
+            note = "config.output: compression: no column of the tables is compressed"
+            assert note in verify_run(run).not_checked
+        else:
+            with pytest.raises(VerificationError, match=f"output.compression of the config is {other}"):
+                verify_run(run)
+
+
+def test_one_table_with_another_codec_is_refused(tmp_path: Path, edges: EdgeData) -> None:
+    run = publish(tmp_path, edges)
+    path = run / "size_histogram.parquet"
+    pq.write_table(pq.read_table(path), path, compression="gzip")
+    refresh_files(run)
+    with pytest.raises(VerificationError, match=r"size_histogram\.parquet, column 'n_left': is compressed with GZIP"):
+        verify_run(run)
+    # A column that would not get smaller.
+    pq.write_table(pq.read_table(path), path, compression="none")
+    refresh_files(run)
+    verify_run(run)
+
+
+def test_without_the_input_two_hop_degrees_are_all_there_or_none(tmp_path: Path, edges: EdgeData) -> None:
+    run = publish(tmp_path, edges)
+    text = (run / "manifest.json").read_text()
+    _forged(run, text, ("config", "output", "two_hop_steps"), 0, recomputed=True)
+    with pytest.raises(VerificationError, match=r"0 of 14 two_hop_degree are null; .* expected all"):
+        verify_run(run)
+    (run / "manifest.json").write_text(text)
+    edit_rows(run / "right_vertices.parquet", lambda rows: rows[3].update(two_hop_degree=None))
+    refresh_files(run)
+    with pytest.raises(VerificationError, match=r"1 of 11 two_hop_degree are null; .* expected none or all"):
+        verify_run(run)
+
+
+def test_no_comparison_where_none_was_asked_for(tmp_path: Path, edges: EdgeData) -> None:
+    run = publish(tmp_path, edges, output={"compare": 0})
+    edit_manifest(run, lambda values: values.update(comparison={"run_id": "forged"}))
+    with pytest.raises(VerificationError, match=r"comparison is there; output\.compare of its config is 0"):
+        verify_run(run)
 
 
 def test_counts_of_a_derived_output_that_was_not_asked_for(tmp_path: Path, run: Path) -> None:
@@ -155,7 +265,7 @@ def test_what_became_of_the_rows_is_held_against_the_input(tmp_path: Path, name:
     assert (facts["rows_read"], facts["rows_dropped_null"], facts["rows_dropped_weight"]) == (6, 1, 1)
     assert facts["duplicate_edges"] == 1
     report = verify_run(run, ingest(config.input))
-    assert report.not_checked == [UNTOLD_NOTE]
+    assert report.not_checked == standing_notes(read_manifest(run))
     assert "reading" in [check.name for check in report.checks]
     if name == "n_edges":
         changes = {"n_edges": facts["n_edges"] + 1, "rows_read": facts["rows_read"] + 1}
