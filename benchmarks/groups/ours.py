@@ -40,6 +40,8 @@ class Search:
     Attributes
     ----------
     n_bicliques : int
+    is_truncated : bool
+        The time limit ended it: there are more bicliques.
     seconds : float
         Of enumeration and sink together.
     sink_seconds : float
@@ -51,6 +53,7 @@ class Search:
     sink: CandidateSink
     candidates: Candidates
     n_bicliques: int
+    is_truncated: bool
     seconds: float
     sink_seconds: float
 
@@ -72,13 +75,14 @@ class _BlockSink:
             self._sink.accept(block, biclique_keys(block, *self._hashes))
 
 
-def search(graph: BipartiteCSR, min_left: int = 2, min_right: int = 2, *, top: int = 20_000) -> Search:
-    """Every biclique of at least this size through the sink, on one thread."""
+def search(
+    graph: BipartiteCSR, min_left: int = 2, min_right: int = 2, *, time_limit_seconds: float | None = None
+) -> Search:
+    """Every biclique of at least this size through the sink, on one thread; those found within a time limit."""
     model = NullModel.of(graph)
-    sink = CandidateSink(model, graph.n_left, graph.n_right, top)
-    facts = enumerate_into(
-        _BlockSink(graph, sink), graph, BicliqueQuery(min_left, min_right), Execution(threads=1), engine="cpu"
-    )
+    sink = CandidateSink(model, graph.n_left, graph.n_right)
+    execution = Execution(threads=1, time_limit_seconds=time_limit_seconds)
+    facts = enumerate_into(_BlockSink(graph, sink), graph, BicliqueQuery(min_left, min_right), execution, engine="cpu")
     begun = time.perf_counter()
     candidates = sink.finish()
     finishing = time.perf_counter() - begun
@@ -88,6 +92,7 @@ def search(graph: BipartiteCSR, min_left: int = 2, min_right: int = 2, *, top: i
         sink,
         candidates,
         facts.n_bicliques,
+        facts.truncated is not None,
         facts.seconds + finishing,
         facts.sink_seconds + finishing,
     )

@@ -94,10 +94,20 @@ class Measured:
         )
 
 
-def measure(case: Case) -> Measured:
-    """Every score of one case. A baseline on two offsets is the better of the two, as ours is."""
+def measure(case: Case, *, time_limit_seconds: float | None = None) -> Measured:
+    """Every score of one case. A baseline on two offsets is the better of the two, as ours is.
+
+    Parameters
+    ----------
+    case : Case
+    time_limit_seconds : float, optional
+        Of each search.
+    """
     events = load(case.name)
-    searches = [search(graph, case.min_left, case.min_right) for graph in events.graphs(case.key)]
+    searches = [
+        search(graph, case.min_left, case.min_right, time_limit_seconds=time_limit_seconds)
+        for graph in events.graphs(case.key)
+    ]
     scores = scores_of(searches)
     for name, baseline in BASELINES.items():
         scores[name] = np.max([baseline(one.graph) for one in searches], axis=0)
