@@ -14,6 +14,8 @@ import hypothesis
 import pytest
 from pytest_timeout import Settings
 
+from tests.patience import none_goes_on
+
 # Behind `nohup`, or in the background of a script, these are ignored, and so they would be in every command that a test
 # starts: it would not end at what the test sends.
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -116,6 +118,13 @@ def data_dir() -> Path:
     if not (directory / "southern_women.npz").is_file():
         pytest.skip(f"no real graphs in {directory}: set MBE_DATA to a directory that holds southern_women.npz")
     return directory
+
+
+@pytest.fixture(autouse=True)
+def _none_goes_on() -> Iterator[None]:
+    """Processes that a test has begun, and not waited for because it failed."""
+    with none_goes_on():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,27 +1,34 @@
-"""How long tests wait for others, and what they say where that was not enough.
+"""How long tests wait for others, what they say where that was not enough, and that nothing of a test outlives it.
 
 No test is about the speed of the machine: whatever is waited for may take many times as long as usual. The limit only
-ends what hangs, and then the process and what it said so far are shown.
+ends what hangs, and then the process and what it said so far are shown. No other file of `tests` starts a process by
+itself, or waits for one without a limit (`tests/test_structure.py`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
-__all__ = ["PATIENCE", "completed", "output_of"]
+__all__ = ["PATIENCE", "begun", "completed", "none_goes_on", "output_of"]
 
 PATIENCE = 1800.0
 """Seconds after which something hangs; nothing that tests wait for takes a tenth of it on an idle machine."""
 
 _SHOWN = 6000
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# Looked up here: between fork and exec as little as possible is done.
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_begun: list[subprocess.Popen] = []
 
 
 def completed(
@@ -45,6 +52,52 @@ def completed(
     if check and process.returncode:
         pytest.fail(_told(process, f"exit code {process.returncode}", out, err), pytrace=False)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def begun(
+    command: Sequence[object], *, preexec_fn: Callable[[], object] | None = None, **options: Any
+) -> subprocess.Popen:
+    """Start a process, as `subprocess.Popen` does with stdout and stderr piped, that does not outlive the test.
+
+    It is killed after the test, however that ended, and (on Linux) at once where the tests' own process is killed: to
+    be exact, where the thread ends that has begun it.
+
+    Parameters
+    ----------
+    command : sequence
+    preexec_fn : callable or None
+        What is to be done in the new process before the command.
+    **options
+        Of `subprocess.Popen`.
+    """
+    parent = os.getpid()
+
+    def bound_to_the_parent() -> None:
+        if _prctl is not None:
+            _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+            if os.getppid() != parent:  # killed meanwhile
+                os._exit(1)
+        if preexec_fn is not None:
+            preexec_fn()
+
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(list(map(str, command)), preexec_fn=bound_to_the_parent, **streams | options)
+    _begun.append(process)
+    return process
+
+
+@contextmanager
+def none_goes_on() -> Iterator[None]:
+    """Kill, at the end, what has been begun meanwhile and still runs: a fixture of every test (`conftest.py`)."""
+    n_before = len(_begun)
+    try:
+        yield
+    finally:
+        for process in _begun[n_before:]:
+            if process.poll() is None:
+                _kill(process)
+                process.wait(PATIENCE)
+        del _begun[n_before:]
 
 
 def output_of(process: subprocess.Popen, patience: float = PATIENCE) -> tuple[Any, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from benchmarks import ablation
 from mbe_stage import CountSink, enumerate_into
 from mbe_stage.bicliques.cpu.techniques import TECHNIQUES
 from tests.mbe_stage import graphs
+from tests.patience import completed
 
 
 @pytest.mark.slow
@@ -34,12 +34,8 @@ def test_every_technique_can_be_left_out(technique: str, tmp_path: Path, capsys:
 
 
 def test_an_unknown_technique_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import mbe_stage.bicliques.engine_cpu"],
-        env={**os.environ, "MBE_CPU_WITHOUT": "magic"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = completed(
+        [sys.executable, "-c", "import mbe_stage.bicliques.engine_cpu"], env={**os.environ, "MBE_CPU_WITHOUT": "magic"}
     )
     assert done.returncode
     assert "MBE_CPU_WITHOUT holds magic: expected some of twins" in done.stderr

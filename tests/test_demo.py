@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from pipeline.manifest import read_manifest
 from pipeline.top import Biclique
-from tests.patience import output_of
+from tests.patience import begun, output_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -171,13 +170,7 @@ def test_the_women_are_those_of_networkx() -> None:
 
 @pytest.mark.parametrize("last", ["enumerating southern_women.csv", "reading the imports of every module"])
 def test_ctrl_c_is_one_line(tmp_path: Path, last: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "examples.demo", "--out", tmp_path],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = begun([sys.executable, "-u", "-m", "examples.demo", "--out", tmp_path], cwd=ROOT, text=True)
     assert process.stdout is not None
     while not process.stdout.readline().startswith(last):
         assert process.poll() is None

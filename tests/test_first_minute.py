@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import signal
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -16,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from benchmarks.first_minute import Line, longest_silence, parts
-from tests.patience import output_of
+from tests.patience import begun, completed, output_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = {"llvmlite", "numba", "numpy", "pyarrow", "pydantic", "yaml", "rich", "scipy", "typer"}
@@ -88,13 +87,7 @@ def test_what_failed_is_shown(install: ModuleType, capsys: pytest.CaptureFixture
 def test_ctrl_c_is_one_line_and_what_was_begun_is_made_again(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     command = [sys.executable, "-u", str(ROOT / "tools" / "install.py"), str(environment)]
-    process = subprocess.Popen(
-        [*command, "none-of-this-name"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = begun([*command, "none-of-this-name"], text=True, start_new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == f"making {environment} ...\n"
     while not (environment / "bin" / "python").exists():
@@ -105,7 +98,7 @@ def test_ctrl_c_is_one_line_and_what_was_begun_is_made_again(tmp_path: Path) -> 
     assert said.endswith("interrupted: the same command goes on from here\n")
     assert not (environment / "bin" / "pip").exists()
     # Nothing to install, but what is needed for it.
-    assert subprocess.run([*command, "pip"], capture_output=True, check=False).returncode in (0, 1)
+    assert completed([*command, "pip"]).returncode in (0, 1)
     assert (environment / "bin" / "pip").exists()
 
 
@@ -134,13 +127,10 @@ def test_flows_without_prefect_say_what_to_install(
     arguments: list[str], code: int, begins: str, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['prefect'] = None\n")
-    done = subprocess.run(
+    done = completed(
         [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == code
     assert done.stderr.startswith(begins)

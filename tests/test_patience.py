@@ -1,8 +1,9 @@
-"""The helper that waits for processes: what it says of one that hangs, or fails."""
+"""The helper that starts processes and waits for them: what it says where one hangs or fails, and that none goes on."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import completed, output_of
+from tests.patience import begun, completed, none_goes_on, output_of
 
+ROOT = Path(__file__).parent.parent
 HANGS = "import sys, time; print('so far', flush=True); print('trouble', file=sys.stderr, flush=True); time.sleep(600)"
 
 
@@ -37,12 +39,16 @@ def test_what_a_hanging_command_has_started_is_ended_too(tmp_path: Path):
     with pytest.raises(pytest.fail.Exception, match="not done after 3 s"):
         completed([sys.executable, "-c", parent], patience=3)
     if (tmp_path / "pid").exists():
-        pid = int((tmp_path / "pid").read_text())
-        for _ in range(1000):
-            if not is_running(pid):
-                return
-            time.sleep(0.01)
-        pytest.fail(f"process {pid} goes on")
+        assert_ends(int((tmp_path / "pid").read_text()))
+
+
+def assert_ends(pid: int) -> None:
+    for _ in range(1000):
+        if not is_running(pid):
+            return
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail(f"process {pid} goes on")
 
 
 def is_running(pid: int) -> bool:
@@ -58,11 +64,62 @@ def test_an_exit_code_that_was_not_expected_shows_the_output():
 
 
 def test_a_process_of_the_tests_own_group_is_ended_alone():
-    process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = begun([sys.executable, "-c", HANGS], stderr=subprocess.DEVNULL)
     with pytest.raises(pytest.fail.Exception, match=r"--- stdout\nso far\n\n--- stderr\nnothing"):
         output_of(process, 2)
     assert process.returncode < 0
     assert os.getpgid(0)
+
+
+ENDLESS = [sys.executable, "-c", "print('here', flush=True)\nwhile True: pass"]
+# Begins what never ends, tells its process and its niceness, and is killed as a pytest may be: it can do nothing more.
+KILLED = """
+import os, signal
+from tests.patience import begun
+from tests.test_patience import ENDLESS
+process = begun(ENDLESS, **{})
+process.stdout.readline()
+print(process.pid, os.getpriority(os.PRIO_PROCESS, process.pid), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+@pytest.mark.parametrize(
+    ("options", "niceness"),
+    [("{}", 0), ("{'start_new_session': True}", 0), ("{'preexec_fn': lambda: os.nice(1)}", 1)],
+)
+def test_a_killed_process_of_tests_leaves_nothing_behind(options: str, niceness: int):
+    done = completed([sys.executable, "-c", KILLED.replace("{}", options)], cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid, found = map(int, done.stdout.split())
+    assert_ends(pid)
+    # What was to be done before the command has been done too.
+    assert found == min(19, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
+
+
+def test_a_failed_test_leaves_nothing_behind():
+    def fails() -> None:
+        with none_goes_on():
+            processes.append(begun(ENDLESS))
+            assert processes[0].stdout.readline() == b"here\n"
+            raise AssertionError("as a test does")
+
+    processes: list[subprocess.Popen] = []
+    with pytest.raises(AssertionError, match="as a test does"):
+        fails()
+    assert processes[0].returncode == -signal.SIGKILL
+
+
+def test_every_test_has_that_end(request: pytest.FixtureRequest):
+    assert "_none_goes_on" in request.fixturenames
+
+
+def test_what_was_begun_before_goes_on():
+    process = begun(ENDLESS)
+    with none_goes_on():
+        pass
+    assert process.poll() is None
 
 
 def test_a_test_that_hangs_itself_shows_no_other_threads(tmp_path: Path):
@@ -74,11 +131,10 @@ def test_a_test_that_hangs_itself_shows_no_other_threads(tmp_path: Path):
         "    threading.Thread(target=time.sleep, args=(3,), name='somebody-' + 'else').start()\n"
         "    time.sleep(600)\n"
     )
-    root = Path(__file__).parent.parent
     done = completed(
         [sys.executable, "-m", "pytest", "-o", "timeout=1", "--rootdir", tmp_path, "-q", tmp_path],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "test_hangs.py::test_it: not done after 1 s" in done.stdout

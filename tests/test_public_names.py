@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.patience import completed
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["mbe_stage", "pipeline"]
@@ -15,8 +16,7 @@ PACKAGES = ["mbe_stage", "pipeline"]
 
 def in_a_new_process(code: str) -> str:
     """What the code prints; the packages are not imported yet."""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return completed([sys.executable, "-c", code], cwd=ROOT, check=True).stdout.strip()
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,4 +1,4 @@
-"""Where things stand: the files that every problem has, and which files import each other in a circle."""
+"""Where things stand: the files that every problem has, what imports each other, who starts processes in tests."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ PROBLEMS = ("mbe_stage/bicliques", "tests/toys/butterflies")
 NOT_AT_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
 # Files of `pipeline` that import each other while they are imported. This list only shrinks.
 CIRCLES: list[list[str]] = []
+# Files of `tests` that start processes by themselves, or wait for one without a limit, and why.
+START_PROCESSES = {"tests/patience.py": "what the others start them with"}
+STARTS = {
+    *(f"os.{name}" for name in ("system", "popen", "fork", "spawnv", "spawnve", "posix_spawn")),
+    *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "getoutput", "Popen")),
+}
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -112,3 +118,50 @@ def circles(package: str) -> list[list[str]]:
 @pytest.mark.parametrize(("package", "listed"), [("mbe_stage", []), ("flows", []), ("pipeline", CIRCLES)])
 def test_files_import_each_other_in_no_circle(package: str, listed: list[list[str]]) -> None:
     assert circles(package) == listed, f"in a circle now: {json.dumps(circles(package), indent=1)}"
+
+
+def processes_by_itself(tree: ast.AST) -> list[str]:
+    """Calls that start a process, and calls that wait for one, or for anything, without a limit."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            # What is imported by name could be called by any.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [f"line {node.lineno}: import of {name}" for name in names if name in STARTS]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            # communicate(input, timeout), wait(timeout)
+            before_limit = {"communicate": 1, "wait": 0}.get(node.func.attr, -1)
+            is_limited = len(node.args) > before_limit or any(keyword.arg == "timeout" for keyword in node.keywords)
+            if not is_limited or ast.unparse(node.func) in STARTS:
+                found.append(f"line {node.lineno}: {ast.unparse(node.func)}")
+    return found
+
+
+def test_processes_of_tests_have_a_limit_and_an_end() -> None:
+    """What hangs is ended and shown, and what is endless ends with its test, where `tests/patience.py` starts it."""
+    found = {
+        path.relative_to(ROOT).as_posix(): calls
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if (calls := processes_by_itself(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found.keys() == START_PROCESSES.keys(), f"use tests/patience.py: {json.dumps(found, indent=1)}"
+
+
+@pytest.mark.parametrize(
+    ("code", "n"),
+    [
+        ("subprocess.run(command, timeout=3)", 1),
+        ("subprocess.check_output(command)", 1),
+        ("from subprocess import Popen as P", 1),
+        ("os.system(command)", 1),
+        ("process.communicate()", 1),
+        ("process.communicate(b'y')", 1),
+        ("process.communicate(timeout=3)", 0),
+        ("self.process.wait()", 1),
+        ("event.wait(3); process.wait(timeout=3)", 0),
+        ("completed(command); output_of(process)", 0),
+        ("def f() -> subprocess.Popen: ...", 0),
+    ],
+)
+def test_what_starts_or_waits_is_seen(code: str, n: int) -> None:
+    assert len(processes_by_itself(ast.parse(code))) == n

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from flow_toys import CHECKOUT
 
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, begun
 
 _STOP_SECONDS = 30
 _BUSY_ANSWERS = 30
@@ -40,7 +40,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def started(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen]:
     """A process in a session of its own; afterwards nothing that it started is left, whatever happened."""
     with open(log, "wb") as output:
-        process = subprocess.Popen(
+        process = begun(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -67,7 +67,7 @@ def end(process: subprocess.Popen, patience: float = _STOP_SECONDS) -> None:
     for pid in [process.pid, *offspring]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    process.wait()
+    process.wait(PATIENCE)
 
 
 def descendants(pid: int) -> list[int]:

@@ -18,6 +18,8 @@ from tests.patience import PATIENCE, completed
 
 ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report", "since-last-run"}
 PREFECT = [sys.executable, "-m", "prefect"]
+# Of the endless run; the limit is for one whose test was killed, where nothing else ends it.
+ENDS_ITSELF = ["--set", "execution.engine=reference", "--set", "execution.time_limit_seconds=600"]
 
 
 def check_published(api: Api, run_id: str, out: Path) -> None:
@@ -88,7 +90,7 @@ def test_serve_brings_its_own_server(edges_file, tmp_path):
 
 @pytest.fixture
 def endless(tmp_path):
-    """The crown graph of 30: 2^30 - 2 maximal bicliques keep the reference engine busy for hours."""
+    """The crown graph of 30: 2^30 - 2 maximal bicliques would keep the reference engine busy for hours."""
     crown = tmp_path / "crown.csv"
     crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(30) for b in range(30) if a != b))
     return crown
@@ -102,7 +104,7 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
     """A terminal's Ctrl-C goes to the whole group; the run's own server must still be there to be told."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)]
-    command += ["--set", "execution.engine=reference"]
+    command += ENDS_ITSELF
     with started(command, tmp_path / "run.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
         begun = time.monotonic()
         eventually(lambda: list((out / ".staging").glob("*/scratch/facts.json")), process=process)
@@ -128,7 +130,7 @@ def test_a_single_run_ends_with_its_terminal(endless, tmp_path):
     """The kernel tells the group, a shell tells it once more, and nobody can be told anything."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)]
-    command += ["--set", "execution.engine=reference"]
+    command += ENDS_ITSELF
     ours, theirs = os.openpty()
     on_terminal = {"env": environment(tmp_path / "home"), "cwd": tmp_path, "preexec_fn": lambda: os.dup2(theirs, 2)}
     with started(command, tmp_path / "run.log", **on_terminal) as process:
@@ -175,7 +177,7 @@ def test_cancelled_run_leaves_nothing(endless, tmp_path):
     api = Api(port)
     command = [
         *[sys.executable, "-m", "flows.enumerate", "--input", str(endless), "--out", str(out)],
-        *["--set", "execution.engine=reference", "--serve", "--cron", "0 6 * * *", "--port", str(port)],
+        *[*ENDS_ITSELF, "--serve", "--cron", "0 6 * * *", "--port", str(port)],
     ]
     with started(command, tmp_path / "serve.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
         eventually(api.healthy, process=process)

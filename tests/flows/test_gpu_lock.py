@@ -17,7 +17,7 @@ from flows.gpu import device_limit_name, device_slot
 from pipeline import RunStore, read_manifest, tiers
 from pipeline.tiers import Tier
 from tests.mbe_stage import small_gpu
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, begun, output_of
 
 LOG = logging.getLogger(__name__)
 ON_GPU, ON_CPU = Tier("rapids", "cuda", "for the test"), Tier("cpu", "cpu", "for the test")
@@ -116,7 +116,7 @@ def test_the_gpu_is_let_go_once():
 
 
 def test_a_killed_run_lets_go():
-    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    holder = begun([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stderr=None, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
         taken = threading.Event()
@@ -128,4 +128,4 @@ def test_a_killed_run_lets_go():
         waiting.join()
     finally:
         holder.kill()
-        holder.communicate()
+        output_of(holder)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -24,6 +23,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.device import jit
 from tests.mbe_stage import cupy_stand_in
+from tests.patience import completed
 
 CAPABILITIES = ((8, 0), (9, 0))
 
@@ -74,12 +74,7 @@ def resources(kernel: Any, call: Call, capability: tuple[int, int], ptxas: str) 
         source = Path(directory) / "kernel.ptx"
         source.write_text(ptx)
         target = f"sm_{capability[0]}{capability[1]}"
-        done = subprocess.run(
-            [ptxas, "-v", f"-arch={target}", str(source), "-o", str(source.with_suffix(".cubin"))],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = completed([ptxas, "-v", f"-arch={target}", source, "-o", source.with_suffix(".cubin")])
     if done.returncode:
         sys.exit(f"ptxas refuses {kernel.py_func.__name__} for {target}: {done.stderr}")
     found = {

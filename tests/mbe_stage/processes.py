@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.patience import completed
 
 __all__ = ["run_module"]
 
@@ -14,13 +15,10 @@ _ROOT = Path(__file__).parents[2]
 
 def run_module(name: str, *arguments: str) -> str:
     """The output of a test module run as a script, in a process of its own."""
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", name if "." in name else f"tests.mbe_stage.{name}", *arguments],
         cwd=_ROOT,
         env=os.environ | {"PYTHONPATH": str(_ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +16,13 @@ from typing import Any
 
 import cupy as cp
 import numpy as np
+import pytest
 
 from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import allocation
 from mbe_stage.bicliques.results import Detail
+from tests.patience import completed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))
@@ -85,16 +86,13 @@ def _sanitize(tool: str) -> tuple[bool, str]:
     # Numba and CuPy ask the driver for what it may not have; that is no error of theirs.
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "1"]
     try:
-        done = subprocess.run(
+        done = completed(
             [*command, *_OPTIONS.get(tool, ()), sys.executable, "-m", "tests.mbe_stage.sanitized_cuda", "--work", tool],
             cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECONDS,
+            patience=_SECONDS,
         )
-    except subprocess.TimeoutExpired:
-        return False, f"not done after {_SECONDS} s"
+    except pytest.fail.Exception as hangs:
+        return False, str(hangs)
     summaries = re.findall(r"={9} ((?:ERROR|RACECHECK) SUMMARY.*)", done.stdout)
     report = "; ".join(summaries) or "no summary"
     if done.returncode or not summaries:

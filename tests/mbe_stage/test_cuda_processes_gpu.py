@@ -15,7 +15,7 @@ import pytest
 from mbe_stage import BicliqueQuery, TableSink, enumerate_into
 from mbe_stage.bicliques import engine_cpu
 from tests.mbe_stage import graphs
-from tests.patience import PATIENCE, output_of
+from tests.patience import PATIENCE, begun, completed, output_of
 
 pytestmark = pytest.mark.gpu
 
@@ -36,14 +36,14 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     kept = []
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", _COUNTS_AND_MEMBERS], env=environment, check=True)
+        completed([sys.executable, "-c", _COUNTS_AND_MEMBERS], env=environment, check=True)
         kept.append({path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.cubin")})
     assert any("kernel_for" in name for name in kept[0])
     assert kept[1] == kept[0]
 
 
 def test_kernels_are_launched_with_the_types_that_they_are_compiled_ahead_for() -> None:
-    subprocess.run([sys.executable, "-m", "tests.mbe_stage.launched_as_stated"], cwd=_ROOT, check=True)
+    completed([sys.executable, "-m", "tests.mbe_stage.launched_as_stated"], cwd=_ROOT, check=True)
 
 
 _PART = """
@@ -63,10 +63,7 @@ def test_two_processes_side_by_side_do_what_one_would() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(4, 90, 70, 0.3))
     tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 20)
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _PART], cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
+        begun([sys.executable, "-c", _PART], cwd=_ROOT, stdin=subprocess.PIPE, stderr=None, text=True) for _ in range(2)
     ]
     for process, part in zip(processes, (tasks[::2], tasks[1::2]), strict=True):
         assert process.stdin is not None
@@ -101,13 +98,7 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_between_quanta() -> None:
     """2**52 bicliques: a quarter of an hour, if 5,000 warps counted a thousand each in a microsecond."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTED],
-        cwd=_ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = begun([sys.executable, "-c", _INTERRUPTED], cwd=_ROOT, text=True)
     # Compiling takes half a minute where no cache has the kernels.
     watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -28,7 +27,7 @@ from mbe_stage import (
 )
 from mbe_stage.bicliques import engine_cuda, reference
 from tests.mbe_stage import graphs
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, completed
 
 
 def test_pair_of_arrays() -> None:
@@ -122,7 +121,7 @@ def test_importing_touches_no_engine_and_no_gpu_library() -> None:
         "loaded = [m for m in ('cupy', 'cudf', 'numba', 'mbe_stage.bicliques.engine_cpu') if m in sys.modules]; "
         "assert not loaded, loaded"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    completed([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from mbe_stage import code_cache
+from tests.patience import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,12 +53,10 @@ def added(package: Path, number: float, cache: Path | None, **variables: str) ->
     """See `PROGRAM`; in a process of its own."""
     given = {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(package.parent), json.dumps(number)],
+    done = completed(
+        [sys.executable, "-c", PROGRAM, package.parent, json.dumps(number)],
         env={**kept, "PYTHONPATH": str(ROOT), **given, **variables},
         check=True,
-        capture_output=True,
-        text=True,
     )
     return json.loads(done.stdout)
 

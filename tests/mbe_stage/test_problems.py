@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from mbe_stage.stream import Progress, stream
 from mbe_stage.tasks import Task
 from tests.mbe_stage import graphs
 from tests.mbe_stage.processes import run_module
+from tests.patience import completed
 from tests.toys.butterflies import engine_cpu, reference
 from tests.toys.butterflies.problem import PROBLEM, EdgeQuery
 from tests.toys.butterflies.results import EdgeSink
@@ -44,8 +44,7 @@ def test_it_is_found_by_its_entry_point(installed: Path) -> None:
     assert problem_names() == (*PROBLEMS, "butterflies")
     assert problem_named("butterflies") is PROBLEM
     code = "from mbe_stage.problem import problem_named; print(problem_named('butterflies').name)"
-    environment = {"PYTHONPATH": f"{installed}:{ROOT}"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", code], env={"PYTHONPATH": f"{installed}:{ROOT}"}, check=True)
     assert done.stdout == "butterflies\n"
 
 

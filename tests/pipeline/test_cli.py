@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 import pipeline
 from pipeline import cli
 from pipeline.manifest import read_manifest
-from tests.patience import completed, output_of
+from tests.patience import begun, completed, output_of
 from tests.pipeline.output_support import assert_nothing_staged
 
 MBE = [sys.executable, "-c", "from pipeline.entry import main; main()"]
@@ -433,11 +433,9 @@ def test_ctrl_c_publishes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "large.parquet"
     pairs = rng.integers(0, 60, (2, 1500))
     pq.write_table(pa.table({"left": pairs[0], "right": pairs[1]}), path)
-    process = subprocess.Popen(
-        [*MBE, "enumerate", str(path), "--out", str(tmp_path / "out"), "--engine", "reference"],
+    process = begun(
+        [*MBE, "enumerate", path, "--out", tmp_path / "out", "--engine", "reference", "--time-limit", 600],
         cwd=ROOT,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
         text=True,
     )
     while not (tmp_path / "out" / ".staging").exists() and process.poll() is None:
@@ -507,13 +505,7 @@ def test_a_column_is_its_name_before_its_position(tmp_path: Path) -> None:
 def test_a_full_disk_behind_stdout_is_one_line(edges: Path, out: Path, command: list[str]) -> None:
     words = [word.format(edges=edges, out=out) for word in command]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "pipeline.entry", *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = completed([sys.executable, "-m", "pipeline.entry", *words], stdout=full)
     assert done.returncode == 3, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: standard output: cannot be written (No space left on device)")

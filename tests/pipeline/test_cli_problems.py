@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from pipeline import cli, cli_options, cli_problems
 from pipeline.config import Config, QueryConfig
 from pipeline.naming import setting
-from tests.patience import PATIENCE
+from tests.patience import completed
 from tests.pipeline.plugins import Installed, PathsSection, RankedSection, WedgesSection
 
 ROOT = Path(__file__).parents[2]
@@ -67,8 +67,7 @@ def refused(*arguments: object) -> str:
 
 def in_a_new_process(installed: Installed, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": f"{installed.directory}:{ROOT}"}
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return completed([sys.executable, "-c", code, *arguments], env=environment)
 
 
 def test_the_list_has_a_name_and_a_line_of_each() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from pipeline import Config, count, run, tiers
 from pipeline.cli import app
 from pipeline.compiling import host_steps
 from pipeline.errors import InputError
+from tests.patience import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = ([0, 0, 1], [0, 1, 1])
@@ -77,12 +77,8 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
     texts, numbers = tmp_path / "texts.csv", tmp_path / "numbers.csv"
     texts.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u, v in zip(left, right, strict=True)))
     numbers.write_text("left,right\n" + "".join(f"{u},{v}\n" for u, v in zip(left, right, strict=True)))
-    done = subprocess.run(
-        [sys.executable, "-c", USUAL, str(texts), str(numbers), str(tmp_path / "out")],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = completed(
+        [sys.executable, "-c", USUAL, texts, numbers, tmp_path / "out"], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.partition("compiled:\n")[2] == "", done.stdout

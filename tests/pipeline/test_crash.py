@@ -17,6 +17,7 @@ from pipeline import InputConfig, RunStore, read_manifest, run
 from pipeline.ingest import ingest
 from pipeline.verify import verify_run
 from pipeline.verify.fields import standing_notes
+from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs, settings
 
 CHILD = Path(__file__).with_name("crash_child.py")
@@ -29,11 +30,9 @@ class Writer:
 
     def __init__(self, out: Path, edges: Path, *options: str, **sections: dict) -> None:
         config = config_for(out, edges, **sections).model_dump(mode="json")
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), json.dumps(config), str(edges), *options],
+        self.process = begun(
+            [sys.executable, CHILD, json.dumps(config), edges, *options],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
             cwd=CHILD.parents[2],
             env={**os.environ, "PYTHONPATH": str(CHILD.parents[2])},
@@ -45,7 +44,7 @@ class Writer:
         for line in self.process.stdout:
             if line.startswith(word):
                 return line.strip()
-        pytest.fail(f"the run never said {word!r}: {self.process.communicate()[1]}")
+        pytest.fail(f"the run never said {word!r}: {output_of(self.process)[1]}")
 
     def go(self) -> float:
         """Let it run; returns the moment."""
@@ -57,7 +56,7 @@ class Writer:
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        self.process.communicate()
+        output_of(self.process)
         return self.process.returncode
 
 
@@ -90,7 +89,7 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
     for attempt in range(attempts):
         writer, waiting = waiting, _writer(out, edges, attempt + 1) if attempt + 1 < attempts else None
         before = RunStore(out).latest()
-        begun = writer.go()
+        begun_at = writer.go()
         if attempt % 2:
             writer.wait_for("publishing")
         window = 0.2 if attempt % 2 else whole
@@ -99,7 +98,7 @@ def crash_many_times(out: Path, edges: Path, attempts: int, seed: int) -> None:
         assert code in (-signal.SIGKILL, 0), f"attempt {attempt}, seed {seed}: exit code {code}"
         killed_early += code != 0 and attempt % 2 == 0
         killed_late += code != 0 and attempt % 2 == 1
-        said = f"attempt {attempt}, seed {seed}, killed {time.perf_counter() - begun:.3f} s after the start"
+        said = f"attempt {attempt}, seed {seed}, killed {time.perf_counter() - begun_at:.3f} s after the start"
         left_behind |= {path.name for path in (out / ".staging").glob("2*")}
         latest = RunStore(out).latest()
         assert latest is not None, said
@@ -156,7 +155,7 @@ def test_two_runs_at_once_into_one_directory(tmp_path, edges):
         writer.wait_for("running")
     assert len([path for path in (out / ".staging").iterdir() if path.name != ".lock"]) == 2, "they do not overlap"
     runs = sorted(Path(writer.wait_for("done").removeprefix("done ")) for writer in writers)
-    assert [writer.process.wait() for writer in writers] == [0, 0]
+    assert [writer.process.wait(PATIENCE) for writer in writers] == [0, 0]
     assert RunStore(out).runs() == runs
     assert RunStore(out).latest() in runs
     for run_dir in runs:
@@ -174,7 +173,7 @@ def test_a_file_size_limit_is_reported_and_nothing_published(tmp_path, edges, so
         "(File too large); nothing was published; the file size limit is reached: "
         "raise it (ulimit -f), or choose another output directory"
     )
-    assert writer.process.wait() == 3
+    assert writer.process.wait(PATIENCE) == 3
     assert RunStore(out).runs() == []
     assert_nothing_staged(out)
     assert writer.process.stderr is not None

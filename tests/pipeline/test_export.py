@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from pipeline import cli, export
 from pipeline.errors import PublishError
 from pipeline.export import csv_output, export_bicliques, export_run, harmless
 from pipeline.top import Biclique, largest_bicliques
+from tests.patience import begun, completed, output_of
 from tests.pipeline.output_support import crown_pairs, edge_data, publish, published_rows, random_pairs, settings
 
 COLUMNS = ["biclique", "biclique_key", "side", "key", "n_left", "n_right", "n_edges"]
@@ -173,19 +173,18 @@ def test_long_keys_in_many_bicliques_do_not_fill_the_memory(tmp_path):
         "import resource, sys; from pipeline.export import export_run; before = resource.getrusage(0).ru_maxrss;"
         "export_run(sys.argv[1], open('/dev/null', 'wb')); print(resource.getrusage(0).ru_maxrss - before)"
     )
-    done = subprocess.run([sys.executable, "-c", program, run], capture_output=True, text=True, check=True)
+    done = completed([sys.executable, "-c", program, run], check=True)
     assert int(done.stdout) < 400 * 1024
 
 
 def test_a_closed_pipe_is_no_error(tmp_path):
     run = publish(edge_data(crown_pairs(14)), settings(tmp_path))
-    writer = subprocess.Popen([*PROGRAM, "export", run, "--csv", "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    writer = begun([*PROGRAM, "export", run, "--csv", "-q"])
     assert writer.stdout is not None
     assert writer.stdout.readline().startswith(b'"biclique"')
     writer.stdout.close()
-    assert writer.stderr is not None
-    said = writer.stderr.read().decode()
-    writer.wait()
+    writer.stdout = None
+    said = output_of(writer)[1].decode()
     assert "Traceback" not in said
     assert "defect" not in said
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+
+from tests.patience import completed
 
 ROOT = Path(__file__).parents[2]
 N_ROWS = 20_000_000
@@ -45,12 +46,9 @@ def write_csv(path: Path) -> None:
 def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str, write) -> None:
     path = tmp_path / name
     write(path)
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, "enumerate", str(path), "--count-only", "--engine", "reference", "--quiet"],
+    done = completed(
+        [sys.executable, "-c", LIMITED, "enumerate", path, "--count-only", "--engine", "reference", "--quiet"],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
         # Arrow's own allocators have reserved room of which the limit knows nothing.
         env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
     )
@@ -62,12 +60,9 @@ def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str
 @pytest.mark.parametrize("kilobytes", [100_000, 600_000])
 def test_an_address_space_in_which_libraries_would_not_load_is_refused_at_once(kilobytes: int) -> None:
     """In some of them OpenBLAS never ends asking for memory."""
-    done = subprocess.run(
+    done = completed(
         ["sh", "-c", f"ulimit -v {kilobytes}; exec {sys.executable} -m pipeline.entry enumerate none.csv --count-only"],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 4, done.stderr
     said = f"error: out of memory: the address space is limited to {1024 * kilobytes:,} bytes (ulimit -v); expected "

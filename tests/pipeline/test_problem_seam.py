@@ -11,7 +11,6 @@ import importlib.util
 import json
 import logging
 import random
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -35,7 +34,7 @@ from pipeline.manifest import config_fingerprint, file_entry, read_manifest
 from pipeline.verify import compile_steps as verify_steps
 from pipeline.verify import verify_run
 from tests.mbe_stage.processes import run_module
-from tests.patience import PATIENCE
+from tests.patience import completed
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.toys.butterflies import engine_cpu, reference
 from tests.toys.butterflies.problem import EdgeQuery
@@ -596,11 +595,8 @@ def test_a_run_published_before_there_were_problems_is_read(tmp_path: Path) -> N
 
 def test_a_plain_mbe_sees_the_toys(tmp_path: Path, edges_file: Path, installed_environment: dict[str, str]) -> None:
     def process(*arguments: object) -> dict[str, Any]:
-        command = [sys.executable, "-m", "pipeline.entry", *map(str, arguments), "--json", "--quiet"]
-        command[1:3] = ["-c", "from pipeline.entry import main; main()"]
-        done = subprocess.run(
-            command, env=installed_environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
-        )
+        program = [sys.executable, "-c", "from pipeline.entry import main; main()"]
+        done = completed([*program, *arguments, "--json", "--quiet"], env=installed_environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 

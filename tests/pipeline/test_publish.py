@@ -7,7 +7,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from pipeline import steps as steps_module
 from pipeline.errors import exit_code
 from pipeline.run_ids import next_run_id
 from pipeline.steps import enumerate_to, find_unchanged, finish
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, completed
 from tests.pipeline.output_support import (
     assert_nothing_staged,
     assert_sound,
@@ -353,7 +352,7 @@ def mounted(directory: Path, size: str):
     directory.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = completed(command)
     except FileNotFoundError:
         pytest.skip("needs the mount command for a small tmpfs")
     if done.returncode:
@@ -367,7 +366,7 @@ def mounted(directory: Path, size: str):
 def unmount(directory: Path) -> None:
     """Arrow's threads may close what was read a moment after the reading call returns; the mount is busy until then."""
     for _ in range(50):
-        done = subprocess.run(["umount", str(directory)], capture_output=True, text=True, check=False)
+        done = completed(["umount", directory])
         if done.returncode == 0:
             return
         time.sleep(0.1)
@@ -392,7 +391,7 @@ def test_a_full_disk_is_reported_and_nothing_published(tmp_path, sort):
 def test_a_read_only_file_system(tmp_path):
     with mounted(tmp_path / "disk", "1m") as disk:
         first = publish(edge_data(random_pairs(0)), settings(disk))
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        completed(["mount", "-o", "remount,ro", disk], check=True)
         with pytest.raises(PublishError, match=r"Read-only file system|Permission denied"):
             publish(edge_data(random_pairs(1)), settings(disk))
         assert RunStore(disk).runs() == [first]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.patience import completed
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
@@ -30,10 +31,7 @@ count(Config.from_mapping({"input": {"path": sys.argv[1]}, "execution": {"engine
 
 
 def in_a_new_process(code: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    return completed([sys.executable, "-c", code, *arguments], cwd=ROOT, check=True).stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -58,9 +56,7 @@ def test_listing_what_other_packages_bring_imports_nothing_heavy(installed_envir
     )
     imported = {}
     for option in ("--help", "--version"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, option], env=installed_environment, capture_output=True, text=True, check=True
-        )
+        done = completed([sys.executable, "-c", code, option], env=installed_environment, check=True)
         imported[option] = done.stdout.splitlines()[-1]
         assert ("butterflies  " in done.stdout) == (option == "--help")
     assert imported == {"--help": "imported: set() True", "--version": "imported: set() False"}

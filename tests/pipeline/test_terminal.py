@@ -8,7 +8,6 @@ import io
 import json
 import logging
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from examples.demo.groups import group_table
 from pipeline import cli, console
 from pipeline.terminal import json_line, say, shortened, visible
 from pipeline.top import Biclique
+from tests.patience import completed
 from tests.pipeline.output_support import edge_data, publish, settings
 
 # A title, a colour, a cleared screen, a C1 sequence, DEL, a line of its own, an override, a fake line of ours.
@@ -198,7 +198,8 @@ def test_a_file_of_hostile_parquet_keys_through_the_whole_command(tmp_path: Path
     program = [sys.executable, "-c", "from pipeline.cli import main; main()"]
     made = [*program, "enumerate", path, "--engine", "reference", "--out", tmp_path / "out"]
     for command in (made, [*program, "top", tmp_path / "out"]):
-        done = subprocess.run(list(map(str, command)), capture_output=True, check=True)
+        # Bytes: reading text would replace the returns.
+        done = completed(command, check=True, text=False)
         assert_safe(done.stdout.decode() + done.stderr.decode())
 
 

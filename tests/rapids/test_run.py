@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from pipeline import Config, count, run
 from pipeline.errors import DeviceMemoryExhausted, InputError, PublishError
 from pipeline.publish import RunStore
 from pipeline.verify import verify_run
+from tests.patience import completed
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, crown_pairs
 
 pytestmark = pytest.mark.gpu
@@ -221,4 +221,4 @@ def test_the_engines_do_not_know_the_tier():
 
 def test_kernels_of_the_tier_are_compiled_ahead_for_the_types_that_they_are_launched_with():
     command = [sys.executable, "-m", "tests.mbe_stage.launched_as_stated", "--rapids"]
-    subprocess.run(command, cwd=Path(__file__).parents[2], check=True)
+    completed(command, cwd=Path(__file__).parents[2], check=True)

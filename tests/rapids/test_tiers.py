@@ -1,7 +1,6 @@
 """Which tier is chosen, and what is said where one cannot run. Needs no GPU."""
 
 import logging
-import subprocess
 import sys
 
 import pytest
@@ -11,6 +10,7 @@ from mbe_stage.errors import EngineUnavailable
 from pipeline import tiers
 from pipeline.config import ExecutionConfig
 from pipeline.tiers import Tier, choose_tier, rapids_unavailable_reason, tier_named
+from tests.patience import completed
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_nothing_of_rapids_is_imported():
         "rapids_unavailable_reason()\n"
         "assert not {'cudf', 'cugraph', 'rmm', 'pylibcudf'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    completed([sys.executable, "-c", code], check=True)
 
 
 def test_the_reason_is_none_or_one_line():
