@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import ablation, bench, bench_diff, bench_gpu, estimates, machine, rapids_start, scaling, shown_progress
+from benchmarks.groups import __main__ as groups
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.measuring import Row
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
@@ -303,7 +304,7 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    for program in (bench, ablation, bench_gpu, estimates):
+    for program in (bench, ablation, bench_gpu, estimates, groups):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out

@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,13 +21,13 @@ from benchmarks.machine import describe
 _MET = {True: "met", False: "NOT MET", None: "-"}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; ends with 2 where graphs are missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines", nargs="*", metavar="LINE", help=f"some of: {', '.join(lines.LINES)}; default: all")
     parser.add_argument("--all", action="store_true", help="the labelled graphs beside those of development, once")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every line")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     unknown = sorted(set(given.lines) - set(lines.LINES))
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; expected some of {', '.join(lines.LINES)}")
