@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from benchmarks import ablation, bench, bench_diff, bench_gpu, estimates, machine, rapids_start, scaling, shown_progress
-from benchmarks.groups import __main__ as groups
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
+from benchmarks.groups import __main__ as groups
 from benchmarks.measuring import Row
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
 from benchmarks.scaling_chart import Point, scaling_svg
