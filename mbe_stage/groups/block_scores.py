@@ -27,6 +27,7 @@ __all__ = [
     "compile_steps",
     "drop_overtaken",
     "score_block",
+    "settle",
 ]
 
 FIELDS = 4
@@ -72,7 +73,7 @@ _SIDE = types.NamedTuple((INTS, INTS, LONGS, int64[:, ::1], LONGS, LONGS), Side)
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Everything here."""
-    return steps_of(score_block, drop_overtaken)
+    return steps_of(score_block, drop_overtaken, settle)
 
 
 @compiled(nrt=False)
@@ -176,3 +177,25 @@ def drop_overtaken(left, right, marks):
             is_best = _is_best_of_some(left, left_start, left_end, row)
             if not is_best and not _is_best_of_some(right, right_start, right_end, row):
                 marks[i] &= IS_HIGH
+
+
+@compiled(LONGS, INTS, LONGS, LONGS, int64, nrt=False)
+def settle(offsets, members, best_rows, rows, first_row):
+    """Give some bicliques of the block at hand their rows in the pool, wherever one is somebody's best.
+
+    Parameters
+    ----------
+    offsets, members : (n + 1,) int64 and int32
+        Their members of one side.
+    best_rows : (n_vertices,) int64
+        Changed in place.
+    rows : (n,) int64
+        Which bicliques of the block they are.
+    first_row : int64
+        The row of the first; the others follow.
+    """
+    for i in range(rows.size):
+        row_of_block = FIRST_OF_BLOCK + rows[i]
+        for k in range(offsets[i], offsets[i + 1]):
+            if best_rows[members[k]] == row_of_block:
+                best_rows[members[k]] = first_row + i

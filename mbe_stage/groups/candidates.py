@@ -15,6 +15,7 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.groups import block_scores as at
+from mbe_stage.groups import members as group_members
 from mbe_stage.groups.block_scores import Side
 from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import NullModel
@@ -193,6 +194,46 @@ class CandidateSink:
         if rows.size:
             self._keep(rows, Candidates(keys[rows], scores[rows], _members(left, right).take(rows)))
 
+    def merge(self, other: CandidateSink) -> None:
+        """Take in what another sink has kept of other bicliques of the same graph, as if this one had seen them all.
+
+        Parts of the work that several devices or machines have done come together so.
+
+        Parameters
+        ----------
+        other : CandidateSink
+            Of the same graph and `top`; it is left as it is. A biclique that both have taken in counts twice.
+
+        Raises
+        ------
+        InvalidArgument
+            It is this sink, or of another graph or `top`.
+
+        Examples
+        --------
+        >>> from mbe_stage import BipartiteCSR
+        >>> graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 2])
+        >>> one, other = (CandidateSink(NullModel.of(graph), 3, 3) for _ in range(2))
+        >>> pair, ids = np.array([2], np.int32), np.array([0, 1], np.int32)
+        >>> one.accept(BicliqueBlock(1, pair, pair, ids, ids), keys=np.array([7]))
+        >>> other.accept(BicliqueBlock(1, pair // 2, pair // 2, ids[:1] + 2, ids[:1] + 2), keys=np.array([3]))
+        >>> one.merge(other)
+        >>> one.finish().keys.tolist(), one.left_best.tolist()
+        ([3, 7], [1, 1, 0])
+        """
+        if other is self:
+            raise InvalidArgument("other is this sink itself: expected one that has taken in other bicliques")
+        if other._top != self._top:
+            raise InvalidArgument(f"the top of the other sink is {other._top}: expected {self._top}, as here")
+        if not self._model.is_same(other._model):
+            raise InvalidArgument("the other sink is of a graph of other degrees: expected one of the same graph")
+        for mine, theirs in ((self._left, other._left), (self._right, other._right)):
+            mine.merge(theirs, self._n_rows)
+        self._parts += other._parts
+        # Whatever is worse than either's lowest is in neither's best, and in none of both.
+        self._threshold = max(self._threshold, other._threshold, key=lambda pair: (pair[0], -pair[1]))
+        self._compact()
+
     def finish(self) -> Candidates:
         """The best of each vertex, and the `top` best of all: each once, best first."""
         self._compact()
@@ -227,16 +268,26 @@ class CandidateSink:
 
     def _compact(self) -> None:
         """Drop from the pool what is neither somebody's best nor among the `top` best of all."""
-        pool = Candidates.joined(self._parts)
-        self._parts = []
-        is_kept = np.ones(len(pool), np.bool_)
-        if len(pool) > self._top:
+        keys, surprise = (
+            np.concatenate([getattr(part, name) for part in self._parts]) for name in ("keys", "surprise")
+        )
+        is_kept = np.ones(keys.size, np.bool_)
+        if keys.size > self._top:
             is_kept[:] = False
-            chosen, self._threshold = _highest(pool.surprise, pool.keys, self._top)
+            chosen, self._threshold = _highest(surprise, keys, self._top)
             is_kept[chosen] = True
             for vertices in (self._left, self._right):
                 is_kept[vertices.best_rows[vertices.best_rows >= 0]] = True
-        self._parts = [pool.take(np.flatnonzero(is_kept))]
+        # Part by part, so that what goes is copied no more.
+        ends = np.cumsum([len(part) for part in self._parts])
+        self._parts = [
+            Candidates.joined(
+                [
+                    part.take(np.flatnonzero(is_kept[end - len(part) : end]))
+                    for part, end in zip(self._parts, ends.tolist(), strict=True)
+                ]
+            )
+        ]
         new_rows = np.cumsum(is_kept) - 1
         self._left.move(new_rows)
         self._right.move(new_rows)
@@ -251,7 +302,7 @@ class CandidateSink:
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """What the sink needs."""
-    return at.compile_steps()
+    return *at.compile_steps(), *group_members.compile_steps()
 
 
 class _Vertices:
@@ -282,9 +333,18 @@ class _Vertices:
 
     def settle(self, offsets: np.ndarray, members: np.ndarray, rows: np.ndarray, first_row: int) -> None:
         """Give bicliques `rows` of the block at hand the rows from `first_row` on, wherever one is somebody's best."""
-        which = np.repeat(np.arange(rows.size), np.diff(offsets))
-        is_best = self.best_rows[members] == at.FIRST_OF_BLOCK + rows[which]
-        self.best_rows[members[is_best]] = first_row + which[is_best]
+        at.settle(offsets, members, self.best_rows, rows, np.int64(first_row))
+
+    def merge(self, other: _Vertices, first_row: int) -> None:
+        """Take in what is kept of the same vertices by a sink whose rows follow from `first_row` on."""
+        mine, theirs = self.records, other.records
+        for field, best_of in ((at.SHARE, np.maximum), (at.N_BICLIQUES, np.add)):
+            best_of(mine[:, field], theirs[:, field], out=mine[:, field])
+        score, other_score = mine[:, at.BEST_SCORE], theirs[:, at.BEST_SCORE]
+        is_better = (other_score > score) | ((other_score == score) & (other.best_keys < self.best_keys))
+        mine[is_better, at.BEST_SCORE] = other_score[is_better]
+        self.best_keys[is_better] = other.best_keys[is_better]
+        self.best_rows[is_better] = other.best_rows[is_better] + first_row
 
     def move(self, new_rows: np.ndarray) -> None:
         """Rows have new numbers."""

@@ -13,7 +13,7 @@ engine and in every run, and equal scores are ties.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class NullModel:
             left_costs=log_binomials(graph.n_left, int(right_degrees.max(initial=0))),
             right_costs=log_binomials(graph.n_right, int(left_degrees.max(initial=0))),
         )
+
+    def is_same(self, other: NullModel) -> bool:
+        """Whether it is that of a graph of the same degrees."""
+        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
 
 def log_units(values: np.ndarray) -> np.ndarray:

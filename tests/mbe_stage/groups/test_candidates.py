@@ -18,15 +18,19 @@ from tests.mbe_stage.groups.random_graphs import Keyed, block_of, blocks_of, has
 Blocks = Iterable[tuple[BicliqueBlock, np.ndarray]]
 
 
-def taken_in(graph: BipartiteCSR, blocks: Blocks, top: int) -> tuple[CandidateSink, Candidates]:
-    sink = CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
+def taken_in(
+    graph: BipartiteCSR, blocks: Blocks, top: int, sink: CandidateSink | None = None
+) -> tuple[CandidateSink, Candidates]:
+    sink = sink or CandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
     for block, keys in blocks:
         sink.accept(block, keys)
     return sink, sink.finish()
 
 
-def equals_the_specification(graph: BipartiteCSR, bicliques: Keyed, blocks: Blocks, top: int) -> None:
-    sink, found = taken_in(graph, blocks, top)
+def equals_the_specification(
+    graph: BipartiteCSR, bicliques: Keyed, blocks: Blocks, top: int, sink: CandidateSink | None = None
+) -> None:
+    sink, found = taken_in(graph, blocks, top, sink)
     keys = found.keys.tolist()
     assert keys == reference.candidates(graph, bicliques, top)
     assert found.surprise.tolist() == [reference.surprise_units(graph, bicliques[key]) for key in keys]
@@ -143,6 +147,38 @@ def test_it_goes_on_after_it_was_asked() -> None:
         sink.accept(block_of([bicliques[key] for key in keys.tolist()]), keys.copy())
         sink.finish()
     assert sink.finish().keys.tolist() == reference.candidates(graph, bicliques, 2)
+
+
+def test_sinks_of_disjoint_bicliques_come_together() -> None:
+    """Merged in any order, some of them asked before, and after the merge one more block."""
+    for seed, graph in enumerate(small_graphs(120)):
+        rng = np.random.default_rng(seed)
+        bicliques, top = keyed(graph), int(rng.integers(1, 12))
+        n_sinks, model = int(rng.integers(1, 5)), NullModel.of(graph)
+        sinks = [CandidateSink(model, graph.n_left, graph.n_right, top) for _ in range(n_sinks)]
+        blocks = list(blocks_of(bicliques, rng))
+        late = blocks[-1:] if seed % 2 else []
+        for block, keys in blocks[: len(blocks) - len(late)]:
+            sinks[rng.integers(0, n_sinks)].accept(block, keys)
+        one, *others = (sinks[i] for i in rng.permutation(n_sinks))
+        for other in others:
+            if rng.random() < 0.5:
+                other.finish()
+            before = other.finish() if rng.random() < 0.2 else None
+            one.merge(other)
+            assert before is None or other.finish().keys.tolist() == before.keys.tolist()
+        equals_the_specification(graph, bicliques, late, top, sink=one)
+
+
+def test_sinks_of_other_graphs_are_not_merged() -> None:
+    graph, other = graphs.crown(5), graphs.path(9)
+    sink = CandidateSink(NullModel.of(graph), 5, 5, top=3)
+    with pytest.raises(InvalidArgument, match="is this sink itself"):
+        sink.merge(sink)
+    with pytest.raises(InvalidArgument, match="the top of the other sink is 4: expected 3"):
+        sink.merge(CandidateSink(NullModel.of(graph), 5, 5, top=4))
+    with pytest.raises(InvalidArgument, match="of a graph of other degrees"):
+        sink.merge(CandidateSink(NullModel.of(other), other.n_left, other.n_right, top=3))
 
 
 def test_no_biclique() -> None:
