@@ -51,7 +51,9 @@ class Columns:
     """Section `input`."""
 
     Left = Annotated[str | None, _option(_COLUMNS, "Left column: name or position (0).", metavar="COL")]
-    Right = Annotated[str | None, _option(_COLUMNS, "Right column: name or position (1).", metavar="COL")]
+    Right = Annotated[
+        list[str] | None, _option(_COLUMNS, "Right column: name or position (1); several make one key.", metavar="COL")
+    ]
     Weight = Annotated[str | None, _option(_COLUMNS, "Weight column, for --min-weight.", metavar="COL")]
     Timestamp = Annotated[str | None, _option(_COLUMNS, "Time column, for --time-from and -until.", metavar="COL")]
     Delimiter = Annotated[str | None, _option(_COLUMNS, "Between columns; found by itself.", metavar="CHAR")]

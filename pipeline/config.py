@@ -52,7 +52,7 @@ class InputConfig(Section):
     path: str | None = None
     format: Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi"] = "auto"
     left: Key = 0
-    right: Key = 1
+    right: Key | tuple[Key, ...] = 1
     weight: Key | None = None
     timestamp: Key | None = None
     delimiter: str | None = None
@@ -62,6 +62,20 @@ class InputConfig(Section):
     min_weight: float | None = Field(None, allow_inf_nan=False)
     time_from: int | float | str | None = None
     time_until: int | float | str | None = None
+
+    @property
+    def right_columns(self) -> tuple[Key, ...]:
+        """The column of the right key, or those that make it together."""
+        return self.right if isinstance(self.right, tuple) else (self.right,)
+
+    @field_validator("right", mode="before")
+    @classmethod
+    def _a_list_of_one_is_one(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        if not value:
+            raise ValueError("expected a column, or a list of the columns that make the right key together")
+        return value[0] if len(value) == 1 and isinstance(value[0], int | str) else value
 
     @field_validator("time_from", "time_until", mode="before")
     @classmethod

@@ -33,6 +33,8 @@ __all__ = [
     "KeyType",
     "Refusal",
     "Rows",
+    "is_key",
+    "key_roles",
 ]
 
 KeyType = Literal["auto", "integer", "string"]
@@ -41,6 +43,19 @@ KeyOrigin = Literal["typed", "inferred", "integers"]
 
 A_VALUE = "a value in every row"
 """What a `Refusal` of nulls says it expected."""
+
+_SIDES = ("left", "right")
+
+
+def is_key(role: str) -> bool:
+    """Whether the column of a role is a key, or a part of one."""
+    return role.partition(" ")[0] in _SIDES
+
+
+def key_roles(side: str, n_columns: int) -> tuple[str, ...]:
+    """The roles of the columns that make the keys of a side: ``right``; of several columns ``right 0``, ``right 1``."""
+    return (side,) if n_columns == 1 else tuple(f"{side} {i}" for i in range(n_columns))
+
 
 FrameWriter = Callable[[Any, Path, "pa.Schema"], None]
 """Writes a frame of a schema as one file."""
@@ -88,7 +103,7 @@ class Rows(Protocol):
 
     @property
     def roles(self) -> Sequence[str]:
-        """Columns that there are: ``left``, ``right``; ``weight`` and ``timestamp`` where a filter needs them."""
+        """Columns that there are: those of `key_roles`; ``weight`` and ``timestamp`` where a filter needs them."""
 
     @property
     def source(self) -> str:
@@ -250,6 +265,18 @@ class Backend(Protocol):
 
     def merged(self, codes: Any, integers: Any) -> tuple[Any, Any]:
         """The same for what `as_integers` gave: different texts may be one integer ("007" and "7")."""
+
+    def as_json(self, keys: Any) -> Any:
+        """Each key as JSON writes it: an integer as it stands, text in quotes. A column of text.
+
+        Raises
+        ------
+        HostNeeded
+            Text that the backend cannot quote.
+        """
+
+    def json_arrays(self, columns: Sequence[Any]) -> Any:
+        """Of each row of columns of JSON the array, without blanks: ``["a",5]``. A column of text."""
 
     def key_hashes(self, keys: Any, side: str) -> Any:
         """The vertex hash of each key, ``(n,) uint64``."""

@@ -7,10 +7,10 @@ from functools import partial, reduce
 from operator import and_
 from typing import Any
 
-from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows
+from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from pipeline.clean.facts import InputFacts
 from pipeline.clean.kept import KeptRows
-from pipeline.clean.keys import number_keys
+from pipeline.clean.keys import number_keys, number_tuples
 from pipeline.clean.window import in_window
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
@@ -53,11 +53,14 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         kept.keep("time", in_window(times, columns["timestamp"].moments, config, refuse, backend))
     if not kept.n:
         raise _no_edges(rows, kept, config)
-    numbered = [
-        number_keys(kept.of(columns[side].values), config.key_type, rows.keys, kept.refusal(side), backend)
-        for side in ("left", "right")
-    ]
-    (left_ids, left_keys), (right_ids, right_keys) = numbered
+    numbered = {
+        role: number_keys(kept.of(column.values), config.key_type, rows.keys, kept.refusal(role), backend)
+        for role, column in columns.items()
+        if is_key(role)
+    }
+    left_ids, left_keys = numbered["left"]
+    roles = key_roles("right", len(config.right_columns))
+    right_ids, right_keys = number_tuples([numbered[role] for role in roles], kept.refusal(roles[0]), backend)
     left_ids, right_ids = _distinct(left_ids, right_ids, len(right_keys), backend)
     # Once: they name the edges here, and later the results.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
@@ -107,7 +110,7 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     return rows.refusal(
         first[role],
         role,
-        found=every if n_nulls == rows.n_rows and role in ("left", "right") else some,
+        found=every if n_nulls == rows.n_rows and is_key(role) else some,
         expected=A_VALUE,
         remedy=f"fill them in, or set {setting('input.nulls')} to drop",
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.backends.backend import Backend, HostNeeded, KeyOrigin, KeyType, Refusal
 from pipeline.errors import InputError
 
-__all__ = ["number_keys"]
+__all__ = ["number_keys", "number_tuples"]
 
 _MOST_VERTICES = 2**31 - 1
 
@@ -38,13 +39,7 @@ def number_keys(
         Text that should be an integer is none or is beyond int64, is not UTF-8, or there are too many keys.
     """
     codes, distinct = backend.factorised(values)
-    if len(distinct) >= _MOST_VERTICES:
-        raise refuse(
-            None,
-            found=f"{len(distinct)} distinct keys",
-            expected=f"fewer than {_MOST_VERTICES}",
-            remedy="split the graph, or filter it by weight or time",
-        )
+    _refuse_too_many(len(distinct), refuse)
 
     def refuse_key(code: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
         row = int(backend.xp.flatnonzero(codes == code)[0])
@@ -59,3 +54,47 @@ def number_keys(
         if integers is not None:
             return backend.merged(codes, integers)
     return backend.ranked(codes, distinct)
+
+
+def number_tuples(parts: Sequence[tuple[Any, Any]], refuse: Refusal, backend: Backend) -> tuple[Any, Any]:
+    """Number keys of several columns densely: each is the JSON array of its parts, ``["a",5]``.
+
+    Parameters
+    ----------
+    parts : sequence of pair
+        What `number_keys` gave of each column, all of the same rows.
+    refuse : Refusal
+    backend : Backend
+
+    Returns
+    -------
+    ids, keys
+        As of `number_keys`; the keys of several columns are text.
+
+    Raises
+    ------
+    InputError, HostNeeded
+        There are too many keys, or parts that the backend cannot write as JSON.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    xp = backend.xp
+    codes = parts[0][0]
+    for ids, keys in parts[1:]:
+        # Dense again after each part, so that numbers of many parts stay within int64.
+        codes = xp.unique(codes.astype(xp.int64) * len(keys) + ids, return_inverse=True)[1]
+    first = xp.unique(codes, return_index=True)[1]
+    _refuse_too_many(len(first), refuse)
+    columns = [backend.taken(backend.as_json(keys), ids[first]) for ids, keys in parts]
+    ranks, keys = backend.ranked(*backend.factorised(backend.json_arrays(columns)))
+    return ranks[codes], keys
+
+
+def _refuse_too_many(n_keys: int, refuse: Refusal) -> None:
+    if n_keys >= _MOST_VERTICES:
+        raise refuse(
+            None,
+            found=f"{n_keys} distinct keys",
+            expected=f"fewer than {_MOST_VERTICES}",
+            remedy="split the graph, or filter it by weight or time",
+        )

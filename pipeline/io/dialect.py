@@ -170,7 +170,7 @@ def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: l
     The chosen columns speak first; where they do not tell, the others do, unless they contradict each other.
     """
     first, below = rows[filled[0]], [rows[index] for index in filled[1:]]
-    chosen = [key for key in (config.left, config.right, config.weight, config.timestamp) if key is not None]
+    chosen = [key for key in (config.left, *config.right_columns, config.weight, config.timestamp) if key is not None]
     if any(isinstance(key, str) and not key.isdecimal() and key in first for key in chosen):
         return True
     positions = [int(key) for key in chosen if str(key).isdecimal() and int(key) < len(first)]

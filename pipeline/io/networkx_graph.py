@@ -41,8 +41,8 @@ def read_graph(graph: Any, config: InputConfig) -> pa.Table:
         right.append(v if sides[u] == 0 else u)
         attributes.append(data)
     columns = {"left": _nodes(left, "left"), "right": _nodes(right, "right")}
-    for name in (config.weight, config.timestamp):
-        if isinstance(name, str) and any(name in data for data in attributes):
+    for name in (*config.right_columns, config.weight, config.timestamp):
+        if isinstance(name, str) and name not in columns and any(name in data for data in attributes):
             columns[name] = _values([data.get(name) for data in attributes], name)
     return pa.table(columns)
 

@@ -79,7 +79,9 @@ def _sparse(content: bytes) -> scipy.sparse.sparray:
 
 
 def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> RawEdges:
-    if not {"u", "v"} <= arrays.keys() and not (isinstance(config.left, str) and isinstance(config.right, str)):
+    if not {"u", "v"} <= arrays.keys() and not all(
+        isinstance(name, str) for name in (config.left, *config.right_columns)
+    ):
         raise InputError.at(
             path,
             found=f"arrays {', '.join(map(repr, arrays)) or 'none'}",

@@ -8,11 +8,12 @@ from typing import Literal
 
 import pyarrow as pa
 
+from pipeline.backends.backend import key_roles
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["Place", "RawEdges", "choose_columns", "shortened"]
+__all__ = ["Place", "RawEdges", "choose_columns", "refuse_several", "shortened"]
 
 _LONGEST_QUOTE = 80
 
@@ -32,7 +33,8 @@ class RawEdges:
     Attributes
     ----------
     table : pa.Table
-        Columns `left` and `right`; `weight` and `timestamp` where a filter of the configuration needs them.
+        Columns `left` and `right`, the latter as `right 0`, `right 1` and so on where several columns make the key;
+        `weight` and `timestamp` where a filter of the configuration needs them.
     source, format : str
         As in `InputFacts`.
     names : mapping
@@ -68,21 +70,16 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
     Raises
     ------
     InputError
-        A column is not there, its name occurs twice, or left and right are the same column.
+        A column is not there, its name occurs twice, or one column is to be two keys, or two parts of one.
     """
-    wanted: dict[str, int | str] = {"left": config.left, "right": config.right}
+    right_roles = key_roles("right", len(config.right_columns))
+    wanted: dict[str, int | str] = {"left": config.left, **dict(zip(right_roles, config.right_columns, strict=True))}
     if config.weight is not None:
         wanted["weight"] = config.weight
     if config.timestamp is not None:
         wanted["timestamp"] = config.timestamp
-    chosen = {role: _position(available, key, role, source) for role, key in wanted.items()}
-    if chosen["left"] == chosen["right"]:
-        raise InputError.at(
-            source,
-            found=f"{setting('input.left')} and {setting('input.right')} are both column {config.left!r}",
-            expected="two columns",
-            remedy=f"choose two of {_listing(available)}",
-        )
+    chosen = {role: _position(available, key, role.partition(" ")[0], source) for role, key in wanted.items()}
+    _refuse_one_twice(chosen, right_roles, available, config, source)
     if config.min_weight is None:
         chosen.pop("weight", None)
     if config.time_from is None and config.time_until is None:
@@ -94,6 +91,42 @@ def shortened(value: object) -> str:
     """A value quoted for a message, cut where it is too long to read."""
     quoted = repr(value)
     return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]}... ({len(quoted)} characters)"
+
+
+def refuse_several(config: InputConfig, source: str, has: str) -> None:
+    """Refuse a right key of several columns where the format has only one that can be a key.
+
+    Raises
+    ------
+    InputError
+    """
+    if len(config.right_columns) > 1:
+        raise InputError.at(
+            source,
+            found=f"{has}, while {setting('input.right')} is {list(config.right_columns)}",
+            expected="one right column",
+            remedy="write the edges as a table with a column for each part, for example as CSV or Parquet",
+        )
+
+
+def _refuse_one_twice(
+    chosen: dict[str, int], right_roles: Sequence[str], available: Sequence[str], config: InputConfig, source: str
+) -> None:
+    right = [chosen[role] for role in right_roles]
+    if chosen["left"] in right:
+        found, expected = f"{setting('input.left')} and {setting('input.right')} are both", "two columns"
+        again = config.left
+    elif len(set(right)) < len(right):
+        found, expected = f"{setting('input.right')} has twice", "each column once"
+        again = next(key for i, key in enumerate(config.right_columns) if right[i] in right[:i])
+    else:
+        return
+    raise InputError.at(
+        source,
+        found=f"{found} column {again!r}",
+        expected=expected,
+        remedy=f"choose {'two' if len(right) == 1 else 'others'} of {_listing(available)}",
+    )
 
 
 def _position(available: Sequence[str], key: int | str, role: str, source: str) -> int:
@@ -111,11 +144,14 @@ def _position(available: Sequence[str], key: int | str, role: str, source: str) 
     if (isinstance(key, int) or key.isdecimal()) and 0 <= int(key) < len(available):
         return int(key)
     kind = "column at position" if isinstance(key, int) else "column"
+    together = role == "right" and isinstance(key, str) and set(key.split(",")) <= set(available)
     raise InputError.at(
         source,
         found=f"no {kind} {key!r} for {setting(f'input.{role}')}",
         expected=f"one of {_listing(available)}",
-        remedy=f"set {setting(f'input.{role}')} to one of these names or positions (from 0)",
+        remedy=f"for a key of several columns give {setting('input.right')} once for each, or a list in YAML"
+        if together
+        else f"set {setting(f'input.{role}')} to one of these names or positions (from 0)",
     )
 
 

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.io.raw import Place, RawEdges, choose_columns, refuse_several
 from pipeline.naming import setting
 
 __all__ = ["matrix_edges"]
@@ -32,6 +32,7 @@ def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig
     InputError
         The matrix has no rows or columns, is not 2-D, or its index arrays contradict each other.
     """
+    refuse_several(config, source, "a matrix, whose entries have one row and one column")
     chosen = choose_columns(_NAMES, config, source)
     if matrix.ndim != 2 or 0 in matrix.shape:
         shape = " x ".join(map(str, matrix.shape))

@@ -53,8 +53,9 @@ def _limits(config: Config) -> Iterator[str]:
 
 def side_name(config: Config, side: str) -> str:
     """The side, with the name of its column where it has one: ``left (user)``."""
-    column = config.input.left if side == "left" else config.input.right
-    return f"{side} ({key(column)})" if isinstance(column, str) and column != side else side
+    columns = (config.input.left,) if side == "left" else config.input.right_columns
+    named = all(isinstance(column, str) for column in columns) and columns != (side,)
+    return f"{side} ({', '.join(map(key, columns))})" if named else side
 
 
 def input_facts(facts: InputFacts) -> list[tuple[str, str]]:

@@ -73,6 +73,16 @@ class Series:
     def contains(self, pattern: str) -> np.ndarray:
         return np.array([re.search(pattern, text) is not None for text in self.array.to_pylist()], bool)
 
+    def replace(self, text: str, by: str, regex: bool) -> Series:
+        assert not regex
+        return Series(pc.replace_substring(self.array, text, by))
+
+    def __add__(self, other: Series | str) -> Series:
+        return Series(pc.binary_join_element_wise(self.array, _operand(other), pa.scalar("", pa.large_string())))
+
+    def __radd__(self, other: str) -> Series:
+        return Series(pc.binary_join_element_wise(_operand(other), self.array, pa.scalar("", pa.large_string())))
+
     def byte_count(self) -> np.ndarray:
         return pc.binary_length(self.array).to_numpy()
 
@@ -90,6 +100,10 @@ class Series:
         if sort:
             distinct = distinct.take(pc.sort_indices(distinct))
         return pc.index_in(self.array, distinct).fill_null(-1).to_numpy(), Series(distinct)
+
+
+def _operand(other: Series | str) -> pa.Array | pa.Scalar:
+    return other.array if isinstance(other, Series) else pa.scalar(other, pa.large_string())
 
 
 class Frame:

@@ -173,3 +173,32 @@ def test_edges_on_their_way_between_tasks(backend: Any, tmp_path: Path) -> None:
     assert again.facts == edges.facts
     assert [hashes.tolist() for hashes in again.key_hashes()] == [hashes.tolist() for hashes in edges.key_hashes()]
     assert outcome(lambda *_: again, InputConfig()) == outcome(lambda *_: edges, InputConfig())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_keys_of_several_columns(backend: Any, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    n = 120
+    source = table(
+        u=chance.integers(0, 9, n),
+        a=chance.choice(["x", 'say "x"', "back\\slash", "ü", "10", "9"], n),
+        b=chance.integers(-3, 12, n),
+        c=pa.array(chance.choice([1.0, 20.0], n), mask=chance.random(n) < 0.1),
+    )
+    for right in (("a", "b"), ("b", "a", "c")):
+        config = InputConfig(left="u", right=right, nulls="drop")
+        assert isinstance(agreed(backend, config, source), dict)
+        assert edges_of(backend, config, source).facts.warnings == ()
+
+
+def test_control_characters_in_keys_of_several_columns_are_for_the_host(backend: Any) -> None:
+    source = table(u=[1, 2], a=["tab\t", "x"], b=[1, 2])
+    config = InputConfig(left="u", right=("a", "b"))
+    assert isinstance(agreed(backend, config, source), dict)
+    (warning,) = edges_of(backend, config, source).facts.warnings
+    assert "control characters in keys of several columns" in warning
+
+
+def test_a_null_in_a_part_of_a_key(backend: Any) -> None:
+    source = table(u=[1, 2], a=["y", "x"], b=pa.array([1, None], pa.int64()))
+    assert "no value (1 of 2" in str(agreed(backend, InputConfig(left="u", right=("a", "b")), source))

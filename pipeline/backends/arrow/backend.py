@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -75,6 +75,12 @@ class ArrowBackend:
 
     def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.merged(codes, integers)
+
+    def as_json(self, values: pa.Array) -> pa.Array:
+        return keys.as_json(values)
+
+    def json_arrays(self, columns: Sequence[pa.Array]) -> pa.Array:
+        return keys.json_arrays(columns)
 
     def key_hashes(self, values: pa.Array, side: str) -> np.ndarray:
         return key_hashes(values, side)

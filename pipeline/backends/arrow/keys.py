@@ -5,6 +5,9 @@ An empty string is no key but a null, in every format.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +16,18 @@ from pipeline.backends.backend import KeyType, Refusal
 from pipeline.io.raw import shortened
 from pipeline.naming import setting
 
-__all__ = ["as_integers", "as_keys", "as_plain", "as_utf8", "factorised", "first_true", "merged", "ranked"]
+__all__ = [
+    "as_integers",
+    "as_json",
+    "as_keys",
+    "as_plain",
+    "as_utf8",
+    "factorised",
+    "first_true",
+    "json_arrays",
+    "merged",
+    "ranked",
+]
 
 _LARGEST_INTEGER = 2**63 - 1
 # Above it not every integer is a float, so a float does not tell which integer it was.
@@ -21,6 +35,9 @@ _EXACT_FLOATS = 2.0**53
 # Text that an integer would be written as again: "007" and "+7" are strings where integers are inferred.
 _CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _INTEGER = r"^-?[0-9]+$"
+# What JSON escapes within quotes, the backslash first: the others bring backslashes of their own.
+_ESCAPED = {character: json.dumps(character)[1:-1] for character in ("\\", '"', *map(chr, range(32)))}
+_TO_ESCAPE = r'[\x00-\x1f"\\]'
 
 
 def as_keys(column: pa.ChunkedArray, key_type: KeyType, refuse: Refusal) -> pa.Array:
@@ -106,6 +123,23 @@ def as_integers(texts: pa.Array, must: bool, refuse: Refusal) -> pa.Array | None
         raise refuse(code, **_beyond(texts[code].as_py())) from None
 
 
+def as_json(keys: pa.Array) -> pa.Array:
+    """As `Backend.as_json`."""
+    texts = keys.cast(pa.large_string())
+    if pa.types.is_integer(keys.type):
+        return texts
+    if first_true(pc.match_substring_regex(texts, _TO_ESCAPE)) is not None:
+        for character, escaped in _ESCAPED.items():
+            texts = pc.replace_substring(texts, character, escaped)
+    return _joined('"', texts, '"')
+
+
+def json_arrays(columns: Sequence[pa.Array]) -> pa.Array:
+    """As `Backend.json_arrays`."""
+    first, *others = columns
+    return _joined("[", first, *(part for column in others for part in (",", column)), "]")
+
+
 def first_true(mask: pa.Array) -> int | None:
     """Position of the first true value, nulls counted as false; None where there is none."""
     position = pc.index(mask, pa.scalar(True)).as_py()
@@ -126,6 +160,13 @@ def as_plain(column: pa.ChunkedArray) -> pa.Array:
     elif pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
         column = column.cast(pa.large_binary())
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _joined(*parts: pa.Array | str) -> pa.Array:
+    """The texts of each row, one behind the other; plain text is the same in every row."""
+    text = pa.large_string()
+    columns = [pa.scalar(part, text) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(*columns, pa.scalar("", text))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipeline.backends.arrow.keys import as_keys
 from pipeline.backends.arrow.measures import as_numbers, as_times
-from pipeline.backends.backend import Column, KeyOrigin, KeyType
+from pipeline.backends.backend import Column, KeyOrigin, KeyType, is_key
 from pipeline.errors import InputError
 from pipeline.io import RawEdges
 
@@ -54,7 +54,7 @@ class HostRows:
     def column(self, role: str, key_type: KeyType) -> Column:
         """As `Backend.column`."""
         values, refuse = self.raw.table.column(role), partial(self._refusal_of, role)
-        if role in ("left", "right"):
+        if is_key(role):
             keys = as_keys(values, key_type, refuse)
             return Column(keys, _present(keys))
         measured = as_numbers(values, refuse) if role == "weight" else as_times(values, refuse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,6 +92,12 @@ class CudfBackend:
 
     def merged(self, codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
         return keys.merged(codes, integers)
+
+    def as_json(self, values: cudf.Series) -> cudf.Series:
+        return keys.as_json(values)
+
+    def json_arrays(self, columns: Sequence[cudf.Series]) -> cudf.Series:
+        return keys.json_arrays(columns)
 
     def key_hashes(self, values: cudf.Series, side: str) -> cp.ndarray:
         return key_hashes(values, side)

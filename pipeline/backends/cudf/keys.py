@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cudf
 import cupy as cp
 import numpy as np
 import pylibcudf as plc
 
 from pipeline.backends.backend import HostNeeded, KeyType
-from pipeline.backends.cudf.buffers import INTEGERS, kind_of, values_of
+from pipeline.backends.cudf.buffers import INTEGERS, is_text, kind_of, text_buffers, values_of
 from pipeline.backends.cudf.text import integer_values, non_empty, texts_of_integers, written_integers
 
-__all__ = ["as_integers", "as_keys", "factorised", "merged", "ranked"]
+__all__ = ["as_integers", "as_json", "as_keys", "factorised", "json_arrays", "merged", "ranked"]
 
 _EXACT_FLOATS = 2.0**53
 _FEWEST_DIGITS_BEYOND = 19
+_FIRST_PRINTED = 32
 _FLOATS = (plc.TypeId.FLOAT32, plc.TypeId.FLOAT64)
 
 
@@ -90,6 +93,30 @@ def as_integers(texts: cudf.Series, must: bool) -> cp.ndarray | None:
     if bool(may_be_beyond.all()):
         raise HostNeeded("keys that may be integers beyond int64")
     return None
+
+
+def as_json(keys: cudf.Series) -> cudf.Series:
+    """As `Backend.as_json`.
+
+    Raises
+    ------
+    HostNeeded
+        Text with control characters, which JSON writes in a way of its own.
+    """
+    if not is_text(keys):
+        return texts_of_integers(keys)
+    if bool((text_buffers(keys)[1] < _FIRST_PRINTED).any()):
+        raise HostNeeded("control characters in keys of several columns")
+    escaped = keys.str.replace("\\", "\\\\", regex=False).str.replace('"', '\\"', regex=False)
+    return '"' + escaped + '"'
+
+
+def json_arrays(columns: Sequence[cudf.Series]) -> cudf.Series:
+    """As `Backend.json_arrays`."""
+    joined, *others = columns
+    for column in others:
+        joined = joined + "," + column
+    return "[" + joined + "]"
 
 
 def _within_int64(column: cudf.Series, present: cp.ndarray) -> cudf.Series:

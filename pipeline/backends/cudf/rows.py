@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cudf
 import pylibcudf as plc
 
-from pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyOrigin, KeyType
+from pipeline.backends.backend import A_VALUE, Column, HostNeeded, KeyOrigin, KeyType, is_key
 from pipeline.backends.cudf.buffers import kind_of, text_buffers
 from pipeline.backends.cudf.keys import as_keys
 from pipeline.backends.cudf.measures import times_of, weights_of
@@ -23,7 +23,7 @@ class DeviceRows:
     Attributes
     ----------
     columns : dict of str to cudf.Series
-        By role: ``left``, ``right``; ``weight`` and ``timestamp`` where a filter needs them.
+        By role: those of `key_roles`; ``weight`` and ``timestamp`` where a filter needs them.
     n_rows : int
     source, format : str
         As in `InputFacts`.
@@ -67,6 +67,6 @@ class DeviceRows:
         column = self.columns[role]
         if kind_of(column) == plc.TypeId.STRING and not is_utf8(*text_buffers(column)):
             raise HostNeeded(f"bytes that are not UTF-8 in the column for {role}")
-        if role in ("left", "right"):
+        if is_key(role):
             return Column(*as_keys(column, key_type))
         return weights_of(column) if role == "weight" else times_of(column)

@@ -66,7 +66,7 @@ class BicliqueTables:
 def enumerate_bicliques(
     edges: Frame | cugraph.Graph,
     left: Key = _DEFAULT_INPUT.left,
-    right: Key = _DEFAULT_INPUT.right,
+    right: Key | tuple[Key, ...] = _DEFAULT_INPUT.right,
     *,
     min_left: int = 1,
     min_right: int = 1,
@@ -88,7 +88,7 @@ def enumerate_bicliques(
     edges : Frame or cugraph.Graph
         One edge a row, duplicates allowed, keys of integers or text without nulls; or a graph.
     left, right : str or int
-        Columns of the frame, by name or position.
+        Columns of the frame, by name or position; `right` may be a tuple of several that make the key together.
     min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right
         As `QueryConfig`; `containing_*` holds the frame's own keys.
     left_vertices : Series, optional
