@@ -70,6 +70,15 @@ class DeviceVertexStatistics:
             self.largest_keys,
         )
 
+    def merge(self, other: DeviceVertexStatistics) -> None:
+        """Take in what other bicliques of the same vertices sum up to, in the memory of the same device."""
+        is_larger = other.largest_edges > self.largest_edges
+        # Of two vertices that are in none, neither key is smaller.
+        is_first = (other.largest_edges == self.largest_edges) & (other.largest_keys < self.largest_keys)
+        self.largest_keys[:] = cp.where(is_larger | is_first, other.largest_keys, self.largest_keys)
+        self.largest_edges[:] = cp.maximum(self.largest_edges, other.largest_edges)
+        self.n_bicliques[:] += other.n_bicliques
+
     def to_host(self) -> VertexStatistics:
         """The same in host memory; 0 for the key of a vertex that is in none."""
         keys = cp.where(self.n_bicliques > 0, self.largest_keys, 0)
@@ -91,6 +100,11 @@ class DeviceSizeCounts:
         if codes.size:
             self._dense += cp.bincount(codes, minlength=self._dense.size)
         self._others.add_large(cp.asnumpy(left_sizes[~is_dense]), cp.asnumpy(right_sizes[~is_dense]))
+
+    def merge(self, other: DeviceSizeCounts) -> None:
+        """Take in the counts of other bicliques, in the memory of the same device."""
+        self._dense += other._dense
+        self._others.merge(other._others)
 
     def to_host(self) -> SizeCounts:
         """The same in host memory."""

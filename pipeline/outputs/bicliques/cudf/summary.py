@@ -44,6 +44,15 @@ class Summary:
         """Of the left and of the right vertices, in host memory."""
         return self.left.to_host(), self.right.to_host()
 
+    def merge(self, other: Summary) -> None:
+        """Take in what another part of the bicliques, disjoint from these, sums up to on the same device."""
+        self.fingerprint.merge(other.fingerprint)
+        self.sizes.merge(other.sizes)
+        self.left.merge(other.left)
+        self.right.merge(other.right)
+        self.left_members += other.left_members
+        self.right_members += other.right_members
+
     def add(self, block: DeviceBlock, keys: cp.ndarray) -> None:
         """Take in one block and the keys of its bicliques."""
         n_edges = block.n_edges

@@ -1,0 +1,79 @@
+"""Sums of parts in device memory, merged, are those of the whole: on a GPU, or as a script on the emulator.
+
+Run as a script it prints the cases that passed.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from mbe_stage import BipartiteCSR
+from tests.mbe_stage import graphs
+
+__all__ = ["cases", "check"]
+
+
+def cases() -> dict[str, BipartiteCSR]:
+    """Graphs with many bicliques of as many edges, with none, and with one of a size that no array counts."""
+    return {
+        "no edges": BipartiteCSR.from_edges([], [], 3, 2),
+        "star": graphs.star(600),
+        "crown": graphs.crown(6),
+        "sparse": graphs.from_matrix(graphs.random_matrix(2, 40, 30, 0.08)),
+        "dense": graphs.from_matrix(graphs.random_matrix(3, 14, 9, 0.7)),
+    }
+
+
+def check(graph: BipartiteCSR) -> None:
+    """Three parts of the bicliques, in either order, against what the host sums up of all; what is merged in stays."""
+    from mbe_stage.bicliques.keys import biclique_keys
+    from pipeline.outputs.bicliques.arrow.summary import Summary as HostSummary
+    from tests.mbe_stage.device_checks import blocks_of, hashes_of, to_host
+
+    hashes = hashes_of(graph)
+    keyed = [(block, biclique_keys(to_host(block), *hashes)) for block in blocks_of(graph, 3)]
+    wanted = HostSummary(graph.n_left, graph.n_right)
+    for block, keys in keyed:
+        wanted.add(to_host(block), keys)
+    for order in (slice(None), slice(None, None, -1)):
+        merged, *others = [_summed(graph, *each) for each in keyed[order]]
+        before = [_plain(other) for other in others]
+        for other in others:
+            merged.merge(other)
+        assert _plain(merged) == _plain(wanted)
+        assert [_plain(other) for other in others] == before
+
+
+def _summed(graph: BipartiteCSR, block, keys: np.ndarray):
+    import cupy as cp
+
+    from pipeline.outputs.bicliques.cudf.summary import Summary
+
+    summary = Summary.of(graph.n_left, graph.n_right)
+    summary.add(block, cp.asarray(keys))
+    return summary
+
+
+def _plain(summary) -> list[object]:
+    columns = [*summary.sizes.sorted_rows()]
+    for side in summary.vertex_statistics():
+        columns += [side.n_bicliques, side.largest_edges, side.largest_keys]
+    members = summary.left_members, summary.right_members
+    return [str(summary.fingerprint), members, *(column.tolist() for column in columns)]
+
+
+def main() -> None:
+    from tests.mbe_stage.emulated_device import use_the_emulator
+
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    use_the_emulator()
+    for name, graph in cases().items():
+        check(graph)
+        print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
