@@ -157,6 +157,20 @@ def enumerate_task(
     """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it.
 
     Tried again only where another program filled the GPU: from the start, with all device memory given back.
+
+    Parameters
+    ----------
+    config : Config
+    scratch : str
+        The directory of the clean edges.
+    run_path : str
+        The run directory as it grows; what an earlier attempt left there is removed.
+    read_seconds : mapping
+        What the steps before took, for the manifest.
+    tier_name : str
+        The tier that was chosen for the run.
+    warnings : sequence of str
+        Of the steps before.
     """
     _remove_contents(Path(run_path))
     tier = tier_named(tier_name, config.problem, derived_of(config))

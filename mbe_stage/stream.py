@@ -283,7 +283,25 @@ def _sampling(
     seconds_before: float,
     is_over: threading.Event,
 ) -> AbstractContextManager[Callable[[], Outlook | None]]:
-    """What samples beside the search, where somebody wants to know; gives what tells the newest outlook."""
+    """What samples beside the search, where somebody wants to know; gives what tells the newest outlook.
+
+    Parameters
+    ----------
+    problem : Problem
+    engine : str
+        The name of the one that searches.
+    graph, query
+        Of the problem.
+    execution : Execution
+    tasks : tuple of Task or None
+        Those that are done; only where all of them are, somebody samples.
+    on_progress : callable or None
+        Who is told of progress.
+    seconds_before : float
+        What preparing the search took.
+    is_over : Event
+        Set when the search has ended.
+    """
     can_be_sampled = problem.sampler is not None and engine == SAMPLED_ENGINE and tasks is None and graph.is_on_host
     if not can_be_sampled or not wants_outlook(on_progress):
         return nullcontext(lambda: None)
@@ -340,6 +358,18 @@ def _begun(
     An engine has planned its memory when it hands out the first block. One that refuses before gives way to the next
     one that `auto` would take, where `tell_of_taking_over` may be told its name: the device of the first is free from
     then on. From the first block on there is no way back.
+
+    Parameters
+    ----------
+    problem : Problem
+    name : str
+        Of the engine.
+    engine : Engine
+    blocks_of : callable
+        Begins a run of an engine.
+    execution : Execution
+    tell_of_taking_over : callable or None
+        Takes the name of the engine that takes over; None where the engine was asked for, and none may.
     """
     blocks = blocks_of(engine)
     try:

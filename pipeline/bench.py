@@ -355,6 +355,19 @@ def _in_fresh_process(
 
 
 def _main(what: str, path: str, threads: str, repeats: str, engine: str, spend_seconds: str) -> None:
+    """Measure in this process, and print what was found as a JSON line.
+
+    Parameters
+    ----------
+    what : str
+        ``count``, ``write`` or ``both``.
+    path : str
+        Of the input.
+    threads, repeats : str
+    engine : str
+    spend_seconds : str
+        Repeats go on for so long.
+    """
     means = path, int(threads), int(repeats), engine
     found: CountTimes | WriteTimes | Measurement
     try:

@@ -191,7 +191,21 @@ def _streamed(
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
 ) -> StreamFacts:
-    """Let the configuration's problem be searched, into a sink."""
+    """Let the configuration's problem be searched, into a sink.
+
+    Parameters
+    ----------
+    config : Config
+    sink : Sink
+        Of the problem.
+    graph, query
+        Of the problem.
+    execution : Execution
+    engine : str or None
+        In the place of the configuration's.
+    on_progress : callable or None
+        Takes what the publication makes of a `Progress`.
+    """
     told = publication_of(config.problem).progress
 
     def note(progress: Progress) -> None:

@@ -15,38 +15,16 @@ MANY_ARGUMENTS = {
     "flows/command.py enumerate_command": 11,
     "mbe_stage/bicliques/cuda/twin_expansion_kernels.py expanded_lists_warp_per_tile": 11,
     "mbe_stage/device/two_hop.py walk_warp_per_neighbour": 11,
-    "pipeline/diff/kernels.py compare_prefixes": 29,
-    "pipeline/diff/kernels.py count_shared": 23,
-    "pipeline/diff/kernels.py take_pairs": 11,
-    "pipeline/diff/one_apart.py probe": 17,
-    "pipeline/diff/rows.py _translated": 11,
-    "pipeline/verify/closure.py _closures": 12,
 }
 
-# Commands explain an argument by its help; of the others this list only shrinks.
+# Commands, whose arguments are explained by the help of their options.
 WITHOUT_PARAMETERS = {
     "flows/command.py enumerate_command",
-    "flows/enumerate.py enumerate_task",
-    "mbe_stage/stream.py _begun",
-    "mbe_stage/stream.py _sampling",
-    "pipeline/bench.py _main",
     "pipeline/cli.py diff",
     "pipeline/cli.py export",
     "pipeline/cli.py run",
     "pipeline/cli.py top",
     "pipeline/cli.py verify",
-    "pipeline/diff/job.py _paired",
-    "pipeline/diff/kernels.py _relation",
-    "pipeline/diff/kernels.py _take",
-    "pipeline/diff/kernels.py compare_prefixes",
-    "pipeline/diff/kernels.py count_shared",
-    "pipeline/diff/kernels.py merge_best",
-    "pipeline/diff/kernels.py take_pairs",
-    "pipeline/diff/one_apart.py probe",
-    "pipeline/diff/partners.py _next_search",
-    "pipeline/diff/write.py _batch",
-    "pipeline/steps.py _streamed",
-    "pipeline/verify/job.py __init__",
 }
 
 

@@ -201,7 +201,21 @@ def _paired(
     threads: int,
     on_progress: Callable[[str, float], None],
 ) -> tuple[Side, Side, Pairs]:
-    """Read what differs and seek partners; `keys`, old and new, are taken out of their list when they are read."""
+    """Read what differs and seek partners.
+
+    Parameters
+    ----------
+    old, new : Path
+        Run directories.
+    keys : list of (n,) int64
+        Those that only the old, and only the new run has, ascending; taken out of the list when they are read.
+    search_limit : int
+        As `partners.pair_up`.
+    threads : int
+        0 is every core.
+    on_progress : callable
+        Takes what is done, and the share of it.
+    """
     shared = shared_vertices(old, new)
     with tempfile.TemporaryDirectory(prefix="mbe-diff-") as directory:
         scratch = Path(directory)

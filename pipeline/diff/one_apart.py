@@ -6,7 +6,8 @@ import numpy as np
 from numba import int64
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import BYTES, FLAGS, INTS, LONGS, WORDS, compiled, steps_of
+from mbe_stage.jit import FLAGS, WORDS, compiled, steps_of
+from pipeline.diff.bundles import COMPARED, OTHERS, SUM_TABLE
 from pipeline.diff.prefixes import SPREAD
 
 __all__ = ["compile_steps", "fill_table", "probe"]
@@ -32,85 +33,71 @@ def fill_table(sums, is_whole, bits):
     return slots, flags
 
 
-@compiled(
-    int64,
-    int64,
-    LONGS,
-    INTS,
-    INTS,
-    INTS,
-    WORDS,
-    int64,
-    WORDS,
-    int64,
-    INTS,
-    BYTES,
-    int64,
-    WORDS,
-    INTS,
-    INTS,
-    INTS,
-    seconds=1.5,
-)
-def probe(
-    first,
-    last,
-    offsets,
-    members,
-    n_left,
-    n_right,
-    sums,
-    base,
-    hashes,
-    n_shared_left,
-    slots,
-    flags,
-    bits,
-    other_sums,
-    other_which,
-    other_left,
-    other_right,
-):
+@compiled(int64, int64, COMPARED, WORDS, WORDS, int64, SUM_TABLE, OTHERS, seconds=1.5)
+def probe(first, last, rows, sums, hashes, n_shared_left, table, others):
     """Rows ``first .. last - 1`` beside those of the other run that are the same group without one member.
 
     A row with one member that the other run does not know can only do without that one; with two, it has no such pair.
-    Returns two arrays of one length, a pair each.
+
+    Parameters
+    ----------
+    first, last : int
+        Of `rows`.
+    rows : Compared
+    sums : uint64
+        Of the hashes of the shared members of each row that looks.
+    hashes : (n_vertices,) uint64
+        Of the shared vertices.
+    n_shared_left : int
+        Shared vertices below it are left ones.
+    table : SumTable
+    others : Others
+        The rows in it.
+
+    Returns
+    -------
+    found, partners : (n_pairs,) int32
+        A pair each: the larger group, and the one without the member.
     """
-    rows, others = np.empty(1024, np.int32), np.empty(1024, np.int32)
+    found, partners = np.empty(1024, np.int32), np.empty(1024, np.int32)
     n = 0
     for i in range(first, last):
-        n_shared = offsets[i + 1] - offsets[i]
-        size = n_left[i] + n_right[i]
+        n_shared = rows.offsets[i + 1] - rows.offsets[i]
+        size = rows.n_left[i] + rows.n_right[i]
         if n_shared + 1 < size or size < 3:
             continue
         shared_left = 0
-        for k in range(offsets[i], offsets[i + 1]):
-            shared_left += members[k] < n_shared_left
-        at = base + i
+        for k in range(rows.offsets[i], rows.offsets[i + 1]):
+            shared_left += rows.members[k] < n_shared_left
+        at = rows.first + i
         n_tries = n_shared if n_shared == size else 1
-        for k in range(offsets[i], offsets[i] + n_tries):
+        for k in range(rows.offsets[i], rows.offsets[i] + n_tries):
             if n_shared == size:
-                wanted = sums[at] - hashes[members[k]]
-                left = n_left[i] - (members[k] < n_shared_left)
+                wanted = sums[at] - hashes[rows.members[k]]
+                left = rows.n_left[i] - (rows.members[k] < n_shared_left)
             else:
                 wanted, left = sums[at], shared_left
             spread = wanted * SPREAD
-            flag = np.int64(spread >> np.uint64(63 - bits))
-            if not (flags[flag >> 3] >> (flag & 7)) & 1:
+            flag = np.int64(spread >> np.uint64(63 - table.bits))
+            if not (table.flags[flag >> 3] >> (flag & 7)) & 1:
                 continue
-            slot = np.int64(spread >> np.uint64(64 - bits))
-            while slots[slot] >= 0:
-                row = slots[slot]
-                slot = (slot + 1) & (slots.size - 1)
-                other = other_which[row]
-                if other_sums[row] != wanted or other_left[other] != left or other_right[other] != size - 1 - left:
+            slot = np.int64(spread >> np.uint64(64 - table.bits))
+            while table.slots[slot] >= 0:
+                row = table.slots[slot]
+                slot = (slot + 1) & (table.slots.size - 1)
+                other = others.which[row]
+                if (
+                    others.sums[row] != wanted
+                    or others.n_left[other] != left
+                    or others.n_right[other] != size - 1 - left
+                ):
                     continue
-                if n == rows.size:
-                    rows = np.append(rows, np.empty(n, np.int32))
-                    others = np.append(others, np.empty(n, np.int32))
-                rows[n], others[n] = at, row
+                if n == found.size:
+                    found = np.append(found, np.empty(n, np.int32))
+                    partners = np.append(partners, np.empty(n, np.int32))
+                found[n], partners[n] = at, row
                 n += 1
-    return rows[:n], others[:n]
+    return found[:n], partners[:n]
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

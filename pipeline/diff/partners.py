@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.diff import search
+from pipeline.diff.bundles import Best
 from pipeline.diff.rows import Rows
-from pipeline.diff.search import Best
 from pipeline.diff.vertices import SharedVertices
 
 __all__ = ["SEARCH_LIMIT", "Pairs", "no_pairs", "pair_up"]
@@ -175,6 +175,18 @@ def _next_search(
     """The next search: of the widest reach that can be afforded, or one that leaves less for it to do.
 
     None where nothing can be afforded that reaches below a Jaccard of `below`.
+
+    Parameters
+    ----------
+    new, gone : Rows
+    shared : SharedVertices
+    affordable : int
+        Work that is left, in shared members to count.
+    below : float
+        Every pair with that Jaccard or more was looked at.
+    threads : int
+    on_progress : callable
+        Takes the share of the search that is done.
     """
     of_new, of_gone = (search.member_counts(rows, shared.n) for rows in (new, gone))
     ranks = np.empty(shared.n, np.int32)

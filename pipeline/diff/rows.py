@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numba import types
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, WORDS, compiled, readonly, steps_of
@@ -197,9 +199,8 @@ def read_side(
                 check_members(run_path, batch, "right", translation[1].size)
                 members = _translated(
                     at,
-                    *_lists(batch.column("left")),
-                    *_lists(batch.column("right")),
-                    *translation,
+                    _Members(*_lists(batch.column("left")), translation[0]),
+                    _Members(*_lists(batch.column("right")), translation[1]),
                     shared.hashes,
                     shared_left[start:end],
                     shared_right[start:end],
@@ -236,66 +237,58 @@ def _lists(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return column.offsets.to_numpy(), column.values.to_numpy()
 
 
-@compiled(
-    LONGS,
-    readonly(INTS),
-    readonly(INTS),
-    readonly(INTS),
-    readonly(INTS),
-    INTS,
-    INTS,
-    WORDS,
-    INTS,
-    INTS,
-    WORDS,
-    seconds=1.0,
-)
-def _translated(
-    rows,
-    left_offsets,
-    left_ids,
-    right_offsets,
-    right_ids,
-    left_numbers,
-    right_numbers,
-    hashes,
-    shared_left,
-    shared_right,
-    sums,
-):
+class _Members(NamedTuple):
+    """The members on one side of a batch's rows.
+
+    Attributes
+    ----------
+    offsets, ids : int32
+        As a list column has them; ids of the run.
+    numbers : (n_vertices,) int32
+        Of each id among the vertices in common; negative where the other run does not know it.
+    """
+
+    offsets: np.ndarray
+    ids: np.ndarray
+    numbers: np.ndarray
+
+
+_MEMBERS = types.NamedTuple((readonly(INTS), readonly(INTS), INTS), _Members)
+
+
+@compiled(LONGS, _MEMBERS, _MEMBERS, WORDS, INTS, INTS, WORDS, seconds=1.0)
+def _translated(rows, left, right, hashes, shared_left, shared_right, sums):
     """Shared members of the chosen rows; their numbers and the sums of their hashes go into the last three arrays.
 
     Parameters
     ----------
-    rows : integers
+    rows : int64
         Positions in the batch.
-    left_offsets, left_ids, right_offsets, right_ids
-        Members of the batch's rows, as ids of their run.
-    left_numbers, right_numbers
-        Number of each id among the vertices in common; negative where the other run does not know it.
+    left, right : _Members
+        Of the batch.
     hashes : uint64
-        By that number.
+        By the number among the vertices in common.
     shared_left, shared_right, sums
         The result, one for each of `rows`.
     """
     most = 0
     for row in rows:
-        most += left_offsets[row + 1] - left_offsets[row] + right_offsets[row + 1] - right_offsets[row]
+        most += left.offsets[row + 1] - left.offsets[row] + right.offsets[row + 1] - right.offsets[row]
     members = np.empty(most, np.int32)
     end = 0
     for i in range(rows.size):
         row = rows[i]
         start = end
         total = np.uint64(0)
-        for k in range(left_offsets[row], left_offsets[row + 1]):
-            number = left_numbers[left_ids[k]]
+        for k in range(left.offsets[row], left.offsets[row + 1]):
+            number = left.numbers[left.ids[k]]
             if number >= 0:
                 members[end] = number
                 total += hashes[number]
                 end += 1
         shared_left[i] = end - start
-        for k in range(right_offsets[row], right_offsets[row + 1]):
-            number = right_numbers[right_ids[k]]
+        for k in range(right.offsets[row], right.offsets[row + 1]):
+            number = right.numbers[right.ids[k]]
             if number >= 0:
                 members[end] = number
                 total += hashes[number]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from pipeline.diff.bundles import Best, BestOfBlock, Compared, Indexed, Known, Others, Partners, Prefixes, SumTable
 from pipeline.diff.kernels import (
     GROWN,
     SHRUNK,
@@ -29,7 +29,7 @@ from pipeline.diff.prefixes import count_members, count_prefixes, member_signatu
 from pipeline.diff.rows import Rows, Stretch
 from pipeline.diff.vertices import SharedVertices
 
-__all__ = ["Best", "by_one_member", "by_prefixes", "by_shared_members", "member_counts", "prefix_counts"]
+__all__ = ["by_one_member", "by_prefixes", "by_shared_members", "member_counts", "prefix_counts"]
 
 # Members of gone rows that are indexed at once, and of new rows that are compared with them at once.
 _INDEXED = 1 << 24
@@ -40,28 +40,6 @@ _POSTING = 8
 _NO_WORDS = np.zeros(0, np.uint64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Best:
-    """The best partner of each row so far; `*_partner` is its position in the other `Rows`, -1 where there is none."""
-
-    new_jaccard: np.ndarray
-    new_partner: np.ndarray
-    new_kind: np.ndarray
-    gone_jaccard: np.ndarray
-    gone_partner: np.ndarray
-
-    @classmethod
-    def none_yet(cls, n_new: int, n_gone: int) -> Best:
-        """Nothing found."""
-        return cls(
-            np.zeros(n_new),
-            np.full(n_new, -1, np.int32),
-            np.zeros(n_new, np.int8),
-            np.zeros(n_gone),
-            np.full(n_gone, -1, np.int32),
-        )
-
-
 def by_one_member(new: Rows, gone: Rows, shared: SharedVertices, threads: int) -> Best:
     """Partners that have one member more or one less, found by the sums of the members' hashes.
 
@@ -69,8 +47,9 @@ def by_one_member(new: Rows, gone: Rows, shared: SharedVertices, threads: int) -
     at least (s - 1) / s, and any other pair at most s / (s + 2).
     """
     best = Best.none_yet(len(new), len(gone))
-    _probe(new, gone, shared, threads, best.new_jaccard, best.new_partner, best.gone_jaccard, best.gone_partner)
-    _probe(gone, new, shared, threads, best.gone_jaccard, best.gone_partner, best.new_jaccard, best.new_partner)
+    of_new, of_gone = Partners(best.new_jaccard, best.new_partner), Partners(best.gone_jaccard, best.gone_partner)
+    _probe(new, gone, shared, threads, of_new, of_gone)
+    _probe(gone, new, shared, threads, of_gone, of_new)
     found = np.flatnonzero(best.new_partner >= 0)
     partners = gone.which[best.new_partner[found]]
     larger = _sizes(new)[found] > gone.side.n_left[partners] + gone.side.n_right[partners]
@@ -90,40 +69,18 @@ def by_shared_members(
     new: Rows, gone: Rows, shared: SharedVertices, threads: int, on_progress: Callable[[float], None]
 ) -> Best:
     """Every pair: members in common are counted for all rows that have any."""
-    best = Best.none_yet(len(new), len(gone))
+    best, gone_known = Best.none_yet(len(new), len(gone)), _known(gone)
 
-    def compare(block: _Block, stretch: Stretch, first: int, last: int) -> None:
-        local = _no_partners(len(block.keys))
-        count_shared(
-            first,
-            last,
-            stretch.offsets,
-            stretch.members,
-            stretch.keys,
-            stretch.n_left,
-            stretch.n_right,
-            stretch.first,
-            shared.n_left,
-            block.starts,
-            block.rows,
-            block.keys,
-            block.n_left,
-            block.n_right,
-            block.first,
-            gone.side.keys,
-            gone.which,
-            best.new_jaccard,
-            best.new_partner,
-            best.new_kind,
-            *local,
-        )
-        _merge(block, local, new, best)
+    def compare(block: Indexed, rows: Compared, first: int, last: int) -> None:
+        found = BestOfBlock.none_yet(len(block.keys))
+        count_shared(first, last, rows, shared.n_left, block, found, best, gone_known)
+        _merge(block, found, best, new)
 
-    def blocks() -> Iterator[list[_Block]]:
+    def blocks() -> Iterator[list[Indexed]]:
         for stretch in gone.stretches(_INDEXED):
             yield _blocks(stretch, stretch.members, np.diff(stretch.offsets).astype(np.int32), shared.n)
 
-    _compare_all(new, blocks(), gone, compare, threads, on_progress, lambda stretch: stretch)
+    _compare_all(new, blocks(), gone, compare, threads, on_progress, _compared)
     return best
 
 
@@ -158,75 +115,36 @@ def by_prefixes(
     on_progress : callable
         Takes the share that is done.
     """
-    best = Best.none_yet(len(new), len(gone))
+    best, gone_known = Best.none_yet(len(new), len(gone)), _known(gone)
     is_left = np.empty(shared.n, np.bool_)
     is_left[ranks] = np.arange(shared.n) < shared.n_left
 
-    def compare(block: _Block, ranked: _Ranked, first: int, last: int) -> None:
-        stretch, members, limits, signatures = ranked
-        local = _no_partners(len(block.keys))
-        compare_prefixes(
-            first,
-            last,
-            stretch.offsets,
-            members,
-            stretch.keys,
-            stretch.n_left,
-            stretch.n_right,
-            stretch.first,
-            is_left,
-            limits,
-            signatures,
-            block.starts,
-            block.rows,
-            block.signatures,
-            block.keys,
-            block.n_left,
-            block.n_right,
-            block.first,
-            block.offsets,
-            block.members,
-            gone.side.keys,
-            gone.which,
-            least,
-            best.new_jaccard,
-            best.new_partner,
-            best.new_kind,
-            *local,
-        )
-        _merge(block, local, new, best)
+    def compare(block: Indexed, prepared: tuple[Compared, Prefixes], first: int, last: int) -> None:
+        found = BestOfBlock.none_yet(len(block.keys))
+        compare_prefixes(first, last, *prepared, block, found, best, gone_known)
+        _merge(block, found, best, new)
 
-    def blocks() -> Iterator[list[_Block]]:
+    def blocks() -> Iterator[list[Indexed]]:
         for stretch in gone.stretches(_INDEXED):
             members, limits = _ranked(stretch, ranks, least)
             signatures = member_signatures(stretch.offsets, members)
             yield _blocks(stretch, members, limits, shared.n, signatures)
 
-    def prepared(stretch: Stretch) -> _Ranked:
+    def prepared(stretch: Stretch) -> tuple[Compared, Prefixes]:
         members, limits = _ranked(stretch, ranks, least)
-        return stretch, members, limits, member_signatures(stretch.offsets, members)
+        signatures = member_signatures(stretch.offsets, members)
+        return _compared(stretch)._replace(members=members), Prefixes(limits, signatures, is_left, least)
 
     _compare_all(new, blocks(), gone, compare, threads, on_progress, prepared)
     return best
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """Some consecutive gone rows and their index: few enough that a counter for each stays in a core's cache."""
-
-    first: int
-    starts: np.ndarray
-    rows: np.ndarray
-    keys: np.ndarray
-    n_left: np.ndarray
-    n_right: np.ndarray
-    offsets: np.ndarray
-    members: np.ndarray
-    signatures: np.ndarray
+def _known(rows: Rows) -> Known:
+    return Known(rows.side.keys, rows.which)
 
 
-_Ranked = tuple[Stretch, np.ndarray, np.ndarray, np.ndarray]
-"""A stretch, its members by rank, the lengths of its prefixes, and its signatures."""
+def _compared(stretch: Stretch) -> Compared:
+    return Compared(stretch.first, stretch.offsets, stretch.members, stretch.keys, stretch.n_left, stretch.n_right)
 
 
 def _blocks(
@@ -235,18 +153,18 @@ def _blocks(
     limits: np.ndarray,
     n_vertices: int,
     signatures: np.ndarray | None = None,
-) -> list[_Block]:
+) -> list[Indexed]:
     # Rows enough that a vertex has some in each block, or looking its postings up costs more than reading them.
     wanted = _POSTING * n_vertices * len(stretch) // max(1, int(limits.sum()))
     n_rows = min(max(wanted, _FEWEST_BLOCK_ROWS), _MOST_BLOCK_ROWS)
     blocks = []
     for first, last in pairwise([*range(0, len(stretch), n_rows), len(stretch)]):
-        starts, rows = index_members(stretch.offsets, members, first, last, n_vertices, limits)
+        starts, postings = index_members(stretch.offsets, members, first, last, n_vertices, limits)
         blocks.append(
-            _Block(
+            Indexed(
                 first=stretch.first + first,
                 starts=starts,
-                rows=rows,
+                postings=postings,
                 keys=stretch.keys[first:last],
                 n_left=stretch.n_left[first:last],
                 n_right=stretch.n_right[first:last],
@@ -260,7 +178,7 @@ def _blocks(
 
 def _compare_all(
     new: Rows,
-    block_lists: Iterable[list[_Block]],
+    block_lists: Iterable[list[Indexed]],
     gone: Rows,
     compare: Callable[..., None],
     threads: int,
@@ -272,7 +190,7 @@ def _compare_all(
     Parameters
     ----------
     new, gone : Rows
-    block_lists : iterable of list of _Block
+    block_lists : iterable of list of Indexed
         Gone rows, so many at a time as are indexed together.
     compare : callable
         Takes a block, prepared rows, and the first and last of them.
@@ -297,7 +215,7 @@ def _compare_all(
                 on_progress(min(1.0, done / steps))
 
 
-def _with_all(compare: Callable[..., None], blocks: list[_Block], content: Any, first: int, last: int) -> None:
+def _with_all(compare: Callable[..., None], blocks: list[Indexed], content: Any, first: int, last: int) -> None:
     for block in blocks:
         compare(block, content, first, last)
 
@@ -305,13 +223,9 @@ def _with_all(compare: Callable[..., None], blocks: list[_Block], content: Any, 
 _MERGING = threading.Lock()
 
 
-def _merge(block: _Block, local: tuple[np.ndarray, np.ndarray, np.ndarray], new: Rows, best: Best) -> None:
+def _merge(block: Indexed, found: BestOfBlock, best: Best, new: Rows) -> None:
     with _MERGING:
-        merge_best(block.first, *local, block.keys, best.gone_jaccard, best.gone_partner, new.side.keys, new.which)
-
-
-def _no_partners(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return np.zeros(n), np.full(n, -1, np.int32), np.zeros(n, np.int64)
+        merge_best(block, found, best, _known(new))
 
 
 def _ranked(stretch: Stretch, ranks: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
@@ -320,31 +234,27 @@ def _ranked(stretch: Stretch, ranks: np.ndarray, least: float) -> tuple[np.ndarr
     return rarest_first(stretch.offsets, stretch.members, ranks), limits
 
 
-def _probe(rows: Rows, others: Rows, shared: SharedVertices, threads: int, *best: np.ndarray) -> None:
-    """Pair rows with those of `others` that have one member less."""
+def _probe(
+    rows: Rows, others: Rows, shared: SharedVertices, threads: int, best: Partners, other_best: Partners
+) -> None:
+    """Pair rows with those of `others` that have one member less.
+
+    Parameters
+    ----------
+    rows, others : Rows
+    shared : SharedVertices
+    threads : int
+    best, other_best : Partners
+        Of `rows` and of `others`; changed in place.
+    """
     bits = max(4, int(2 * len(others)).bit_length())
-    slots, flags = fill_table(others.sums, others.shared_left + others.shared_right == _sizes(others), bits)
+    is_whole = others.shared_left + others.shared_right == _sizes(others)
+    slots, flags = fill_table(others.sums, is_whole, bits)
+    table = SumTable(slots, flags, bits)
+    there = Others(others.sums, others.which, others.side.n_left, others.side.n_right)
 
     def look(stretch: Stretch, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        return probe(
-            first,
-            last,
-            stretch.offsets,
-            stretch.members,
-            stretch.n_left,
-            stretch.n_right,
-            rows.sums,
-            stretch.first,
-            shared.hashes,
-            shared.n_left,
-            slots,
-            flags,
-            bits,
-            others.sums,
-            others.which,
-            others.side.n_left,
-            others.side.n_right,
-        )
+        return probe(first, last, _compared(stretch), rows.sums, shared.hashes, shared.n_left, table, there)
 
     with ThreadPoolExecutor(threads) as pool:
         for stretch in rows.stretches(_COMPARED):
@@ -353,7 +263,7 @@ def _probe(rows: Rows, others: Rows, shared: SharedVertices, threads: int, *best
                 found, partners = each.result()
                 at = rows.which[found]
                 sizes = rows.side.n_left[at] + rows.side.n_right[at]
-                take_pairs(found, partners, sizes, rows.which, rows.side.keys, others.which, others.side.keys, *best)
+                take_pairs(found, partners, sizes, _known(rows), _known(others), best, other_best)
 
 
 def _cuts(n: int, pieces: int) -> Iterator[tuple[int, int]]:

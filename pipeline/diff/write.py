@@ -174,6 +174,19 @@ def _write(batches: Iterator[pa.RecordBatch], schema: pa.Schema, directory: Path
 def _batch(
     schema: pa.Schema, first: list[pa.Array], side: Side, at: np.ndarray, left: pa.ListArray, right: pa.ListArray
 ) -> pa.RecordBatch:
+    """Some rows of a table of what differs.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+    first : list of pa.Array
+        The columns that come before those of the members.
+    side : Side
+    at : (n,) integers
+        Positions in `side`.
+    left, right : pa.ListArray
+        Their members' keys.
+    """
     n_left, n_right = side.n_left[at], side.n_right[at]
     columns = [
         *first,

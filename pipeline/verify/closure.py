@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numba import int64, uint64
+from numba import int64, types, uint64
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, readonly, steps_of
@@ -128,24 +129,14 @@ def closures(
         Whether every id of `containing` is a member.
     """
     own = 0 if side == "left" else 1
-    graph = adjacency.arrays()
-    graph = graph if own == 0 else (*graph[2:], *graph[:2])
+    neighbours = (adjacency.left_offsets, adjacency.left), (adjacency.right_offsets, adjacency.right)
+    sides = [_Side(*neighbours[i], hashes[i], containing[i]) for i in (0, 1)]
     sizes = np.zeros((len(seeds), 2), np.int64)
     sums = np.zeros((len(seeds), 2), np.uint64)
     holds_all = np.zeros(len(seeds), np.bool_)
 
     def work(part: slice) -> None:
-        _closures(
-            seeds[part],
-            *graph,
-            hashes[own],
-            hashes[1 - own],
-            containing[own],
-            containing[1 - own],
-            sizes[part],
-            sums[part],
-            holds_all[part],
-        )
+        _closures(seeds[part], sides[own], sides[1 - own], sizes[part], sums[part], holds_all[part])
 
     in_parts(work, len(seeds), threads)
     if own == 1:
@@ -265,44 +256,49 @@ def _judge(rows, l_starts, l_members, r_starts, r_members, l_offsets, l_edges, r
 
 
 @compiled()
-def _common(members, offsets, neighbours, other_offsets, other_neighbours):
+def _common(members, own_side, other_side):
     """Common neighbours of `members`, ascending."""
-    rarest = _rarest(members, offsets)
-    found = np.empty(offsets[rarest + 1] - offsets[rarest], np.int32)
+    rarest = _rarest(members, own_side.offsets)
+    found = np.empty(own_side.offsets[rarest + 1] - own_side.offsets[rarest], np.int32)
     n = 0
-    for i in range(offsets[rarest], offsets[rarest + 1]):
-        if _sees_all(neighbours[i], members, other_offsets, other_neighbours):
-            found[n] = neighbours[i]
+    for i in range(own_side.offsets[rarest], own_side.offsets[rarest + 1]):
+        neighbour = own_side.edges[i]
+        if _sees_all(neighbour, members, other_side.offsets, other_side.edges):
+            found[n] = neighbour
             n += 1
     return found[:n]
 
 
-@compiled(int64[:, ::1], *_GRAPH, WORDS, WORDS, LONGS, LONGS, int64[:, ::1], uint64[:, ::1], FLAGS, seconds=1.5)
-def _closures(
-    seeds,
-    own_offsets,
-    own_edges,
-    other_offsets,
-    other_edges,
-    own_hashes,
-    other_hashes,
-    own_wanted,
-    other_wanted,
-    sizes,
-    sums,
-    holds_all,
-):
+class _Side(NamedTuple):
+    """The vertices of one side of the graph, and of the query.
+
+    Attributes
+    ----------
+    offsets, edges : (n + 1,) int64 and int32
+        Neighbours, ascending.
+    hashes : (n,) uint64
+    wanted : int64
+        Ids that a biclique of the query holds.
+    """
+
+    offsets: np.ndarray
+    edges: np.ndarray
+    hashes: np.ndarray
+    wanted: np.ndarray
+
+
+_SIDE = types.NamedTuple((LONGS, INTS, WORDS, LONGS), _Side)
+
+
+@compiled(int64[:, ::1], _SIDE, _SIDE, int64[:, ::1], uint64[:, ::1], FLAGS, seconds=1.5)
+def _closures(seeds, own_side, other_side, sizes, sums, holds_all):
     """The bicliques that `seeds` generate; `closures` says what is told of them.
 
     Parameters
     ----------
     seeds : (n, 2) integers
         Pairs of vertices of the own side; a vertex twice stands for itself.
-    own_offsets, own_edges, other_offsets, other_edges
-        Neighbours of the vertices of either side, ascending.
-    own_hashes, other_hashes : uint64
-    own_wanted, other_wanted : integers
-        Ids that a biclique of the query holds.
+    own_side, other_side : _Side
     sizes, sums : (n, 2) int64, uint64
         The result, own side first.
     holds_all : (n,) bool
@@ -310,18 +306,18 @@ def _closures(
     """
     for i in range(len(seeds)):
         n = 1 if seeds[i, 0] == seeds[i, 1] else 2
-        other = _common(seeds[i, :n].astype(np.int32), own_offsets, own_edges, other_offsets, other_edges)
-        own = _common(other, other_offsets, other_edges, own_offsets, own_edges)
+        other = _common(seeds[i, :n].astype(np.int32), own_side, other_side)
+        own = _common(other, other_side, own_side)
         sizes[i, 0], sizes[i, 1] = own.size, other.size
         own_sum = other_sum = uint64(0)
         for vertex in own:
-            own_sum += own_hashes[vertex]
+            own_sum += own_side.hashes[vertex]
         for vertex in other:
-            other_sum += other_hashes[vertex]
+            other_sum += other_side.hashes[vertex]
         sums[i, 0], sums[i, 1] = own_sum, other_sum
         complete = True
-        for vertex in own_wanted:
+        for vertex in own_side.wanted:
             complete = complete and _is_in(own, 0, own.size, vertex)
-        for vertex in other_wanted:
+        for vertex in other_side.wanted:
             complete = complete and _is_in(other, 0, other.size, vertex)
         holds_all[i] = complete

@@ -157,20 +157,28 @@ def publications_of_run(run: Path, manifest: Manifest) -> tuple[Publication, tup
 class Job:
     """A check under way: what was read so far, and the report.
 
-    Attributes
+    Parameters
     ----------
     run : Path
     manifest : Manifest
     edges : EdgeData or None
         The input, where it is given; once `check_input` has passed, it is the run's input.
+    sample : int
+        Results to hold against the graph one by one.
+    seed : int
+        For `rng`.
+    threads : int
+        0 is every core.
+    on_progress : callable
+        Takes the share that is done.
+
+    Attributes
+    ----------
     keys : pair of pa.ChunkedArray, or None
         The keys of the left and of the right side; position is the dense id. None where nothing tells.
     hashes : pair of (n,) uint64, or None
         Theirs (`pipeline.verify.recipe`).
-    sample : int
-        Results to hold against the graph one by one.
     rng : np.random.Generator
-    threads : int
     report : VerifyReport
     """
 
