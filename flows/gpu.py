@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import socket
@@ -10,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
@@ -18,6 +17,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.server import has_lasting_server
+from pipeline.locks import locked
 from pipeline.tiers import Tier
 
 __all__ = ["device_limit_name", "device_slot"]
@@ -73,24 +73,18 @@ def _server_slot(name: str, log: _Log) -> Iterator[None]:
 
 @contextmanager
 def _machine_lock(name: str, log: _Log) -> Iterator[None]:
-    descriptor = _open(Path(tempfile.gettempdir(), f"mbe-{name}.lock"))
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.info("waiting for %s: another run on this machine holds it", name)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    file = _opened(Path(tempfile.gettempdir(), f"mbe-{name}.lock"))
+    with locked(file, lambda: log.info("waiting for %s: another run on this machine holds it", name)):
         yield
-    finally:
-        os.close(descriptor)
 
 
-def _open(path: Path) -> int:
-    # Reading is enough for a lock; a file of another user in a shared directory may not even be opened with O_CREAT.
+def _opened(path: Path) -> IO[bytes]:
+    # Reading is enough for a lock on this machine; a file of another user in a shared directory may not even be opened
+    # with O_CREAT.
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return open(path, "rb")
     except FileNotFoundError:
-        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644), "rb")
 
 
 def _make_limit(name: str) -> None:

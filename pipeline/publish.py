@@ -19,7 +19,6 @@ it has a provisional one, which its report and manifest state and then exchange.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import shutil
@@ -32,6 +31,7 @@ from types import TracebackType
 from typing import IO
 
 from pipeline.errors import PublishError
+from pipeline.locks import is_locked, locked
 from pipeline.run_ids import next_run_id, provisional_id, renamed
 
 __all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve_run", "synced_beside"]
@@ -215,7 +215,7 @@ class Staging:
             _sync(directory)
         with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
             if keep_runs is not None:
-                with _locked(lock):
+                with locked(lock.open("ab")):
                     _remove_oldest(self.store, keep_runs)
             self._remove()
         return run
@@ -232,17 +232,17 @@ class Staging:
     def _make(self) -> None:
         staging = self._room.parent
         staging.mkdir(parents=True, exist_ok=True)
-        with _locked(staging / _LOCK):
+        with locked((staging / _LOCK).open("ab")):
             _remove_leftovers(staging)
             self._room.mkdir()
-            self._lock = _locked(self._room / _LOCK)
+            self._lock = locked((self._room / _LOCK).open("ab"))
             self.path.mkdir()
             self.scratch.mkdir()
 
     def _remove(self) -> None:
         if self._room.exists():
             # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
-            with _locked(self._room.parent / _LOCK):
+            with locked((self._room.parent / _LOCK).open("ab")):
                 shutil.rmtree(self._room)
         if self._lock is not None:
             self._lock.close()
@@ -253,7 +253,7 @@ class Staging:
             raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
         with as_publish_errors(self.store.directory):
             _sync_tree(self.path)
-            with _locked(lock):
+            with locked(lock.open("ab")):
                 return self._move_into_place()
 
     def _move_into_place(self) -> Path:
@@ -339,14 +339,8 @@ def _remove_leftovers(staging: Path) -> None:
     """Remove the rooms of dead writers; the store's lock is held, so none is just being made."""
     for room in sorted(path for path in staging.iterdir() if path.name != _LOCK):
         lock = room / _LOCK
-        if lock.exists():
-            descriptor = os.open(lock, os.O_RDWR)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            finally:
-                os.close(descriptor)
+        if lock.exists() and is_locked(lock):
+            continue
         log.info("removing what an unfinished run left: %s", room)
         shutil.rmtree(room)
 
@@ -359,21 +353,6 @@ def _remove_oldest(store: RunStore, keep_runs: int) -> None:
         doomed = store.directory / _STAGING / f"{run.name}-expired"
         os.rename(run, doomed)
         shutil.rmtree(doomed)
-
-
-def _locked(path: Path) -> IO[bytes]:
-    """A file that is locked until it is closed.
-
-    A file closes itself when its context ends, without a statement of Python's in which a signal could come up: a lock
-    that stays would have this process wait for itself.
-    """
-    file = path.open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
 def _sync_tree(directory: Path) -> None:
