@@ -8,6 +8,7 @@ scores are integers, and ties go to the lower key.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +21,28 @@ from mbe_stage.groups.block_scores import Side
 from mbe_stage.groups.members import GroupMembers, offsets_of
 from mbe_stage.groups.null_model import NullModel
 
-__all__ = ["TOP", "CandidateSink", "Candidates", "compile_steps"]
+__all__ = [
+    "LOWEST",
+    "SPARE_MEMBERS_PER_ROW",
+    "TOP",
+    "CandidateSink",
+    "Candidates",
+    "check_size",
+    "check_top",
+    "compile_steps",
+    "highest",
+]
 
 TOP = 20_000
 """How many of the best of all are kept, by default."""
 
-_LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-# The pool is compacted when it has doubled, and holds this many members a row of the top more.
-_SPARE_MEMBERS_PER_ROW = 64
+LOWEST = int(np.iinfo(np.int64).min)
+"""The best score of a vertex of which no biclique has been seen."""
+
+SPARE_MEMBERS_PER_ROW = 64
+"""The pool is compacted when it has doubled, and holds this many members a row of the top more."""
+
+_HIGHEST = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,19 +127,7 @@ class CandidateSink:
     detail = Detail.MEMBERS
 
     def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
-        if top < 1:
-            raise InvalidArgument(f"top is {top}: expected 1 or more")
-        if (n_left, n_right) != (model.left_log_degrees.size, model.right_log_degrees.size):
-            raise InvalidArgument(
-                f"n_left and n_right are {n_left} and {n_right}: the model is of a graph of "
-                f"{model.left_log_degrees.size} and {model.right_log_degrees.size} vertices"
-            )
-        largest = max(model.left_costs.size, model.right_costs.size) - 1
-        if model.n_edges * largest > _HIGHEST:
-            raise InvalidArgument(
-                f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
-                "shares of vertices, has to be below 2^63; score a part of the graph"
-            )
+        check_top(model, n_left, n_right, top)
         self._model, self._top = model, top
         self._left, self._right = _Vertices(model.left_log_degrees), _Vertices(model.right_log_degrees)
         # Rows of the pool: the first part is what the last compaction kept.
@@ -132,7 +135,7 @@ class CandidateSink:
         self._n_rows = self._n_members = 0
         self._most_rows = self._most_members = 0
         # Of the lowest of those that are known to be the `top` best so far; whatever is worse is in none.
-        self._threshold = _LOWEST, _HIGHEST
+        self._threshold = LOWEST, _HIGHEST
         self._allow_growth()
 
     @property
@@ -250,7 +253,7 @@ class CandidateSink:
         """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
         high = np.flatnonzero(marks & at.IS_HIGH)
         if high.size > self._top:
-            chosen, self._threshold = _highest(scores[high], keys[high], self._top)
+            chosen, self._threshold = highest(scores[high], keys[high], self._top)
             marks &= at.IMPROVES
             marks[high[chosen]] |= at.IS_HIGH
         return np.flatnonzero(marks)
@@ -274,7 +277,7 @@ class CandidateSink:
         is_kept = np.ones(keys.size, np.bool_)
         if keys.size > self._top:
             is_kept[:] = False
-            chosen, self._threshold = _highest(surprise, keys, self._top)
+            chosen, self._threshold = highest(surprise, keys, self._top)
             is_kept[chosen] = True
             for vertices in (self._left, self._right):
                 is_kept[vertices.best_rows[vertices.best_rows >= 0]] = True
@@ -297,7 +300,51 @@ class CandidateSink:
 
     def _allow_growth(self) -> None:
         self._most_rows = 2 * self._n_rows + self._top
-        self._most_members = 2 * self._n_members + _SPARE_MEMBERS_PER_ROW * self._top
+        self._most_members = 2 * self._n_members + SPARE_MEMBERS_PER_ROW * self._top
+
+
+def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
+    """Refuse what a sink cannot be made of; parameters and errors are those of `CandidateSink`."""
+    if top < 1:
+        raise InvalidArgument(f"top is {top}: expected 1 or more")
+    if (n_left, n_right) != (model.left_log_degrees.size, model.right_log_degrees.size):
+        raise InvalidArgument(
+            f"n_left and n_right are {n_left} and {n_right}: the model is of a graph of "
+            f"{model.left_log_degrees.size} and {model.right_log_degrees.size} vertices"
+        )
+    largest = max(model.left_costs.size, model.right_costs.size) - 1
+    if model.n_edges * largest > _HIGHEST:
+        raise InvalidArgument(
+            f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
+            "shares of vertices, has to be below 2^63; score a part of the graph"
+        )
+
+
+def check_size(n_members: int, most: int) -> None:
+    """Refuse bicliques with more members on a side than the degrees of the graph allow."""
+    if n_members > most:
+        raise InvalidArgument(
+            f"a biclique has {n_members} members on a side where degrees allow {most}: "
+            "expected bicliques of the graph that the model is of"
+        )
+
+
+def highest(scores: Any, keys: Any, n: int, xp: Any = np) -> tuple[Any, tuple[int, int]]:
+    """The rows of the `n` highest scores, ties by lower key, and score and key of the last of them.
+
+    Parameters
+    ----------
+    scores, keys : (more than n,) int64
+        Of NumPy, or of CuPy.
+    n : int
+    xp : module
+        The one whose arrays they are.
+    """
+    lowest = xp.partition(scores, scores.size - n)[scores.size - n]
+    above, tied = xp.flatnonzero(scores > lowest), xp.flatnonzero(scores == lowest)
+    n_tied = n - above.size
+    tied = tied[xp.argpartition(keys[tied], n_tied - 1)[:n_tied]]
+    return xp.concatenate([above, tied]), (int(lowest), int(keys[tied].max()))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -312,7 +359,7 @@ class _Vertices:
         n = log_degrees.size
         self.records = np.zeros((n, at.FIELDS), np.int64)
         self.records[:, at.LOG_DEGREE] = log_degrees
-        self.records[:, at.BEST_SCORE] = _LOWEST
+        self.records[:, at.BEST_SCORE] = LOWEST
         self.best_keys = np.full(n, _HIGHEST)
         self.best_rows = np.full(n, -1, np.int64)
 
@@ -324,11 +371,7 @@ class _Vertices:
         """This side of a block, as compiled code takes it."""
         if sizes is None or members is None:
             raise TypeError("this block has no members: ask the engine for Detail.MEMBERS")
-        if int(sizes.max()) >= costs.size:
-            raise InvalidArgument(
-                f"a biclique has {int(sizes.max())} members on a side where degrees allow {costs.size - 1}: "
-                "expected bicliques of the graph that the model is of"
-            )
+        check_size(int(sizes.max()), costs.size - 1)
         return Side(sizes, members, costs, self.records, self.best_keys, self.best_rows)
 
     def settle(self, offsets: np.ndarray, members: np.ndarray, rows: np.ndarray, first_row: int) -> None:
@@ -355,12 +398,3 @@ class _Vertices:
 def _members(left: Side, right: Side) -> GroupMembers:
     """Those of a block."""
     return GroupMembers(offsets_of(left.sizes), left.members, offsets_of(right.sizes), right.members)
-
-
-def _highest(scores: np.ndarray, keys: np.ndarray, n: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """The `n` of the highest scores, ties by lower key, and score and key of the last of them; of more than `n`."""
-    lowest = np.partition(scores, scores.size - n)[scores.size - n]
-    above, tied = np.flatnonzero(scores > lowest), np.flatnonzero(scores == lowest)
-    n_tied = n - above.size
-    tied = tied[np.argpartition(keys[tied], n_tied - 1)[:n_tied]]
-    return np.concatenate([above, tied]), (int(lowest), int(keys[tied].max()))

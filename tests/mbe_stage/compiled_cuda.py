@@ -45,7 +45,8 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
         vertex_statistics,
         whole_graph,
     )
-    from mbe_stage.device import copying, two_hop  # noqa: F401
+    from mbe_stage.device import copying, lists, two_hop  # noqa: F401
+    from mbe_stage.groups.cuda import block_scores  # noqa: F401
 
     for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)

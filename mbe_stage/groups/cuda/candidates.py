@@ -1,0 +1,292 @@
+"""The bicliques that groups are made of, from blocks in device memory: the sink of `mbe_stage.groups.candidates`.
+
+Scores, records and the pool stay on the device; what `finish` gives comes to the host. It is what `CandidateSink` gives
+for the same bicliques, to the last bit, whatever the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.device.arrays import kernel_bundles, kernel_views
+from mbe_stage.device.jit import compile_steps_of
+from mbe_stage.device.launch import launch_warps
+from mbe_stage.device.lists import take_lists, take_warp_per_list
+from mbe_stage.groups import block_scores as at
+from mbe_stage.groups.candidates import LOWEST, SPARE_MEMBERS_PER_ROW, TOP, Candidates, check_size, check_top, highest
+from mbe_stage.groups.cuda import block_scores
+from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
+from mbe_stage.groups.members import GroupMembers
+from mbe_stage.groups.null_model import NullModel
+
+__all__ = ["DeviceCandidateSink", "compile_steps"]
+
+
+class DeviceCandidateSink:
+    """Keeps the best biclique of each vertex and the best of all, and sums up what each vertex is in.
+
+    Parameters, attributes and errors are those of `mbe_stage.groups.CandidateSink`; arrays of the attributes are on the
+    host.
+
+    Notes
+    -----
+    Device memory: 40 bytes a vertex, and the costs by size; the pool, of 32 bytes a biclique and 4 a member, three
+    times while it is compacted; while a block is taken in, 9 bytes for each biclique of it, and up to 50 more for each
+    that may be among the `top` best of all. In the first block that is each one.
+    """
+
+    detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
+
+    def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
+        check_top(model, n_left, n_right, top)
+        self._log_edges, self._top = model.log_edges, top
+        self._left = _Vertices.of(model.left_log_degrees, model.left_costs)
+        self._right = _Vertices.of(model.right_log_degrees, model.right_costs)
+        self._best = np.full(n_left, -1), np.full(n_right, -1)
+        # Rows of the pool: the first part is what the last compaction kept.
+        self._parts = [_Pool.of_none()]
+        self._most_rows = self._most_members = 0
+        # Of the lowest of those that are known to be the `top` best so far; whatever is worse is in none.
+        self._threshold = LOWEST, int(HIGHEST)
+        self._allow_growth()
+
+    @property
+    def left_share(self) -> np.ndarray:  # noqa: D102 - `CandidateSink` says it
+        return self._left.field(at.SHARE)
+
+    @property
+    def right_share(self) -> np.ndarray:  # noqa: D102
+        return self._right.field(at.SHARE)
+
+    @property
+    def n_bicliques_of_left(self) -> np.ndarray:  # noqa: D102
+        return self._left.field(at.N_BICLIQUES)
+
+    @property
+    def n_bicliques_of_right(self) -> np.ndarray:  # noqa: D102
+        return self._right.field(at.N_BICLIQUES)
+
+    @property
+    def left_best(self) -> np.ndarray:  # noqa: D102
+        return self._best[0]
+
+    @property
+    def right_best(self) -> np.ndarray:  # noqa: D102
+        return self._best[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held now, between blocks: what is kept of the vertices, and the pool."""
+        return self._left.nbytes + self._right.nbytes + sum(part.nbytes for part in self._parts)
+
+    def accept(self, block: DeviceBlock, keys: cp.ndarray) -> None:
+        """Take one block in.
+
+        Parameters
+        ----------
+        block : DeviceBlock
+        keys : (n_bicliques,) int64
+            On the device.
+
+        Raises
+        ------
+        InvalidArgument
+            A biclique is larger than the degrees of the graph allow.
+        """
+        if block.n_bicliques == 0:
+            return
+        largest = cp.stack([cp.diff(block.left_offsets).max(), cp.diff(block.right_offsets).max()])
+        # A kernel would read behind the costs.
+        for n_members, vertices in zip(cp.asnumpy(largest).tolist(), (self._left, self._right), strict=True):
+            check_size(n_members, vertices.costs.size - 1)
+        found = _Pool(keys, cp.empty(keys.size, cp.int64), block)
+        marks = cp.empty(keys.size, cp.uint8)
+        self._score(found, marks)
+        rows = self._worth_keeping(found, marks)
+        if rows.size:
+            self._keep(found.take(rows))
+
+    def finish(self) -> Candidates:
+        """The best of each vertex, and the `top` best of all: each once, best first, on the host."""
+        self._compact()
+        (kept,) = self._parts
+        kept = kept.take(cp.lexsort(cp.stack([kept.keys, -kept.scores])))
+        self._parts = [kept]
+        by_key = cp.argsort(kept.keys)
+        ascending = kept.keys[by_key]
+        self._best = self._left.best_rows(ascending, by_key), self._right.best_rows(ascending, by_key)
+        return kept.to_host()
+
+    def _score(self, found: _Pool, marks: cp.ndarray) -> None:
+        """Score the bicliques of a block, take them into the records, and mark those that may be worth keeping."""
+        kernel = block_scores.score_warp_per_biclique
+        numbers = self._log_edges, *self._threshold
+        sides = kernel_bundles(kernel, *self._sides(found.block))
+        launch_warps(
+            kernel, len(found), *sides, *kernel_views(found.keys), *numbers, *kernel_views(found.scores, marks)
+        )
+        self._launch(block_scores.lower_keys_warp_per_biclique, found, marks)
+        self._launch(block_scores.drop_overtaken_warp_per_biclique, found, marks)
+
+    def _launch(self, kernel: Any, pool: _Pool, marks: cp.ndarray) -> None:
+        sides = kernel_bundles(kernel, *self._sides(pool.block))
+        launch_warps(kernel, len(pool), *sides, *kernel_views(pool.keys, pool.scores, marks))
+
+    def _sides(self, block: DeviceBlock) -> tuple[Side, Side]:
+        return (
+            self._left.with_lists(block.left_offsets, block.left_members),
+            self._right.with_lists(block.right_offsets, block.right_members),
+        )
+
+    def _worth_keeping(self, found: _Pool, marks: cp.ndarray) -> cp.ndarray:
+        """Which bicliques of a block are somebody's best, or among the `top` best of all so far; ascending."""
+        high = cp.flatnonzero(marks & at.IS_HIGH)
+        if high.size > self._top:
+            chosen, self._threshold = highest(found.scores[high], found.keys[high], self._top, cp)
+            marks &= at.IMPROVES
+            marks[high[chosen]] |= at.IS_HIGH
+        return cp.flatnonzero(marks)
+
+    def _keep(self, found: _Pool) -> None:
+        """Append bicliques to the pool."""
+        self._parts.append(found)
+        n_rows, n_members = (sum(of) for of in zip(*((len(part), part.n_members) for part in self._parts), strict=True))
+        if n_rows > self._most_rows or n_members > self._most_members:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop from the pool what is neither somebody's best nor among the `top` best of all."""
+        pool = _Pool.joined(self._parts)
+        self._parts = []
+        if len(pool) > self._top:
+            marks = cp.full(len(pool), at.IMPROVES, cp.uint8)
+            self._launch(block_scores.drop_overtaken_warp_per_biclique, pool, marks)
+            chosen, self._threshold = highest(pool.scores, pool.keys, self._top, cp)
+            marks[chosen] |= at.IS_HIGH
+            pool = pool.take(cp.flatnonzero(marks))
+        self._parts = [pool]
+        self._allow_growth()
+
+    def _allow_growth(self) -> None:
+        (kept,) = self._parts
+        self._most_rows = 2 * len(kept) + self._top
+        self._most_members = 2 * kept.n_members + SPARE_MEMBERS_PER_ROW * self._top
+
+
+def compile_steps() -> Sequence[CompileStep]:
+    """What compiles the sink's kernels for the current device."""
+    return (*block_scores.compile_steps(), *compile_steps_of(take_warp_per_list))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pool:
+    """Some bicliques with their keys and scores, in device memory.
+
+    Attributes
+    ----------
+    keys, scores : (n,) int64
+    block : DeviceBlock
+    """
+
+    keys: cp.ndarray
+    scores: cp.ndarray
+    block: DeviceBlock
+
+    @classmethod
+    def of_none(cls) -> _Pool:
+        return cls(cp.empty(0, cp.int64), cp.empty(0, cp.int64), DeviceBlock.empty(0.0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Pool]) -> _Pool:
+        """The bicliques of several, one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        blocks = [part.block for part in parts]
+        return cls(
+            cp.concatenate([part.keys for part in parts]),
+            cp.concatenate([part.scores for part in parts]),
+            DeviceBlock(
+                _joined_offsets([block.left_offsets for block in blocks]),
+                cp.concatenate([block.left_members for block in blocks]),
+                _joined_offsets([block.right_offsets for block in blocks]),
+                cp.concatenate([block.right_members for block in blocks]),
+            ),
+        )
+
+    def __len__(self) -> int:
+        return int(self.keys.size)
+
+    @property
+    def n_members(self) -> int:
+        return int(self.block.left_members.size + self.block.right_members.size)
+
+    @property
+    def nbytes(self) -> int:
+        return 32 * len(self) + 4 * self.n_members
+
+    def take(self, rows: cp.ndarray) -> _Pool:
+        """Some of them, in the order of `rows`."""
+        block = self.block
+        lists = (
+            *take_lists(block.left_offsets, block.left_members, rows),
+            *take_lists(block.right_offsets, block.right_members, rows),
+        )
+        return _Pool(self.keys[rows], self.scores[rows], DeviceBlock(*lists))
+
+    def to_host(self) -> Candidates:
+        block = self.block
+        lists = block.left_offsets, block.left_members, block.right_offsets, block.right_members
+        return Candidates(cp.asnumpy(self.keys), cp.asnumpy(self.scores), GroupMembers(*map(cp.asnumpy, lists)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Vertices:
+    """What is kept of the vertices of one side; see `block_scores.Side`."""
+
+    costs: cp.ndarray
+    records: cp.ndarray
+    best_keys: cp.ndarray
+
+    @classmethod
+    def of(cls, log_degrees: np.ndarray, costs: np.ndarray) -> _Vertices:
+        """No biclique yet."""
+        records = np.zeros((log_degrees.size, at.FIELDS), np.int64)
+        records[:, at.LOG_DEGREE] = log_degrees
+        records[:, at.BEST_SCORE] = LOWEST
+        return cls(cp.asarray(costs), cp.asarray(records), cp.full(log_degrees.size, HIGHEST, cp.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.costs.nbytes + self.records.nbytes + self.best_keys.nbytes)
+
+    def with_lists(self, offsets: cp.ndarray, members: cp.ndarray) -> Side:
+        """This side of a block, as kernels take it."""
+        return Side(offsets, members, self.costs, self.records, self.best_keys)
+
+    def field(self, which: np.int64) -> np.ndarray:
+        """A column of the records, on the host."""
+        return cp.asnumpy(self.records[:, int(which)]).copy()
+
+    def best_rows(self, ascending: cp.ndarray, rows: cp.ndarray) -> np.ndarray:
+        """Row of each vertex's best, given all keys of the pool and the row of each; -1 for a vertex in none."""
+        if not rows.size:
+            return np.full(self.best_keys.size, -1)
+        # A vertex in none has a key behind the last.
+        places = cp.minimum(cp.searchsorted(ascending, self.best_keys), rows.size - 1)
+        found = cp.where(self.records[:, int(at.BEST_SCORE)] == LOWEST, -1, rows[places])
+        return cp.asnumpy(found)
+
+
+def _joined_offsets(parts: Sequence[cp.ndarray]) -> cp.ndarray:
+    sizes = cp.concatenate([cp.diff(offsets) for offsets in parts])
+    offsets = cp.zeros(sizes.size + 1, cp.int64)
+    cp.cumsum(sizes, out=offsets[1:])
+    return offsets
