@@ -108,6 +108,7 @@ class Output:
     """Section `output`, and what the command prints."""
 
     Out = Annotated[Path | None, _option(_OUTPUT, "Output directory (out).", metavar="DIR")]
+    NoBicliques = Annotated[bool, _option(_OUTPUT, "Only what is made of them, such as groups.", "--no-bicliques")]
     Members = Annotated[bool, _option(_OUTPUT, "Also write the long form, one row a member.", "--members")]
     Sort = Annotated[bool, _option(_OUTPUT, "Rows in the same order in every run.", "--sort")]
     Compression = Annotated[
@@ -259,6 +260,7 @@ _ON_THIS_MACHINE = _settings(
     "execution",
     {"threads": Means.Threads, "memory_budget": Means.MemoryBudget, "device_memory": Means.DeviceMemory},
 )
+_NO_BICLIQUES = _flag("no_bicliques", Output.NoBicliques, "output.bicliques", value=False)
 _MEMBERS = _flag("members", Output.Members, "output.members")
 _PRINTED = tuple(
     _flag(name, kind)
@@ -274,7 +276,7 @@ def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bo
     section : sequence of Parameter
         Those of the problem's section.
     max_bicliques, members : bool
-        Whether the problem knows ``execution.max_bicliques`` and ``output.members``.
+        Whether the problem knows ``execution.max_bicliques``; ``output.bicliques`` and ``output.members``.
     """
     return (
         _source("Edge file or directory of Parquet files."),
@@ -285,7 +287,7 @@ def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bo
         *_ON_THIS_MACHINE,
         *([Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")] if max_bicliques else ()),
         Parameter("time_limit", Means.TimeLimit, "execution.time_limit_seconds"),
-        *([_MEMBERS] if members else ()),
+        *([_NO_BICLIQUES, _MEMBERS] if members else ()),
         _flag("sort", Output.Sort, "output.sort"),
         *_settings("output", {"compression": Output.Compression, "keep_runs": Output.KeepRuns}),
         # The key says that there is one, the option that there is none.

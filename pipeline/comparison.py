@@ -66,7 +66,12 @@ def compare_with_last(
         return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
     before, of_before = last
     if of_before.counts.bicliques + manifest.counts.bicliques > MOST_BICLIQUES:
-        return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest),))
+        too_many = "too many to compare one by one in a report; mbe diff does"
+        return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, too_many),))
+    if not manifest.config.output.bicliques:
+        # Nor has the other run the table: it was asked the same.
+        unknown = "which of them differ is not known, as they were not written (output.bicliques: false)"
+        return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, unknown),))
     if of_before.content_fingerprint != manifest.content_fingerprint:
         on_compile()
     try:
@@ -120,10 +125,7 @@ def _texts(keys: tuple[int | str, ...]) -> tuple[str, ...]:
     return tuple(shortened(key, _KEY_CHARACTERS) for key in keys[:_SHOWN_KEYS])
 
 
-def _totals(before: Manifest, after: Manifest) -> str:
+def _totals(before: Manifest, after: Manifest, why: str) -> str:
     if before.content_fingerprint == after.content_fingerprint:
         return "both hold the same bicliques: their content fingerprints agree"
-    return (
-        f"{after.counts.bicliques:,} bicliques after {before.counts.bicliques:,}: too many to compare one by one in a "
-        "report; mbe diff does"
-    )
+    return f"{after.counts.bicliques:,} bicliques after {before.counts.bicliques:,}: {why}"

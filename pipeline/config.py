@@ -158,6 +158,7 @@ class OutputConfig(Section):
     """What is published, and where."""
 
     directory: str = "out"
+    bicliques: bool = True
     members: bool = False
     sort: bool = False
     two_hop_steps: int = Field(2_000_000_000, ge=0, lt=NO_LIMIT)
@@ -166,6 +167,16 @@ class OutputConfig(Section):
     keep_runs: int | None = Field(None, ge=1)
     top: int = Field(20, ge=1, le=1000)
     compare: int = Field(100_000, ge=0, lt=NO_LIMIT)
+
+    @model_validator(mode="after")
+    def _nothing_about_a_table_that_is_left_out(self) -> OutputConfig:
+        for key in ("members", "sort"):
+            if getattr(self, key) and not self.bicliques:
+                raise ValueError(
+                    f"{setting(f'output.{key}')} is about the table of bicliques, which {setting('output.bicliques')} "
+                    "leaves out: leave one of them out"
+                )
+        return self
 
 
 class Config(Section):
@@ -226,6 +237,17 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _something_is_published(self) -> Config:
+        if not self.output.bicliques and not (self.model_extra or {}).keys() - {self.problem}:
+            raise refusal(
+                ("output", "bicliques"),
+                f"leaves the bicliques out, and nothing else is made of them: ask for groups ({setting('groups')}) or "
+                "another derived output, or for the count alone (--count-only)",
+                self,
+            )
+        return self
+
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], source: str = "configuration") -> Config:
         """Check nested plain values.
@@ -250,7 +272,13 @@ def _as_published(values: Any, read: ValidatorFunctionWrapHandler) -> Config:
         foreign = {"problem": problem, **{name: values[name] for name in others}}
     else:
         foreign = {name: values[name] for name in others if owner_of(name) is None}
-    config: Config = read({name: value for name, value in values.items() if name not in foreign})
+    ours = {name: value for name, value in values.items() if name not in foreign}
+    output = ours.get("output")
+    if foreign and isinstance(output, Mapping) and output.get("bicliques") is False:
+        # Something was made of them there, which is not here to say so.
+        foreign["output"] = OutputConfig.model_validate(output)
+        del ours["output"]
+    config: Config = read(ours)
     return config.model_copy(update=foreign)
 
 
@@ -346,6 +374,8 @@ def _only_of_bicliques(config: Config) -> Iterator[str]:
         yield "query"
     if config.output.members:
         yield "output.members"
+    if not config.output.bicliques:
+        yield "output.bicliques"
     if config.execution.max_bicliques is not None and problem_named(config.problem).limit != "max_bicliques":
         yield "execution.max_bicliques"
 

@@ -78,6 +78,8 @@ def export_run(
     with reading(run_dir):
         keys = _Keys(vertex_keys(run_dir, "left"), vertex_keys(run_dir, "right"))
     n_written = 0
+    # What is no run with bicliques is refused before there is a header.
+    bicliques_parts(run_dir)
     with _writer(output) as write:
         for batch, share in _batches(run_dir):
             check_members(run_dir, batch, "left", keys.n_left)

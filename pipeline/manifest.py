@@ -81,6 +81,8 @@ class Manifest(_Frozen):
         How many of what each derived output holds, by its name.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
+    made_of : str or None
+        The run whose published bicliques these are, where they were read back instead of enumerated (`mbe groups RUN`).
     comparison : Comparison or None
         What differs from the last complete run that was asked the same; None where `output.compare` is 0.
     warnings : tuple of str
@@ -104,6 +106,7 @@ class Manifest(_Frozen):
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
     truncated: str | None
+    made_of: str | None = None
     comparison: Comparison | None = None
     warnings: tuple[str, ...] = ()
     files: tuple[FileEntry, ...]
@@ -147,10 +150,10 @@ def config_fingerprint(config: Config) -> str:
     """Names what a configuration asks for: equal for two configurations that publish the same from the same edges.
 
     In it: the whole section of the problem and those of derived outputs, `max_bicliques` and `time_limit_seconds`, the
-    type of the keys, and of the output whether it is sorted, has `members/` and a report, how long the report's tables
-    are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and how they are
-    filtered (the input fingerprint names the very edges), the output directory, `keep_runs`, compression, engine,
-    threads and memory: none of them changes what a reader finds.
+    type of the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
+    report's tables are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and
+    how they are filtered (the input fingerprint names the very edges), the output directory, `keep_runs`, compression,
+    engine, threads and memory: none of them changes what a reader finds.
     """
     asked = {
         "schema_version": SCHEMA_VERSION,
@@ -159,6 +162,9 @@ def config_fingerprint(config: Config) -> str:
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
         "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
+    if not config.output.bicliques:
+        # Runs that have the table are called what they were called before it could be left out.
+        asked["output"]["bicliques"] = False
     if derived := derived_of(config):
         asked["derived"] = {each.name: config.section(each.name).model_dump(mode="json") for each in derived}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -17,7 +17,16 @@ from pipeline.manifest import read_manifest
 from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import BICLIQUES
 
-__all__ = ["bicliques_parts", "check_members", "check_problem", "key_type", "open_part", "reading", "vertex_keys"]
+__all__ = [
+    "bicliques_parts",
+    "check_members",
+    "check_problem",
+    "has_bicliques",
+    "key_type",
+    "open_part",
+    "reading",
+    "vertex_keys",
+]
 
 _REMEDY = "mbe verify says more, or publish it again"
 
@@ -44,6 +53,7 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
     parts = sorted((Path(run_path) / "bicliques").glob("*.parquet"))
     if not parts:
         check_problem(run_path)
+        _check_written(run_path)
         raise PublishError(
             f"{run_path}: no table of bicliques; expected bicliques/part-*.parquet as in a published run"
         )
@@ -56,6 +66,20 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
             if at < 0 or _plain(schema.field(at).type) != _plain(field.type):
                 raise PublishError(f"{part}: {field.name}: {found}; expected {field.type}; {_REMEDY}")
     return parts
+
+
+def has_bicliques(run_path: str | Path) -> bool:
+    """Whether a run, published or about to be, has the table `bicliques`: `output.bicliques` may leave it out."""
+    return (Path(run_path) / "bicliques").is_dir()
+
+
+def _check_written(run_path: str | Path) -> None:
+    """Refuse a run that was not to have the table."""
+    if (Path(run_path) / MANIFEST_NAME).is_file() and not read_manifest(run_path).config.output.bicliques:
+        raise PublishError(
+            f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "
+            "run it again with them, as mbe enumerate does by default"
+        )
 
 
 def check_problem(run_path: str | Path) -> None:

@@ -68,7 +68,8 @@ def run(result: RunResult, as_json: bool) -> None:
     if not result.unchanged:
         on_device = manifest.peak_device_memory_bytes
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
-    say(f"next       {publication.next_command.format(result.run_dir.parent.parent)}")
+    next_command = publication.next_command if manifest.config.output.bicliques else "mbe verify {}"
+    say(f"next       {next_command.format(result.run_dir.parent.parent)}")
 
 
 def count(result: CountResult, as_json: bool) -> None:

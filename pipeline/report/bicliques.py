@@ -7,6 +7,7 @@ from string import Template
 
 from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection
+from pipeline.reading import has_bicliques
 from pipeline.report import sections
 from pipeline.report.asked import conditions, side_name
 from pipeline.report.charts import degree_plot
@@ -28,6 +29,11 @@ _FOOTER = """\
 FROM 'bicliques/*.parquet'
 WHERE n_left &gt;= 3 AND n_right &gt;= 3
 ORDER BY n_edges DESC LIMIT 20;      -- DuckDB, in this directory</pre>"""
+_FOOTER_WITHOUT = """\
+<p>The tables lie beside this page, but for the bicliques themselves, which <code>output.bicliques: false</code> left
+    out; the column <code>vertex</code> holds rows of the vertex tables.</p>"""
+_LEFT_OUT = """<p class="quiet">Not known: the bicliques were counted and not written
+    (<code>output.bicliques: false</code>).</p>"""
 _GRAPH = Template(
     """<p>$graph_sentence</p>
     <div class="pair">
@@ -70,7 +76,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
             PageSection("vertices", "The vertices in most bicliques", _VERTICES.substitute(_vertices(sizes, sides))),
         ),
         incomplete="counts are lower bounds, and the largest may be missing",
-        footer=_FOOTER,
+        footer=_FOOTER if has_bicliques(run_path) else _FOOTER_WITHOUT,
     )
 
 
@@ -117,6 +123,8 @@ def _largest(run_path: Path, sizes: Sizes, top: int) -> str:
     """The largest by edges; where most of these are stars or nearly, the largest broad ones come before them."""
     if not sizes.total:
         return '<p class="quiet">None.</p>'
+    if not has_bicliques(run_path):
+        return _LEFT_OUT
     largest = largest_bicliques(run_path, top)
     fewest = next((size for size in (3, 2) if sizes.at_least(size, size)), 1)
     narrow = sum(min(len(biclique.left), len(biclique.right)) < fewest for biclique in largest)

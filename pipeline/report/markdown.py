@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.manifest import Manifest
+from pipeline.reading import has_bicliques
 from pipeline.report.scales import bin_starts
 from pipeline.report.tables import Sizes, read_sizes
 from pipeline.report.wording import compact
@@ -20,6 +21,7 @@ __all__ = ["code", "code_cell", "essence", "groups_table", "members", "table", "
 _ROWS, _COLUMNS, _GROUPS = 12, 10, 5
 _MEMBERS = 12
 _LONGEST_KEY = 80
+_LEFT_OUT = "Not known: the bicliques were counted and not written (`output.bicliques: false`)."
 _SHADES = "░▒▓█"
 # What Markdown, a cell of its tables, HTML or whoever makes links of addresses would take for its own.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]|~<>&:@]|(?<=www)\.")
@@ -77,15 +79,17 @@ def essence(run_dir: Path, manifest: Manifest) -> list[str]:
         "",
         "## The largest, by edges",
         "",
-        *_groups(largest_bicliques(run_dir, _GROUPS)),
+        *(_groups(largest_bicliques(run_dir, _GROUPS)) if has_bicliques(run_dir) else [_LEFT_OUT]),
     ]
 
 
 def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
     """The largest bicliques, with their vertices' own keys, as rows for a table.
 
-    `biclique_key` is text: a browser would round an int64.
+    `biclique_key` is text: a browser would round an int64. Of a run without the table of bicliques there are none.
     """
+    if not has_bicliques(run_dir):
+        return []
     return [
         {
             "biclique_key": str(group.key),

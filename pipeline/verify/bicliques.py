@@ -19,6 +19,7 @@ from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
 from pipeline.terminal import shortened
 from pipeline.verify import closure, rows, tables, two_hop
+from pipeline.verify.elsewhere import bicliques_elsewhere
 from pipeline.verify.files import table_parts
 from pipeline.verify.job import Job
 from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
@@ -47,10 +48,13 @@ def check(job: Job) -> None:
         The first thing that is not as it should be.
     """
     checking = _Bicliques(job)
-    checking.check_bicliques()
-    checking.check_tables()
-    checking.check_distinct()
-    checking.check_nothing_missing()
+    if job.results is None:
+        checking.check_sums()
+    else:
+        checking.check_bicliques()
+        checking.check_tables()
+        checking.check_distinct()
+        checking.check_nothing_missing()
     checking.check_degrees()
 
 
@@ -62,9 +66,12 @@ class _Bicliques:
         assert job.hashes is not None
         self.job, self.run, self.manifest = job, job.run, job.manifest
         self.keys = job.keys
-        n_rows = sum(entry.rows or 0 for entry in self.manifest.files if entry.path.startswith("bicliques/"))
-        job.report.n_found = n_rows
         self.rules = _rules(self.manifest, self.keys, job.hashes)
+        if not self.manifest.config.output.bicliques:
+            job.results = bicliques_elsewhere(job, self.rules)
+        self.parts = [] if job.results is None else table_parts(job.results, "bicliques")
+        n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
+        job.report.n_found = self.manifest.counts.bicliques if job.results is None else n_rows
         self.tally = Tally(n_rows, (len(self.keys[0]), len(self.keys[1])))
         self.members = tables.MemberSums() if self.manifest.config.output.members else None
         self.graph = None if job.edges is None else _adjacency(job.edges)
@@ -74,7 +81,7 @@ class _Bicliques:
         job, n_rows = self.job, self.tally.keys.size
         chosen = _choose(n_rows, job.sample, job.rng)
         last_key: int | None = None
-        for batch in batches(table_parts(self.run, "bicliques")):
+        for batch in batches(self.parts):
             check_rows(batch, self.rules)
             if self.manifest.config.output.sort:
                 last_key = _check_order(batch, last_key)
@@ -100,16 +107,25 @@ class _Bicliques:
         job = self.job
         job.passed("manifest counts and content fingerprint", tables.check_counts(self.run, self.manifest, self.tally))
         job.passed("size histogram", tables.check_histogram(self.run, self.tally))
+        self._check_vertices()
+        if self.members is not None:
+            job.passed("members", tables.check_members(self.run, self.members))
+
+    def check_sums(self) -> None:
+        """Of a run without its bicliques: what the other tables say of each other and of the graph."""
+        self.job.passed("size histogram and counts", tables.check_sums(self.run, self.manifest, self.rules))
+        self._check_vertices()
+
+    def _check_vertices(self) -> None:
+        job, has_rows = self.job, self.job.results is not None
         degrees = (None, None) if self.graph is None else self.graph.degrees()
         for number, side in enumerate(("left", "right")):
-            participation = self.tally.participation[number]
+            participation = self.tally.participation[number] if has_rows else None
             job.passed(f"{side} vertices", tables.check_vertices(self.run, side, participation, degrees[number]))
             if self.graph is not None:
                 self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
             else:
                 check_presence(self.run, side, self.manifest.config.output.two_hop_steps)
-        if self.members is not None:
-            job.passed("members", tables.check_members(self.run, self.members))
 
     def _check_two_hop(self, graph: closure.Adjacency, side: str) -> None:
         most_steps = self.manifest.config.output.two_hop_steps

@@ -42,6 +42,7 @@ UNTOLD = {
         "peak_memory_bytes",
         "peak_device_memory_bytes",
         "warnings",
+        "made_of",
         "comparison",
     ),
     "input": ("warnings",),
@@ -74,7 +75,8 @@ def _listing(fields: Mapping[str, Iterable[str]]) -> str:
 UNTOLD_NOTE = f"manifest.json, which alone says them: {_listing(UNTOLD)}"
 # Settings that the result has to obey, so that a value which it contradicts is found; others that come to the same are
 # not: a limit that nothing reached, an order that the rows had anyway. So are all of the sections of problem and
-# derived outputs. A setting is here, in `UNTOLD`, or told by the files: `members`, `report`, `compression`.
+# derived outputs. A setting is here, in `UNTOLD`, or told by the files: `bicliques`, `members`, `report`,
+# `compression`.
 BY_EFFECT = {
     "config.input": ("key_type",),
     "config.execution": ("max_bicliques", "time_limit_seconds"),
@@ -223,6 +225,8 @@ def _config_fingerprint(manifest: Manifest) -> str:
         "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
         "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
     }
+    if not config["output"]["bicliques"]:
+        asked["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):
         asked["derived"] = {each.name: config[each.name] for each in derived}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -217,7 +217,6 @@ def check_scores(
         is_null = pc.is_null(part["group_key"]).to_numpy(zero_copy_only=False)
         refuse_first(path, is_null != (first == len(groups)), "group_key is null just where no group is", start)
         for name, values, recomputed in (
-            ("score", part["score"], np.sqrt(found.share_numerators[side] / of_side)),
             ("group_key", pc.fill_null(part["group_key"], 0), group_keys[first]),
             ("n_groups", part["n_groups"], np.bincount(members, minlength=of_side.size)),
             ("group_edge_share", part["group_edge_share"], explained[side] / of_side),
@@ -225,6 +224,11 @@ def check_scores(
             ("degree_percentile", part["degree_percentile"], (smaller + not_larger) / (2 * of_side.size)),
         ):
             compare(path, name, values.to_numpy(), recomputed, start)
+        score, of_found = part["score"].to_numpy(), np.sqrt(found.share_numerators[side] / of_side)
+        if found.is_whole:
+            compare(path, "score", score, of_found, start)
+        # A vertex is at least in the bicliques that are groups.
+        refuse_first(path, ~(score >= of_found * (1 - 1e-12)), "score is below that of the vertex's groups", start)
     return f"{sum(sizes):,} vertices"
 
 

@@ -106,7 +106,8 @@ def check_grown(
     for name, least in (("n_left", config.query.min_left), ("n_right", config.query.min_right)):
         sizes = groups.table[name].to_numpy()
         refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
-    _check_seeds(groups, bicliques)
+    if bicliques.is_whole:
+        _check_seeds(groups, bicliques)
     surprise, gains = _scores(job, groups, found, degrees)
     _check_units(groups, "surprise", surprise, found)
     _check_units(groups, "residual_gain", gains, found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,12 +123,13 @@ def verify_run(
     manifest = read_manifest(run)
     publication, derived = publications_of_run(run, manifest)
     job = Job(run, manifest, edges, DEFAULT_SAMPLE if sample is None else sample, seed, threads, told)
-    job.check_disk(publication, derived)
-    job.check_input(publication)
-    publication.check(job)
-    for output in derived:
-        output.check(job)
-    job.check_manifest()
+    with job.ends:
+        job.check_disk(publication, derived)
+        job.check_input(publication)
+        publication.check(job)
+        for output in derived:
+            output.check(job)
+        job.check_manifest()
     told(1.0)
     job.report.seconds = time.perf_counter() - started
     return job.report
@@ -180,6 +182,11 @@ class Job:
         Theirs (`pipeline.verify.recipe`).
     rng : np.random.Generator
     report : VerifyReport
+    results : Path or None
+        Below which the problem's results lie, for the checks of derived outputs: the run, unless the problem's own
+        check, which comes first, says otherwise. None where the run has none and they are not to be had.
+    ends : ExitStack
+        Left when the check ends: what it keeps in files meanwhile.
     """
 
     def __init__(
@@ -196,6 +203,8 @@ class Job:
         self.rng = np.random.default_rng(seed)
         self.threads = Execution(threads=threads).worker_count
         self.report = VerifyReport(run, manifest.problem)
+        self.results: Path | None = run
+        self.ends = ExitStack()
         self.keys: tuple[pa.ChunkedArray, pa.ChunkedArray] | None = None
         self.hashes: tuple[np.ndarray, np.ndarray] | None = None
         self._told = on_progress

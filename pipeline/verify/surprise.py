@@ -12,14 +12,14 @@ the best of some vertex (most surprise, then smallest key), or among the 20,000 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-from pipeline.verify.rows import Batch, batches
+from pipeline.verify.rows import Batch
 
 __all__ = ["UNIT", "Found", "Null", "Wanted", "score_bicliques"]
 
@@ -84,6 +84,8 @@ class Found:
     is_candidate : (n,) bool
     share_numerators : pair of (n_vertices,) int64
         Largest ``b b a`` of a left vertex's bicliques, ``a a b`` of a right one's.
+    is_whole : bool
+        Whether these are all bicliques of the run; else the groups themselves, of which less follows.
     """
 
     keys: np.ndarray
@@ -92,15 +94,15 @@ class Found:
     first_overlap: np.ndarray
     is_candidate: np.ndarray
     share_numerators: tuple[np.ndarray, np.ndarray]
+    is_whole: bool = True
 
 
-def score_bicliques(parts: list[Path], null: Null, wanted: Wanted) -> Found:
-    """One pass over the table of bicliques.
+def score_bicliques(rows: Iterable[Batch], null: Null, wanted: Wanted) -> Found:
+    """One pass over the bicliques.
 
     Parameters
     ----------
-    parts : list of Path
-        Its files.
+    rows : iterable of Batch
     null : Null
     wanted : Wanted
     """
@@ -108,7 +110,7 @@ def score_bicliques(parts: list[Path], null: Null, wanted: Wanted) -> Found:
     numerators = tuple(np.zeros(logs.size, np.int64) for logs in null.logs)
     overlaps = _Overlaps(wanted, null.logs[0].size)
     kept: list[tuple[np.ndarray, ...]] = [tuple(np.empty(0, np.int64) for _ in range(4))]
-    for batch in batches(parts):
+    for batch in rows:
         sizes, surprise = [batch.sizes(side) for side in (0, 1)], null.surprise(batch)
         for side in (0, 1):
             values = sizes[1 - side] ** 2 * sizes[side]

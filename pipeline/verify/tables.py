@@ -13,21 +13,23 @@ from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
 from pipeline.verify.files import table_parts
 from pipeline.verify.recipe import KeySums, mix
-from pipeline.verify.rows import Batch, Participation, Tally
+from pipeline.verify.rows import Batch, Participation, RowRules, Tally
 
-__all__ = ["MemberSums", "check_counts", "check_histogram", "check_members", "check_vertices"]
+__all__ = ["MemberSums", "check_counts", "check_histogram", "check_members", "check_sums", "check_vertices"]
 
 
-def check_vertices(run: Path, side: str, participation: Participation, degrees: np.ndarray | None) -> str:
-    """Degrees (where the input is known), number of bicliques and the largest, row by row."""
+def check_vertices(run: Path, side: str, participation: Participation | None, degrees: np.ndarray | None) -> str:
+    """Degrees (where the input is known), number of bicliques and the largest (where those are), row by row."""
     path = run / f"{side}_vertices.parquet"
     table = pq.read_table(path)
     largest = table["largest_biclique_key"]
-    expected = {
-        "n_bicliques": (table["n_bicliques"], participation.n_bicliques),
-        "largest_biclique_edges": (table["largest_biclique_edges"], participation.edges),
-        "largest_biclique_key": (pc.fill_null(largest, 0), participation.key),
-    }
+    expected = {}
+    if participation is not None:
+        expected = {
+            "n_bicliques": (table["n_bicliques"], participation.n_bicliques),
+            "largest_biclique_edges": (table["largest_biclique_edges"], participation.edges),
+            "largest_biclique_key": (pc.fill_null(largest, 0), participation.key),
+        }
     if degrees is not None:
         expected["degree"] = (table["degree"], degrees)
     for column, (found, right) in expected.items():
@@ -36,7 +38,7 @@ def check_vertices(run: Path, side: str, participation: Participation, degrees: 
             row = int(wrong[0])
             raise VerificationError(f"{path}, row {row}: {column} is {values[row]}; recomputed {right[row]}")
     nulls = pc.is_null(largest).to_numpy()
-    if (wrong := np.flatnonzero(nulls != (participation.n_bicliques == 0))).size:
+    if (wrong := np.flatnonzero(nulls != (table["n_bicliques"].to_numpy() == 0))).size:
         raise VerificationError(
             f"{path}, row {wrong[0]}: largest_biclique_key is null exactly for vertices in no biclique, and not here"
         )
@@ -86,6 +88,59 @@ def check_counts(run: Path, manifest: Manifest, tally: Tally) -> str:
             f"{run / 'manifest.json'}: content_fingerprint is {manifest.content_fingerprint}; recomputed {sums}"
         )
     return f"{tally.n_rows:,} bicliques, content fingerprint {sums}"
+
+
+def check_sums(run: Path, manifest: Manifest, rules: RowRules) -> str:
+    """What sizes, vertices, counts and fingerprint say of each other, of a run whose bicliques are not there."""
+    path, counts = run / "size_histogram.parquet", manifest.counts
+    table = pq.read_table(path)
+    n_left, n_right, n = (column.to_numpy().astype(np.int64) for column in table.columns)
+    sizes = np.column_stack([n_left, n_right])
+    for row in np.flatnonzero(~rules.accepts(sizes) | (n < 1)):
+        raise VerificationError(
+            f"{path}, row {row}: {n[row]} bicliques of {n_left[row]} x {n_right[row]}; expected at least one, of a "
+            "size that the run's query asks for"
+        )
+    if len(np.unique(sizes, axis=0)) < n.size:
+        raise VerificationError(f"{path}: a size is there twice")
+    recomputed = {
+        "bicliques": n.sum(),
+        "left_members": n_left @ n,
+        "right_members": n_right @ n,
+        "sizes": n.size,
+        "max_left": n_left.max(initial=0),
+        "max_right": n_right.max(initial=0),
+        "max_edges": (n_left * n_right).max(initial=0),
+    }
+    place = run / "manifest.json"
+    for name, value in recomputed.items():
+        if (stated := getattr(counts, name)) != value:
+            raise VerificationError(f"{place}: counts.{name} is {stated}; recomputed {value} from {path}")
+    if (stated := manifest.content_fingerprint.partition("-")[0]) != str(counts.bicliques):
+        raise VerificationError(
+            f"{place}: content_fingerprint is of {stated} bicliques; counts.bicliques says otherwise"
+        )
+    for side in ("left", "right"):
+        _check_participation(run, side, manifest, set((n_left * n_right).tolist()))
+    return f"{counts.bicliques:,} bicliques of {n.size:,} sizes"
+
+
+def _check_participation(run: Path, side: str, manifest: Manifest, products: set[int]) -> None:
+    """A side's members of bicliques add up, and the largest biclique of a vertex is of a size that there is."""
+    path, counts = run / f"{side}_vertices.parquet", manifest.counts
+    table = pq.read_table(path, columns=["n_bicliques", "largest_biclique_edges"])
+    n, edges = (column.to_numpy() for column in table.columns)
+    for row in np.flatnonzero((n < 0) | (n > counts.bicliques)):
+        raise VerificationError(f"{path}, row {row}: n_bicliques is {n[row]}; there are {counts.bicliques}")
+    if n.sum() != (members := getattr(counts, f"{side}_members")):
+        raise VerificationError(f"{path}: n_bicliques add up to {n.sum()}; the bicliques have {members} {side} members")
+    known = np.isin(edges, list(products))
+    for row in np.flatnonzero(np.where(n > 0, ~known, edges != 0)):
+        raise VerificationError(f"{path}, row {row}: largest_biclique_edges is {edges[row]}, which no biclique has")
+    if edges.max(initial=0) != counts.max_edges:
+        raise VerificationError(
+            f"{path}: the largest biclique has {edges.max(initial=0)} edges; counts.max_edges says {counts.max_edges}"
+        )
 
 
 class MemberSums:

@@ -137,6 +137,14 @@ def test_rows_sums_and_schemas_are_the_hosts(edges, blocks, tmp_path, compressio
         assert ordered(read(tmp_path / "device" / name)).equals(ordered(read(tmp_path / "host" / name)))
 
 
+def test_without_the_table_the_sums_are_the_same_and_nothing_is_written(edges, blocks, tmp_path):
+    host, device = both(edges, blocks, tmp_path, ROOMY | {"piece_bytes": 1 << 10}, bicliques=False)
+    assert str(device.fingerprint) == str(host.fingerprint)
+    assert (device.left_members, device.right_members) == (host.left_members, host.right_members)
+    np.testing.assert_array_equal(device.left.to_host().largest_keys, host.left.largest_keys)
+    assert list((tmp_path / "device").iterdir()) == list((tmp_path / "host").iterdir()) == []
+
+
 def parquet_schema(path: Path) -> list[str]:
     """As text, without the first line, which holds an address."""
     return str(pq.ParquetFile(path).schema).splitlines()[1:]

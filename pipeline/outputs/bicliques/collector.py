@@ -19,7 +19,7 @@ __all__ = ["BicliqueCollector", "collector"]
 
 
 class BicliqueCollector:
-    """See `pipeline.publication.Collector`: writes `bicliques/`, `members/` when asked, and the tables of sums.
+    """See `pipeline.publication.Collector`: writes `bicliques/` and `members/` as asked, and the tables of sums.
 
     Notes
     -----

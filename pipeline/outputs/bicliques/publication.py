@@ -51,7 +51,7 @@ def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Sche
     from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
     schemas = {
-        "bicliques": BICLIQUES,
+        **({"bicliques": BICLIQUES} if config.output.bicliques else {}),
         "size_histogram.parquet": SIZE_HISTOGRAM,
         "left_vertices.parquet": vertices(key_types[0]),
         "right_vertices.parquet": vertices(key_types[1]),

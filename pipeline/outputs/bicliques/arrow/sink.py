@@ -34,7 +34,7 @@ _MOST_ENCODERS = 8
 
 
 class ParquetSink:
-    """Writes `bicliques/`, and `members/` when asked, under a run path, and keeps a `Summary`.
+    """Writes `bicliques/` unless it is left out, and `members/` when asked, under a run path; keeps a `Summary`.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ class ParquetSink:
     left_hashes, right_hashes : (n,) uint64
         Vertex hashes, as `pipeline.backends.arrow.hashes.key_hashes` gives them.
     compression : str
+    bicliques : bool
+        Write the table; without it there is no long form and no order, and nothing grows with what passes.
     members : bool
         Also write the long form.
     sort : bool
@@ -80,6 +82,7 @@ class ParquetSink:
         right_hashes: np.ndarray,
         *,
         compression: str = "zstd",
+        bicliques: bool = True,
         members: bool = False,
         sort: bool = False,
         block_bytes: int = 16 << 20,
@@ -92,7 +95,7 @@ class ParquetSink:
         self._hashes = left_hashes, right_hashes
         self._derived = derived
         self._compression = compression
-        schemas = {"bicliques": BICLIQUES, "members": MEMBERS} if members else {"bicliques": BICLIQUES}
+        schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
         self._parts = [(PartNames(run_path / name), schema) for name, schema in schemas.items()]
         self._order = canonical_order(run_path / ".sort") if sort else None
         self._blocks: queue.SimpleQueue[BicliqueBlock | None] = queue.SimpleQueue()
@@ -195,6 +198,8 @@ class ParquetSink:
         self.summary.add(block, keys)
         for each in self._derived:
             each.accept(block, keys)
+        if not writers:
+            return
         batch = biclique_batch(block, keys)
         if self._order is None:
             _emit(batch, writers)
@@ -223,6 +228,7 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         collecting.run_path,
         *collecting.edges.key_hashes(),
         compression=output.compression,
+        bicliques=output.bicliques,
         members=output.members,
         sort=output.sort,
         block_bytes=execution.block_bytes,

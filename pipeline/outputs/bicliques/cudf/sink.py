@@ -27,7 +27,7 @@ __all__ = ["ParquetSink", "sink_of"]
 
 
 class ParquetSink:
-    """Writes `bicliques/`, and `members/` when asked, under a run path, and keeps a `Summary`.
+    """Writes `bicliques/` unless it is left out, and `members/` when asked, under a run path; keeps a `Summary`.
 
     Parameters
     ----------
@@ -36,6 +36,8 @@ class ParquetSink:
         Vertex hashes of the left and of the right side, on the device.
     plan : WritingPlan
     write_file : FrameWriter
+    bicliques : bool
+        Write the table; without it there is no long form and no order, and nothing grows with what passes.
     members : bool
         Also write the long form.
     sort : bool
@@ -70,6 +72,7 @@ class ParquetSink:
         plan: WritingPlan,
         write_file: FrameWriter,
         *,
+        bicliques: bool = True,
         members: bool = False,
         sort: bool = False,
         derived: Sequence[DerivedCollector] = (),
@@ -83,7 +86,9 @@ class ParquetSink:
         self._piece_bytes = plan.piece_bytes
         self._order = canonical_order(run_path / ".sort", plan.sort_bytes, plan.piece_bytes) if sort else None
         self._writers = WriterPool(plan.n_writers, write_file)
-        self._bicliques = DataSet(run_path / "bicliques", BICLIQUES, self._writers, plan.piece_bytes)
+        self._bicliques: DataSet | None = None
+        if bicliques:
+            self._bicliques = DataSet(run_path / "bicliques", BICLIQUES, self._writers, plan.piece_bytes)
         self._members: DataSet | None = None
         if members:
             part_bytes = LONG_FORM * plan.piece_bytes
@@ -105,12 +110,14 @@ class ParquetSink:
                 each.accept(piece, keys)
             cp.cuda.get_current_stream().synchronize()
             named = time.perf_counter()
+            self.seconds["name"] += named - start
+            if self._bicliques is None:
+                continue
             frame = biclique_frame(piece, keys)
             if self._order is None:
                 self._emit(frame)
             else:
                 self._order.add(frame)
-            self.seconds["name"] += named - start
             self.seconds["write"] += time.perf_counter() - named
 
     def __enter__(self) -> ParquetSink:
@@ -130,11 +137,14 @@ class ParquetSink:
         self.seconds["write"] += time.perf_counter() - start
 
     def _emit(self, frame: Frame) -> None:
+        assert self._bicliques is not None
         self._bicliques.add(frame)
         if self._members is not None:
             self._members.add(members_frame(frame))
 
     def _finish(self) -> None:
+        if self._bicliques is None:
+            return
         empty = biclique_frame(DeviceBlock.empty(work_done=1.0), cp.zeros(0, cp.int64))
         self._bicliques.finish(empty)
         if self._members is not None:
@@ -150,6 +160,7 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         collecting.edges.key_hashes(),
         writing.plan,
         writing.write_file,
+        bicliques=output.bicliques,
         members=output.members,
         sort=output.sort,
         derived=collecting.derived,

@@ -1,0 +1,58 @@
+"""Groups of a run whose bicliques are not to be had: what they say themselves, and whether the input has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.verify import closure
+from pipeline.verify.group_tables import Groups, refuse_first
+from pipeline.verify.job import Job
+from pipeline.verify.rows import Batch
+from pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
+
+__all__ = ["score_groups"]
+
+_NOT_CHECKED = (
+    "groups: that no better one is missing, n_bicliques, seeds and significant_candidates; vertex scores: score, but "
+    "for a lower bound: the bicliques are not to be had"
+)
+
+
+def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted) -> Found:
+    """As `pipeline.verify.surprise.score_bicliques`, of the groups of a short list alone; of grown ones nothing.
+
+    Where the input is given, each group of a short list is held against it: complete, and none can join.
+
+    Raises
+    ------
+    VerificationError
+        A group is no maximal biclique of the input.
+    """
+    job.not_checked(_NOT_CHECKED)
+    is_grown = job.manifest.config.section("groups").kind == "grown_cover"
+    rows = [] if is_grown or not len(groups) else [_rows(groups)]
+    if job.edges is not None and rows:
+        edges = job.edges
+        graph = closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
+        (batch,) = rows
+        (left_offsets, left), (right_offsets, right) = zip(batch.offsets, batch.members, strict=True)
+        verdicts = closure.judge(graph, np.arange(len(groups)), left_offsets, left, right_offsets, right, job.threads)
+        refuse_first(groups.path, verdicts[:, 0] != 0, "is no maximal biclique of the input")
+        job.passed("groups complete and maximal", f"all {len(groups):,}")
+    return replace(score_bicliques(rows, null, wanted), is_whole=False)
+
+
+def _rows(groups: Groups) -> Batch:
+    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
+    n_left, n_right = np.diff(left_offsets), np.diff(right_offsets)
+    return Batch(
+        start=0,
+        keys=np.array(groups.column("group_key"), np.int64),
+        offsets=(left_offsets, right_offsets),
+        members=(left.astype(np.int32), right.astype(np.int32)),
+        n_left=n_left,
+        n_right=n_right,
+        n_edges=n_left * n_right,
+    )
