@@ -18,7 +18,19 @@ from benchmarks.first_minute import Line, longest_silence, parts
 from tests.patience import begun, completed, output_of
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = {"llvmlite", "numba", "numpy", "pyarrow", "pydantic", "yaml", "rich", "scipy", "typer"}
+BASE = {
+    "annotated-types",
+    "pydantic-core",
+    "llvmlite",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "pydantic",
+    "yaml",
+    "rich",
+    "scipy",
+    "typer",
+}
 OWN = {"mbe_stage", "pipeline", "examples"}
 
 
