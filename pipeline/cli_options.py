@@ -55,7 +55,7 @@ class Columns:
         list[str] | None, _option(_COLUMNS, "Right column: name or position (1); several make one key.", metavar="COL")
     ]
     Weight = Annotated[str | None, _option(_COLUMNS, "Weight column, for --min-weight.", metavar="COL")]
-    Timestamp = Annotated[str | None, _option(_COLUMNS, "Time column, for --time-from and -until.", metavar="COL")]
+    Timestamp = Annotated[str | None, _option(_COLUMNS, "Time column, for the options --time-...", metavar="COL")]
     Delimiter = Annotated[str | None, _option(_COLUMNS, "Between columns; found by itself.", metavar="CHAR")]
     Header = Annotated[
         bool | None, _option(_COLUMNS, "Whether the first line names the columns.", "--header/--no-header")
@@ -71,6 +71,10 @@ class Columns:
     MinWeight = Annotated[float | None, _option(_COLUMNS, "Only edges at least that strong.", metavar="X")]
     TimeFrom = Annotated[str | None, _option(_COLUMNS, "Only edges from this time on.", metavar="TIME")]
     TimeUntil = Annotated[str | None, _option(_COLUMNS, "Only edges before this time.", metavar="TIME")]
+    TimeBucket = Annotated[
+        str | None, _option(_COLUMNS, "Right vertices by time as well: 7d, 12h; s, m, h, d, w.", metavar="LENGTH")
+    ]
+    TimeOffset = Annotated[str | None, _option(_COLUMNS, "Buckets begin so long after 1970 (0).", metavar="LENGTH")]
 
 
 class Query:
@@ -253,6 +257,8 @@ _INPUT = (
             "min_weight": Columns.MinWeight,
             "time_from": Columns.TimeFrom,
             "time_until": Columns.TimeUntil,
+            "time_bucket": Columns.TimeBucket,
+            "time_offset": Columns.TimeOffset,
         },
     ),
 )

@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     field_validator,
@@ -24,6 +25,7 @@ from pydantic import (
 )
 
 from mbe_stage.options import LARGEST_BLOCK, MOST_THREADS, NO_LIMIT, Execution
+from pipeline.durations import parse_duration
 from pipeline.errors import ConfigError
 from pipeline.naming import setting
 from pipeline.plugin_sections import OURS, check_problem, did_you_mean, is_here, owner_of, read_sections, section_names
@@ -62,11 +64,23 @@ class InputConfig(Section):
     min_weight: float | None = Field(None, allow_inf_nan=False)
     time_from: int | float | str | None = None
     time_until: int | float | str | None = None
+    time_bucket: str | None = None
+    time_offset: str = "0"
 
     @property
     def right_columns(self) -> tuple[Key, ...]:
         """The column of the right key, or those that make it together."""
         return self.right if isinstance(self.right, tuple) else (self.right,)
+
+    @property
+    def bucket_seconds(self) -> int | None:
+        """How long the buckets of time are; None without them."""
+        return None if self.time_bucket is None else parse_duration(self.time_bucket)
+
+    @property
+    def offset_seconds(self) -> int:
+        """When after 1970-01-01 00:00 UTC a bucket of time begins."""
+        return parse_duration(self.time_offset)
 
     @field_validator("right", mode="before")
     @classmethod
@@ -82,6 +96,32 @@ class InputConfig(Section):
     def _moments_as_text(cls, value: Any) -> Any:
         # YAML reads an unquoted 2024-01-31 as a date.
         return value.isoformat() if isinstance(value, date) else value
+
+    @field_validator("time_bucket", "time_offset", mode="before")
+    @classmethod
+    def _lengths_of_time(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None and info.field_name == "time_bucket":
+            return None
+        text = str(value) if isinstance(value, int) else value
+        if not isinstance(text, str):
+            raise ValueError("expected a whole number and one of the units s, m, h, d and w, such as 7d")
+        if parse_duration(text) == 0 and info.field_name == "time_bucket":
+            raise ValueError("expected more than no time, such as 7d")
+        return text
+
+    @model_validator(mode="after")
+    def _buckets_have_times(self) -> InputConfig:
+        if self.time_bucket is not None and self.timestamp is None:
+            raise ValueError(
+                f"{setting('input.time_bucket')} needs the timestamp column: set {setting('input.timestamp')} to its "
+                "name or position"
+            )
+        if self.time_bucket is None and self.offset_seconds:
+            raise ValueError(
+                f"{setting('input.time_offset')} is where buckets of time begin: set {setting('input.time_bucket')} "
+                "too, or leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _filters_have_columns(self) -> InputConfig:

@@ -18,7 +18,7 @@ __all__ = ["ListedRun", "asked", "list_runs"]
 # What of a configuration says of which edges results are wanted, and how many; the columns are part of the input's
 # facts. What else is asked stands in the sections of the problem and of derived outputs.
 _ASKED = {
-    "input": ("min_weight", "time_from", "time_until"),
+    "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset"),
     "execution": ("max_bicliques", "time_limit_seconds"),
 }
 

@@ -266,6 +266,9 @@ class Backend(Protocol):
     def merged(self, codes: Any, integers: Any) -> tuple[Any, Any]:
         """The same for what `as_integers` gave: different texts may be one integer ("007" and "7")."""
 
+    def text_column(self, texts: Sequence[str]) -> Any:
+        """A column of these texts."""
+
     def as_json(self, keys: Any) -> Any:
         """Each key as JSON writes it: an integer as it stands, text in quotes. A column of text.
 

@@ -11,6 +11,7 @@ from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeede
 from pipeline.clean.facts import InputFacts
 from pipeline.clean.kept import KeptRows
 from pipeline.clean.keys import number_keys, number_tuples
+from pipeline.clean.time_buckets import number_buckets
 from pipeline.clean.window import in_window
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
@@ -60,7 +61,12 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     }
     left_ids, left_keys = numbered["left"]
     roles = key_roles("right", len(config.right_columns))
-    right_ids, right_keys = number_tuples([numbered[role] for role in roles], kept.refusal(roles[0]), backend)
+    parts = [numbered[role] for role in roles]
+    if config.bucket_seconds is not None:
+        times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
+        width, offset = config.bucket_seconds * 1_000_000, config.offset_seconds * 1_000_000
+        parts.append(number_buckets(times, moments, width, offset, kept.refusal("timestamp"), backend))
+    right_ids, right_keys = number_tuples(parts, kept.refusal(roles[0]), backend)
     left_ids, right_ids = _distinct(left_ids, right_ids, len(right_keys), backend)
     # Once: they name the edges here, and later the results.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")

@@ -15,10 +15,10 @@ from pipeline.backends.backend import Backend, Refusal
 from pipeline.config import InputConfig
 from pipeline.naming import setting
 
-__all__ = ["in_window"]
+__all__ = ["LATEST_SECONDS", "in_window"]
 
-# Seconds in the year 5138: larger numbers are milliseconds or finer.
-_LATEST_SECONDS = 10**11
+LATEST_SECONDS = 10**11
+"""The year 5138: larger numbers are milliseconds or finer."""
 
 
 def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> Any:
@@ -75,7 +75,7 @@ def _bound(
     if moments:
         return microseconds
     most = largest()
-    if most >= _LATEST_SECONDS:
+    if most >= LATEST_SECONDS:
         raise refuse(
             None,
             found=f"numbers up to {most}, which are no seconds since 1970, while {setting(f'input.{name}')} "

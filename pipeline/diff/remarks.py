@@ -12,7 +12,7 @@ __all__ = ["Comparability", "comparability"]
 
 # Which columns were read, and what makes a row an edge; the window of time moves from run to run by its nature.
 _COLUMNS = ("left", "right", "weight", "timestamp")
-_FILTERS = ("min_weight",)
+_FILTERS = ("min_weight", "time_bucket", "time_offset")
 
 
 @dataclass(frozen=True, slots=True)

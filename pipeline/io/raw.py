@@ -34,7 +34,7 @@ class RawEdges:
     ----------
     table : pa.Table
         Columns `left` and `right`, the latter as `right 0`, `right 1` and so on where several columns make the key;
-        `weight` and `timestamp` where a filter of the configuration needs them.
+        `weight` and `timestamp` where a filter or the buckets of time need them.
     source, format : str
         As in `InputFacts`.
     names : mapping
@@ -65,7 +65,8 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
     """Positions of the columns to read, by role.
 
     A column is chosen by its name or its position from 0; text that names no column but is a number is a position. The
-    weight and timestamp columns must exist when the configuration names them, and are read only for a filter.
+    weight and timestamp columns must exist when the configuration names them, and are read only for a filter or for
+    buckets of time.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
     _refuse_one_twice(chosen, right_roles, available, config, source)
     if config.min_weight is None:
         chosen.pop("weight", None)
-    if config.time_from is None and config.time_until is None:
+    if config.time_from is None and config.time_until is None and config.time_bucket is None:
         chosen.pop("timestamp", None)
     return chosen
 

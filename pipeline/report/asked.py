@@ -37,6 +37,9 @@ def _filters(config: Config) -> Iterator[str]:
     asked = config.input
     if asked.min_weight is not None:
         yield f"edges of weight {asked.min_weight:g} or more"
+    if asked.time_bucket is not None:
+        begin = f", which begin {key(asked.time_offset)} after 1970-01-01 00:00 UTC" if asked.offset_seconds else ""
+        yield f"a right vertex for each right key and {key(asked.time_bucket)} of time{begin}"
     if asked.time_from is not None:
         yield f"edges from {key(asked.time_from)} on"
     if asked.time_until is not None:

@@ -59,6 +59,8 @@ UNTOLD = {
         "min_weight",
         "time_from",
         "time_until",
+        "time_bucket",
+        "time_offset",
     ),
     "config.execution": ("engine", "threads", "memory_budget", "device_memory", "block_bytes"),
     # `top` is the length of the report's lists, and nobody recomputes the report.

@@ -145,7 +145,22 @@ def test_every_option_reaches_its_key(tmp_path: Path) -> None:
         mbe(
             *("enumerate", path, "--out", tmp_path / "out", "--format", "csv", "--delimiter", ";", "--no-header"),
             *("--left", 0, "--right", 1, "--weight", 2, "--timestamp", 3, "--key-type", "string", "--nulls", "drop"),
-            *("--min-weight", 2, "--time-from", 10, "--time-until", 20, "--engine", "reference", "--threads", 1),
+            *(
+                "--min-weight",
+                2,
+                "--time-from",
+                10,
+                "--time-until",
+                20,
+                "--time-bucket",
+                "1h",
+                "--time-offset",
+                "5m",
+                "--engine",
+                "reference",
+                "--threads",
+                1,
+            ),
             *("--memory-budget", "64MiB", "--time-limit", 60, "--max-bicliques", 100, "--members", "--sort"),
             *("--compression", "snappy", "--keep-runs", 2, "--json", "--quiet"),
         )
@@ -164,6 +179,8 @@ def test_every_option_reaches_its_key(tmp_path: Path) -> None:
         "min_weight": 2,
         "time_from": "10",
         "time_until": "20",
+        "time_bucket": "1h",
+        "time_offset": "5m",
     }
     assert config.execution.memory_budget == 64 << 20
     assert config.execution.time_limit_seconds == 60

@@ -202,3 +202,22 @@ def test_control_characters_in_keys_of_several_columns_are_for_the_host(backend:
 def test_a_null_in_a_part_of_a_key(backend: Any) -> None:
     source = table(u=[1, 2], a=["y", "x"], b=pa.array([1, None], pa.int64()))
     assert "no value (1 of 2" in str(agreed(backend, InputConfig(left="u", right=("a", "b")), source))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([0, 86_399, -1, 604_800]),
+        pa.array([0.5, 86_399.999999, -0.25, 1e9]),
+        pa.array([0, 86_399, -1, 604_800], pa.timestamp("s")),
+        pa.array(["1970-01-01", "1970-01-01T23:59:59.9", "1969-12-31", "2024-01-31T12:00:00+02:00"]),
+        pa.array([0, 10**12, 1, 2]),
+        pa.array([0, 2**62, 1, 2], pa.timestamp("us")),
+    ],
+)
+def test_buckets_of_time(backend: Any, times: pa.Array) -> None:
+    source = table(u=[1, 2, 3, 4], a=["x", "y", "x", "x"], b=[1, 1, 1, 2], t=times)
+    for right in ("a", ("a", "b")):
+        config = InputConfig(left="u", right=right, timestamp="t", time_bucket="1d", time_offset="6h")
+        found = agreed(backend, config, source)
+        assert isinstance(found, dict) or "input.time_bucket" in found

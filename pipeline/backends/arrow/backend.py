@@ -76,6 +76,9 @@ class ArrowBackend:
     def merged(self, codes: np.ndarray, integers: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.merged(codes, integers)
 
+    def text_column(self, texts: Sequence[str]) -> pa.Array:
+        return pa.array(texts, pa.large_string())
+
     def as_json(self, values: pa.Array) -> pa.Array:
         return keys.as_json(values)
 

@@ -93,6 +93,9 @@ class CudfBackend:
     def merged(self, codes: cp.ndarray, integers: cp.ndarray) -> tuple[cp.ndarray, cudf.Series]:
         return keys.merged(codes, integers)
 
+    def text_column(self, texts: Sequence[str]) -> cudf.Series:
+        return cudf.Series.from_arrow(pa.array(texts, pa.string()))
+
     def as_json(self, values: cudf.Series) -> cudf.Series:
         return keys.as_json(values)
 

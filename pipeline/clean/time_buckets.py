@@ -1,0 +1,81 @@
+"""Times as a part of the right key: the bucket that each lies in, named by the moment at which it begins.
+
+Buckets are of one length and begin at the offset from 1970-01-01 00:00 UTC, and before and after it. A bucket holds its
+beginning and not its end.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pipeline.backends.backend import Backend, Refusal
+from pipeline.clean.window import LATEST_SECONDS
+from pipeline.naming import setting
+
+__all__ = ["number_buckets"]
+
+_SECOND = 1_000_000
+_FIRST, _LAST = (
+    int(when.timestamp()) * _SECOND for when in (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+)
+_EPOCH = datetime(1970, 1, 1)
+
+
+def number_buckets(
+    times: Any, moments: bool, width: int, offset: int, refuse: Refusal, backend: Backend
+) -> tuple[Any, Any]:
+    """Number the buckets of times densely.
+
+    Parameters
+    ----------
+    times : (n,) int64 or float64
+        Microseconds since 1970 where they are `moments`, else seconds; none of them missing.
+    moments : bool
+    width, offset : int
+        Of the buckets, in microseconds.
+    refuse : Refusal
+    backend : Backend
+
+    Returns
+    -------
+    ids, keys
+        As of `pipeline.clean.keys.number_keys`; a key is ``2024-01-08T00:00:00Z``, with milliseconds where width or
+        offset is no whole number of seconds.
+
+    Raises
+    ------
+    InputError, HostNeeded
+        Numbers that are no seconds since 1970, or moments outside the years 1 to 9999.
+    """
+    xp = backend.xp
+    microseconds = times if moments else _from_seconds(times, refuse, backend)
+    begins = (microseconds - offset) // width * width + offset
+    if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
+        raise refuse(
+            None,
+            found=f"times outside the years 1 to 9999, while there is {setting('input.time_bucket')}",
+            expected="moments that a bucket can be named by",
+            remedy=f"correct them, or leave {setting('input.time_bucket')} out",
+        )
+    distinct, ids = xp.unique(begins, return_inverse=True)
+    whole = width % _SECOND == 0 and offset % _SECOND == 0
+    precision = "seconds" if whole else "milliseconds"
+    names = [
+        f"{(_EPOCH + timedelta(microseconds=begin)).isoformat(timespec=precision)}Z" for begin in distinct.tolist()
+    ]
+    return ids, backend.text_column(names)
+
+
+def _from_seconds(times: Any, refuse: Refusal, backend: Backend) -> Any:
+    most = backend.largest(times)
+    if not most < LATEST_SECONDS:
+        raise refuse(
+            None,
+            found=f"numbers up to {most}, which are no seconds since 1970, for {setting('input.time_bucket')}",
+            expected="timestamps, dates, ISO-8601 text or seconds",
+            remedy="convert the column, for example to timestamps",
+        )
+    if times.dtype.kind == "f":
+        return backend.xp.floor(times * _SECOND).astype(backend.xp.int64)
+    return times.astype(backend.xp.int64) * _SECOND

@@ -1,0 +1,35 @@
+"""Lengths of time as a configuration writes them: ``7d``, ``12h``, ``90s``."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["LONGEST", "parse_duration"]
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_WRITTEN = re.compile(r"([0-9]+)([smhdw])", re.ASCII)
+
+LONGEST = 100 * 366 * 86_400
+"""In seconds: a century."""
+
+
+def parse_duration(text: str) -> int:
+    """Seconds of a whole number with one of the units s, m, h, d and w; ``0`` needs none.
+
+    Raises
+    ------
+    ValueError
+        It is written otherwise, or is longer than a century.
+
+    Examples
+    --------
+    >>> parse_duration("7d") == parse_duration("1w") == 604800
+    True
+    """
+    written = _WRITTEN.fullmatch(text.strip())
+    if written is None and text.strip() != "0":
+        raise ValueError("expected a whole number and one of the units s, m, h, d and w, such as 7d")
+    seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
+    if seconds > LONGEST:
+        raise ValueError("expected a century at most")
+    return seconds
