@@ -54,7 +54,7 @@ def number_buckets(
     if begins.size and not (int(begins.min()) >= _FIRST and int(begins.max()) <= _LAST):
         raise refuse(
             None,
-            found=f"times outside the years 1 to 9999, while there is {setting('input.time_bucket')}",
+            found=f"times outside the years 1 to 9999, for {setting('input.time_bucket')}",
             expected="moments that a bucket can be named by",
             remedy=f"correct them, or leave {setting('input.time_bucket')} out",
         )
