@@ -32,6 +32,15 @@ DOCUMENTS = sorted(
     for path in (ROOT / folder).glob("*.md")
 )
 
+SOURCES = [
+    path
+    for folder in ("mbe_stage", "pipeline", "flows", "tests", "benchmarks", "examples", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+]
+
+# Files of our own; not what everybody is told to have none of.
+_FILE = re.compile(r"`((?!utils\.py)[\w/]+\.py)`")
+_NAMES_OF_FILE = re.compile(r"((?:`\w+`(?:, | and )?)+) of `([\w/]+\.py)`")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#]+)?(?:#([^)]+))?\)|src=\"([^\"]+)\"")
 _COMMANDS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
@@ -112,6 +121,21 @@ def test_links_lead_somewhere(document: str) -> None:
         assert path.exists(), f"{document}: {name} is not there"
         if anchor:
             assert anchor in anchors(path), f"{document}: {name}#{anchor} is not there"
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
+def test_files_and_functions_named_are_there(document: str) -> None:
+    """A name may leave the beginning of the path out: `cuda/kernels.py`."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    missing = [name for name in _FILE.findall(text) if not files_named(name)]
+    for names, file in _NAMES_OF_FILE.findall(text):
+        known = " ".join(path.read_text(encoding="utf-8") for path in files_named(file))
+        missing += [f"{name} of {file}" for name in re.findall(r"\w+", names) if not re.search(rf"\b{name}\b", known)]
+    assert not missing, f"{document}: {', '.join(missing)} not there"
+
+
+def files_named(name: str) -> list[Path]:
+    return [path for path in SOURCES if f"/{path.relative_to(ROOT).as_posix()}".endswith(f"/{name}")]
 
 
 def test_the_tiers_are_those_of_this_version() -> None:

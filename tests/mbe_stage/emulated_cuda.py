@@ -202,7 +202,7 @@ def bounded_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     for name, graph, query, techniques, most in (
         ("crown, many", graphs.crown(n), BicliqueQuery(min_right=n - 1), Techniques(), most_opened),
         ("crown, few", graphs.crown(n), BicliqueQuery(max_right=2), Techniques(), most_of_two),
-        ("dense", dense, BicliqueQuery(min_left=9), Techniques.without("families"), 160),
+        ("dense", dense, BicliqueQuery(min_left=9), Techniques.without("closed_sets"), 160),
     ):
         table, statistics = found_with(graph, query, techniques)
         if name.startswith("crown"):
@@ -277,7 +277,7 @@ def progress_case(launcher: Any) -> Iterator[dict[str, Any]]:
             Execution(),
             Detail.COUNT,
             sizes={"n_blocks": 4, "quantum_seconds": 0.3},
-            techniques=Techniques.without("families"),
+            techniques=Techniques.without("closed_sets"),
         )
     )
     n_found = sum(block.n_bicliques for block in blocks)

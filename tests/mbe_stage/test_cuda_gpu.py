@@ -157,7 +157,7 @@ def test_bookcrossing_in_four_gigabytes(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     "techniques",
     [
-        Techniques(merging=False, families=False, dominated=False, words=False, splitting=False, ordering=False),
+        Techniques(merging=False, closed_sets=False, dominated=False, words=False, splitting=False, ordering=False),
         *(Techniques.without(field.name) for field in fields(Techniques)),
     ],
 )

@@ -170,7 +170,7 @@ def test_the_same_bicliques_without_any_technique() -> None:
 
 
 def test_a_technique_that_does_not_exist_is_named() -> None:
-    with pytest.raises(ValueError, match="technique is 'sorting': expected one of merging, families"):
+    with pytest.raises(ValueError, match="technique is 'sorting': expected one of merging, closed_sets"):
         Techniques.without("sorting")
 
 

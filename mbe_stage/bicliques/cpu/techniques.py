@@ -18,7 +18,7 @@ TECHNIQUES = {
     "side": "the side with fewer two-step paths is enumerated",
     "order": "roots in ascending degree",
     "merged_columns": "below list children, columns that candidates cannot tell apart stand as one",
-    "families": "subtrees of up to six columns are finished as a set of subsets in one word",
+    "closed_sets": "subtrees of up to six columns are finished as a set of subsets in one word",
     "column_groups": "the six columns may be groups",
     "dominated": "candidates inside an excluded row are dropped when a node is made",
     "distinct_excluded": "excluded rows are kept distinct, single columns in one word",
@@ -34,7 +34,7 @@ TWINS = "twins" not in _OFF
 SIDE = "side" not in _OFF
 ORDER = "order" not in _OFF
 MERGED_COLUMNS = "merged_columns" not in _OFF
-CLOSED_SETS = "families" not in _OFF
+CLOSED_SETS = "closed_sets" not in _OFF
 COLUMN_GROUPS = CLOSED_SETS and "column_groups" not in _OFF
 DOMINATED = "dominated" not in _OFF
 DISTINCT_EXCLUDED = "distinct_excluded" not in _OFF

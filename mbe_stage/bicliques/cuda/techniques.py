@@ -19,7 +19,7 @@ class Techniques:
     ----------
     merging : bool
         Columns that candidates cannot tell apart stand as one.
-    families : bool
+    closed_sets : bool
         A subtree over at most ten columns is finished at once, as a closed-set bitmap.
     dominated : bool
         Candidates inside an excluded row are dropped when a bitset frame is made; without it every child is looked at.
@@ -34,7 +34,7 @@ class Techniques:
     """
 
     merging: bool = True
-    families: bool = True
+    closed_sets: bool = True
     dominated: bool = True
     words: bool = True
     splitting: bool = True
@@ -43,7 +43,7 @@ class Techniques:
     @property
     def kernel_mask(self) -> int:
         """The bits of those that the kernel is compiled for."""
-        names = ("merging", "families", "dominated", "words", "splitting")
+        names = ("merging", "closed_sets", "dominated", "words", "splitting")
         return sum(1 << bit for bit, name in enumerate(names) if getattr(self, name))
 
     @classmethod
