@@ -310,8 +310,13 @@ class DerivedPublication:
     compile_steps : callable
         Takes the configuration, or None for any, and gives what its collector has to have compiled, whatever the
         backend.
+    device_compile_steps : callable
+        As `compile_steps`, what it needs beside that to take blocks in device memory.
     frames : tuple of str
         The backends whose blocks that collector takes in: ``arrow``, ``cudf``.
+    device_bytes : callable
+        Takes a `Collecting` of a backend in device memory, and gives how many bytes of it the collector will hold at
+        most between two blocks, beside what it has when it is made: they are set aside when memory is shared out.
     """
 
     name: str
@@ -323,5 +328,7 @@ class DerivedPublication:
     page: Callable[[Path, Manifest, int], Page]
     check: Callable[[Any], None]
     compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
+    device_compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
+    device_bytes: Callable[[Collecting], int] = lambda _: 0

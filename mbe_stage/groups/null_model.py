@@ -74,19 +74,35 @@ class NullModel:
         >>> (model.left_log_degrees / UNIT).round(3).tolist(), np.exp(model.left_costs / UNIT).round(3).tolist()
         ([0.693, 0.0, 0.0], [1.0, 3.0, 3.0, 1.0])
         """
-        if graph.n_edges > MOST_EDGES:
+        return cls.of_degrees(graph.left_degrees, graph.right_degrees)
+
+    @classmethod
+    def of_degrees(cls, left_degrees: np.ndarray, right_degrees: np.ndarray) -> NullModel:
+        """The null of any graph with these degrees, all that it depends on.
+
+        Parameters
+        ----------
+        left_degrees, right_degrees : (n_left,) and (n_right,) int64
+            On the host; their sums are the same.
+
+        Raises
+        ------
+        InvalidArgument
+            As `of`.
+        """
+        n_edges = int(left_degrees.sum())
+        if n_edges > MOST_EDGES:
             raise InvalidArgument(
-                f"graph has {graph.n_edges:,} edges: scores of groups fit 64 bits up to {MOST_EDGES:,}; "
+                f"graph has {n_edges:,} edges: scores of groups fit 64 bits up to {MOST_EDGES:,}; "
                 "score a part of the graph"
             )
-        left_degrees, right_degrees = graph.left_degrees, graph.right_degrees
         return cls(
-            n_edges=graph.n_edges,
-            log_edges=round(math.log(max(graph.n_edges, 1)) * UNIT),
+            n_edges=n_edges,
+            log_edges=round(math.log(max(n_edges, 1)) * UNIT),
             left_log_degrees=log_units(left_degrees),
             right_log_degrees=log_units(right_degrees),
-            left_costs=log_binomials(graph.n_left, int(right_degrees.max(initial=0))),
-            right_costs=log_binomials(graph.n_right, int(left_degrees.max(initial=0))),
+            left_costs=log_binomials(left_degrees.size, int(right_degrees.max(initial=0))),
+            right_costs=log_binomials(right_degrees.size, int(left_degrees.max(initial=0))),
         )
 
     def is_same(self, other: NullModel) -> bool:

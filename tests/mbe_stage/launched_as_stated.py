@@ -50,9 +50,13 @@ def _whole_job() -> None:
         edges = pa.table({"left": list(map(as_key, left)), "right": list(map(as_key, right))})
         with tempfile.TemporaryDirectory() as directory:
             output = {"directory": directory, "members": True, "sort": True}
-            run(Config.from_mapping({"execution": {"engine": "rapids"}, "output": output}), edges)
+            values = {"execution": {"engine": "rapids"}, "output": output, "groups": {}}
+            run(Config.from_mapping(values), edges)
     for kernel, call in known_kernels().items():
-        if call.name.startswith("mbe_stage.bicliques.cuda.keys") or "vertex_statistics" in call.name:
+        if (
+            call.name.startswith(("mbe_stage.bicliques.cuda.keys", "mbe_stage.groups"))
+            or "vertex_statistics" in call.name
+        ):
             assert kernel.overloads, call.name
 
 

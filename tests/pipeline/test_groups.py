@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import logging
 import math
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 from mbe_stage.problem import OUTPUTS, derived_outputs, problem_named
 from pipeline import Config, cli, cli_options, load_config, run, tiers
 from pipeline.cli_sections import output_parameters
-from pipeline.errors import ConfigError, EngineUnavailable
+from pipeline.errors import ConfigError
 from pipeline.ingest import ingest
 from pipeline.installed_publications import derived_of, derived_publications
 from pipeline.manifest import read_manifest
@@ -27,6 +28,9 @@ from pipeline.outputs.groups.explanation import explanation
 from pipeline.outputs.groups.publication import PUBLICATION
 from pipeline.outputs.groups.section import GroupsSection
 from pipeline.verify import verify_run
+from tests.mbe_stage import small_gpu
+from tests.mbe_stage.processes import run_module
+from tests.pipeline import small_rapids
 from tests.pipeline.groups_support import EDGES, TABLES, planted, rows, settings, swapped, tables, wanted
 from tests.pipeline.output_support import assert_sound
 from tests.pipeline.test_problem_seam import add_entry, refusal, said
@@ -249,15 +253,28 @@ def test_they_are_ours(installed: Path, caplog: pytest.LogCaptureFixture) -> Non
     assert problem_named("bicliques").name == "bicliques"
 
 
-def test_auto_passes_over_the_device_and_rapids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_the_device_with_groups_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: None)
     config = settings(tmp_path, "auto")
-    assert tiers.choose_tier(config.execution).name == "rapids"
-    chosen = tiers.choose_tier(config.execution, "bicliques", derived_of(config))
-    assert chosen.name != "rapids"
-    assert "the derived output 'groups' takes no results in device memory" in chosen.reason
-    with pytest.raises(EngineUnavailable, match="the derived output 'groups' takes no results in device memory"):
-        run(settings(tmp_path, "rapids"), EDGES)
+    assert tiers.choose_tier(config.execution, "bicliques", derived_of(config)).name == "rapids"
+
+
+def test_they_are_made_by_the_tier_that_takes_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = run(settings(tmp_path / "cpu", "cpu"), EDGES)
+    small_gpu.install(monkeypatch)
+    small_rapids.install(monkeypatch, "enumerate")
+    result = run(settings(tmp_path / "auto", "auto", execution={"device_memory": 1 << 20}), EDGES)
+    # From the tier to the CUDA engine, and from that to the CPU.
+    assert (result.manifest.engine, len(result.manifest.warnings)) == ("cpu", 2)
+    assert tables(result.run_dir) == tables(wanted.run_dir)
+    assert result.manifest.derived == wanted.manifest.derived
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
+def test_blocks_in_device_memory_lead_to_the_same_tables(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in run_module("tests.pipeline.emulated_groups", str(tmp_path)).splitlines()]
+    assert {line["kind"]: len(line["tables"]) for line in lines} == {"short_list": 4, "grown_cover": 5}
+    assert all(line["groups"] > 0 for line in lines)
 
 
 # --- what they depend on ------------------------------------------------------------------------------------------

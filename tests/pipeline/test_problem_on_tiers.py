@@ -66,6 +66,8 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
         replaced_publication(monkeypatch, where, device_compile_steps=tables, frames=("arrow", "cudf"))
     sides = "tests.toys.smaller_sides.publication:PUBLICATION"
     replaced_publication(monkeypatch, sides, compile_steps=lambda _config: (step("sides"),))
+    groups = {"compile_steps": lambda _: (step("groups"),), "device_compile_steps": lambda _: (step("their sink"),)}
+    replaced_publication(monkeypatch, "pipeline.outputs.groups.publication:PUBLICATION", **groups)
     publication._of_output.cache_clear()
     yield lambda *asked: {each.what for each in module.device_steps(*asked)}
     publication._of_output.cache_clear()
@@ -78,7 +80,8 @@ def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compil
     assert compiling("publish", Config(problem="butterflies")) == ours | theirs
     assert compiling("count", Config(problem="butterflies")) == ours | {"cuda of butterflies"}
     assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == ours | {"sides"}
-    assert compiling() == ours | theirs | {"sides"}
+    assert compiling("publish", Config.from_mapping({"groups": {}})) == ours | {"groups", "their sink"}
+    assert compiling() == ours | theirs | {"sides", "groups", "their sink"}
 
 
 def test_where_everything_is_kept_a_run_loads_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:

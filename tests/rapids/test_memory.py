@@ -9,7 +9,7 @@ import pytest
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from pipeline.backends.cudf.memory import DevicePool, naming_the_limit, out_of_device_memory
-from pipeline.backends.cudf.plan import MemoryShares
+from pipeline.backends.cudf.plan import MemoryShares, with_set_aside
 from pipeline.errors import DeviceMemoryExhausted, exit_code
 
 LIMIT_REACHED = (
@@ -177,6 +177,13 @@ def test_a_small_limit_is_written_by_one_and_sorting_waits_for_the_engine():
     plain, sorts = (MemoryShares.of(1 << 30, GRAPH, ENCODERS[0], members=False, sort=sort) for sort in (False, True))
     assert plain.writing.n_writers == sorts.writing.n_writers == 1
     assert sorts.engine_bytes > 2 * plain.engine_bytes
+
+
+def test_what_is_set_aside_for_others_is_an_eighth_at_most():
+    assert with_set_aside(800, 0, 30) == 30
+    assert with_set_aside(800, 0, 300) == 100
+    assert with_set_aside(800, 400, 300) == 450
+    assert with_set_aside(800, 900, 300) == 900
 
 
 def test_more_memory_is_never_less_for_anybody():

@@ -27,7 +27,7 @@ from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 
-__all__ = ["DeviceCandidateSink", "compile_steps"]
+__all__ = ["DeviceCandidateSink", "compile_steps", "pool_bytes"]
 
 
 class DeviceCandidateSink:
@@ -38,8 +38,8 @@ class DeviceCandidateSink:
 
     Notes
     -----
-    Device memory: 40 bytes a vertex, and the costs by size; the pool, of 32 bytes a biclique and 4 a member, three
-    times while it is compacted; while a block is taken in, 9 bytes for each biclique of it, and up to 50 more for each
+    Device memory: 40 bytes a vertex, and the costs by size; the pool, of 32 bytes a biclique and 4 a member
+    (`pool_bytes`); while a block is taken in, 9 bytes for each biclique of it, and up to 50 more for each
     that may be among the `top` best of all. In the first block that is each one.
     """
 
@@ -179,6 +179,16 @@ class DeviceCandidateSink:
         (kept,) = self._parts
         self._most_rows = 2 * len(kept) + self._top
         self._most_members = 2 * kept.n_members + SPARE_MEMBERS_PER_ROW * self._top
+
+
+def pool_bytes(n_vertices: int, top: int = TOP) -> int:
+    """Bytes of the pool while it is compacted, where every vertex's best is another one, of a few dozen members.
+
+    That is more than it takes on most graphs, and no bound: a pool holds what it has to.
+    """
+    most_rows = 2 * (top + n_vertices) + top
+    # Parts, and what they are joined to or what is taken from that.
+    return 2 * most_rows * (32 + 4 * SPARE_MEMBERS_PER_ROW)
 
 
 def compile_steps() -> Sequence[CompileStep]:

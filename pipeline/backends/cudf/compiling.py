@@ -44,7 +44,7 @@ def _steps(part: Part, config: Config) -> Sequence[CompileStep]:
         *engine.compile_steps(query, publication.detail(config)),
         *compile_steps_of(*_READING),
         *publication.device_compile_steps(config),
-        *(step for output in derived_of(config) for step in output.compile_steps(config)),
+        *_of_outputs(derived_of(config), config),
     )
 
 
@@ -58,7 +58,16 @@ def _everything(publication: Publication, derived: Sequence[DerivedPublication])
         *_reading(),
         *get_engine(publication.problem, _ENGINE).compile_steps(),
         *publication.device_compile_steps(None),
-        *(step for output in derived if _FRAMES in output.frames for step in output.compile_steps(None)),
+        *_of_outputs([output for output in derived if _FRAMES in output.frames], None),
+    )
+
+
+def _of_outputs(derived: Sequence[DerivedPublication], config: Config | None) -> Sequence[CompileStep]:
+    return tuple(
+        step
+        for output in derived
+        for steps in (output.compile_steps(config), output.device_compile_steps(config))
+        for step in steps
     )
 
 

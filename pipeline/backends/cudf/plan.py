@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.naming import setting
 
-__all__ = ["LONG_FORM", "MemoryShares", "WritingPlan", "mebibytes"]
+__all__ = ["LONG_FORM", "MemoryShares", "WritingPlan", "mebibytes", "with_set_aside"]
 
 _WRITERS = 4
 _LARGEST_PART = 512 << 20
@@ -112,6 +112,14 @@ class MemoryShares:
                 return 0
 
         return bisect_left(range(1 << 30), engine_bytes, key=share) << 20
+
+
+def with_set_aside(limit_bytes: int, used_bytes: int, wanted_bytes: int) -> int:
+    """What is used, once others have what is set aside for them: what they want, at most an eighth of what is left.
+
+    What they need beyond that they take from what nobody plans.
+    """
+    return used_bytes + min(wanted_bytes, max(0, limit_bytes - used_bytes) // 8)
 
 
 def _per_part(members: bool) -> int:

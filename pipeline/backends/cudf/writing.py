@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.backends.backend import FrameWriter
 from pipeline.backends.cudf.memory import DevicePool
 from pipeline.backends.cudf.parquet import encoder_bytes, write_frame, write_frame_on_host
-from pipeline.backends.cudf.plan import MemoryShares, WritingPlan, mebibytes
+from pipeline.backends.cudf.plan import MemoryShares, WritingPlan, mebibytes, with_set_aside
 
 __all__ = ["EngineShare", "Writing", "plan_writing"]
 
@@ -42,29 +42,40 @@ class Writing:
     engine: EngineShare
 
 
-def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: bool) -> Writing:
+def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: bool, set_aside_bytes: int = 0) -> Writing:
     """Share the memory out, the graph being there.
+
+    Parameters
+    ----------
+    pool : DevicePool
+    compression : str
+    members, sort : bool
+        As for `MemoryShares.of`.
+    set_aside_bytes : int
+        For others, that do not hold it yet: see `pipeline.backends.cudf.plan.with_set_aside`.
 
     Raises
     ------
     DeviceMemoryExhausted
         Not even one writer fits.
     """
-    known, write_file = _encoding(pool, compression, members=members, sort=sort)
+    known, write_file = _encoding(pool, compression, set_aside_bytes, members=members, sort=sort)
     shares = MemoryShares.of(pool.limit_bytes, **known)
     log.debug("device memory: limit %d, %s; %s", pool.limit_bytes, known, shares)
     engine = EngineShare(shares.engine_bytes, lambda needed: MemoryShares.smallest_limit(needed, **known))
     return Writing(shares.writing, write_file, engine)
 
 
-def _encoding(pool: DevicePool, compression: str, *, members: bool, sort: bool) -> tuple[dict[str, Any], FrameWriter]:
+def _encoding(
+    pool: DevicePool, compression: str, set_aside_bytes: int, *, members: bool, sort: bool
+) -> tuple[dict[str, Any], FrameWriter]:
     """What `MemoryShares` has to know beside the limit; what writes files.
 
     Files are encoded on the device where the limit has room for one encoder, else on the host.
     """
     limit = pool.limit_bytes
     needed = encoder_bytes(pool, compression)
-    used = pool.used_bytes()
+    used = with_set_aside(limit, pool.used_bytes(), set_aside_bytes)
     known = {"used_bytes": used, "members": members, "sort": sort}
     if needed is not None and MemoryShares.least(used, needed, members=members) <= limit:
         return known | {"encoder_bytes": needed}, partial(write_frame, compression=compression)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from mbe_stage.groups.candidates import CandidateSink
-from mbe_stage.groups.null_model import NullModel
 from pipeline.backends.arrow.parts import write_table
 from pipeline.outputs.groups.chosen import GROWN_COVER, edges_of, grown_cover, short_list_of
 from pipeline.outputs.groups.tables import edges_table, groups_table, keys_of_both_sides, members_table, scores_table
@@ -21,10 +20,11 @@ class GroupsCollector:
     """See `pipeline.publication.DerivedCollector`: scores every biclique once, and keeps the candidates."""
 
     def __init__(self, collecting: Collecting) -> None:
-        graph = collecting.graph
+        # What differs between the backends; the names are the same in both.
+        self._place: Any = import_module(f"pipeline.outputs.groups.{collecting.backend.name}.sink")
         self._collecting = collecting
-        self._model = NullModel.of(graph)
-        self._sink = CandidateSink(self._model, graph.n_left, graph.n_right)
+        self._model = self._place.null_model(collecting.graph)
+        self._sink = self._place.sink_of(self._model, collecting.graph)
 
     def __enter__(self) -> GroupsCollector:
         return self
@@ -34,8 +34,8 @@ class GroupsCollector:
     ) -> None:
         """No file is open between blocks, and no thread runs."""
 
-    def accept(self, block: Any, keys: np.ndarray) -> None:
-        """Take one block in."""
+    def accept(self, block: Any, keys: Any) -> None:
+        """Take one block in, of the backend's memory."""
         if len(block):
             self._sink.accept(block, keys)
 
@@ -48,9 +48,9 @@ class GroupsCollector:
             ``groups``; the vertices in at least one of them, ``left_members`` and ``right_members``; and
             ``significant_candidates``, the candidates with a positive surprise.
         """
-        collecting, graph = self._collecting, self._collecting.graph
-        asked = collecting.config.section("groups")
         candidates = self._sink.finish()
+        collecting = self._place.on_host(self._collecting)
+        asked, graph = collecting.config.section("groups"), collecting.graph
         is_grown = asked.kind == GROWN_COVER
         chosen = grown_cover(candidates, collecting, self._model) if is_grown else short_list_of(candidates, asked)
         edges = edges_of(graph, chosen.members)

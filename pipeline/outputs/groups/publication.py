@@ -64,6 +64,21 @@ def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
     )
 
 
+def _device_compile_steps(config: Config | None) -> Sequence[CompileStep]:
+    from mbe_stage.bicliques import keys
+    from pipeline.outputs.groups.cudf.sink import compile_steps
+
+    # Groups that are grown are no bicliques of the stream: the host makes their keys.
+    is_grown = config is None or config.section("groups").kind == "grown_cover"
+    return (*compile_steps(), *(keys.compile_steps() if is_grown else ()))
+
+
+def _device_bytes(collecting: Collecting) -> int:
+    from pipeline.outputs.groups.cudf.sink import pool_bytes
+
+    return pool_bytes(collecting)
+
+
 PUBLICATION = DerivedPublication(
     name="groups",
     problem="bicliques",
@@ -74,6 +89,7 @@ PUBLICATION = DerivedPublication(
     page=_page,
     check=_check,
     compile_steps=_compile_steps,
-    # Results in device memory are not taken yet: `auto` passes the tier `rapids` over.
-    frames=("arrow",),
+    device_compile_steps=_device_compile_steps,
+    frames=("arrow", "cudf"),
+    device_bytes=_device_bytes,
 )

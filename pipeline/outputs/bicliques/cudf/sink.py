@@ -18,6 +18,7 @@ from pipeline.backends.cudf.frames import Frame
 from pipeline.backends.cudf.parts import DataSet, WriterPool
 from pipeline.backends.cudf.plan import LONG_FORM, WritingPlan
 from pipeline.backends.cudf.writing import EngineShare, plan_writing
+from pipeline.installed_publications import derived_of
 from pipeline.outputs.bicliques.cudf.summary import Summary
 from pipeline.outputs.bicliques.cudf.tables import biclique_frame, canonical_order, members_frame, pieces
 from pipeline.publication import Collecting, DerivedCollector
@@ -154,7 +155,13 @@ class ParquetSink:
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it, within what the run may take of the device's memory."""
     output, start = collecting.config.output, time.perf_counter()
-    writing = plan_writing(collecting.backend.pool, output.compression, members=output.members, sort=output.sort)
+    writing = plan_writing(
+        collecting.backend.pool,
+        output.compression,
+        members=output.members,
+        sort=output.sort,
+        set_aside_bytes=sum(each.device_bytes(collecting) for each in derived_of(collecting.config)),
+    )
     sink = ParquetSink(
         collecting.run_path,
         collecting.edges.key_hashes(),

@@ -1,0 +1,1 @@
+"""Groups from blocks of bicliques in host memory."""
