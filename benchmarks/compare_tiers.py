@@ -36,6 +36,7 @@ from mbe_stage.errors import EngineUnavailable, StageError
 from pipeline import RunResult
 from pipeline.errors import VerificationError, exit_code
 from pipeline.ingest import ingest
+from pipeline.installed_publications import reading_of
 from pipeline.tiers import Tier, tier_named
 from pipeline.verify import verify_run
 
@@ -190,7 +191,7 @@ def compare(graph: str, one: RunResult | str, other: RunResult | str) -> Compari
         return Comparison(graph, 0, (0.0, 0.0), refusals, 0)
     different, n_checks = differences(one, other), 0
     try:
-        n_checks = len(verify_run(other.run_dir, ingest(other.manifest.config.input)).checks)
+        n_checks = len(verify_run(other.run_dir, ingest(reading_of(other.manifest.config))).checks)
     except VerificationError as error:
         different.append(f"verify: {error}")
     seconds = (one.manifest.seconds["total"], other.manifest.seconds["total"])

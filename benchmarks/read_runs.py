@@ -27,6 +27,7 @@ from benchmarks import machine
 from pipeline import Config, RunStore, read_manifest, run
 from pipeline.export import export_run
 from pipeline.ingest import ingest
+from pipeline.installed_publications import reading_of
 from pipeline.listing import list_runs
 from pipeline.verify import verify_run
 
@@ -58,7 +59,7 @@ def verify_long_keys(directory: Path) -> str:
     left = pa.array([names[i] for i, _ in pairs], pa.large_string())
     pq.write_table(pa.table({"left": left, "right": [j for _, j in pairs]}), directory / "edges.parquet")
     published = _published(directory, path=str(directory / "edges.parquet"))
-    edges = ingest(read_manifest(published).config.input)
+    edges = ingest(reading_of(read_manifest(published).config))
     with_input = _seconds(lambda: verify_run(published, edges))
     without = _seconds(lambda: verify_run(published))
     return f"verify, {_N_KEYS} keys of {_KEY_BYTES:,} bytes: {with_input:.2f} s; without the input {without:.2f} s"

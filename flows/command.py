@@ -27,6 +27,7 @@ from mbe_stage.errors import StageError
 from pipeline import show
 from pipeline.errors import INTERRUPTED, ConfigError, exit_code
 from pipeline.ingest import ingest
+from pipeline.installed_publications import reading_of
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
 from pipeline.terminal import say, visible_lines
@@ -138,7 +139,7 @@ def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
     if show_it:
         # Against the edges as they are in the file, by code that shares none with engines and writers.
         run_dir = Path(result["run"])
-        show.verification(verify_run(run_dir, ingest(read_manifest(run_dir).config.input)), as_json=False)
+        show.verification(verify_run(run_dir, ingest(reading_of(read_manifest(run_dir).config))), as_json=False)
 
 
 def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -66,6 +67,19 @@ class InputConfig(Section):
     time_until: int | float | str | None = None
     time_bucket: str | None = None
     time_offset: str = "0"
+    # No key of a configuration: it follows from what is asked for.
+    _keeps_events: bool = PrivateAttr(False)
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether weights and times are read also where no filter needs them."""
+        return self._keeps_events
+
+    def keeping_events(self) -> InputConfig:
+        """The same, with `keeps_events`."""
+        copy = self.model_copy()
+        copy._keeps_events = True
+        return copy
 
     @property
     def right_columns(self) -> tuple[Key, ...]:

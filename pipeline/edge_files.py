@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.backends.arrow.edges import EdgeData
+from pipeline.clean.events import Events
 from pipeline.clean.facts import InputFacts
 from pipeline.publish import as_publish_errors
 
 __all__ = ["load_edges", "save_edges"]
 
 _FACTS = "facts.json"
+_EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times")
 
 
 def save_edges(edges: EdgeData, directory: str | Path) -> Path:
@@ -40,6 +42,9 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
             table = pa.table({"key": keys})
             with pa.ipc.new_file(directory / f"{name}_keys.arrow", table.schema) as writer:
                 writer.write_table(table)
+        if edges.events is not None:
+            columns = {field: getattr(edges.events, field) for field in _EVENTS}
+            np.savez(directory / _EVENTS_FILE, **{name: array for name, array in columns.items() if array is not None})
         (directory / _FACTS).write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
     return directory
 
@@ -54,6 +59,7 @@ def load_edges(directory: str | Path) -> EdgeData:
         right_keys=_load_keys(directory / "right_keys.arrow"),
         facts=_load_facts(directory),
         hashes=(np.load(directory / "left_hashes.npy"), np.load(directory / "right_hashes.npy")),
+        events=_load_events(directory),
     )
 
 
@@ -61,6 +67,14 @@ def _load_facts(directory: Path) -> InputFacts:
     values = json.loads((directory / _FACTS).read_text(encoding="utf-8"))
     # JSON knows no tuples.
     return InputFacts(**values | {"warnings": tuple(values["warnings"])})
+
+
+def _load_events(directory: Path) -> Events | None:
+    if not (directory / _EVENTS_FILE).is_file():
+        return None
+    with np.load(directory / _EVENTS_FILE) as columns:
+        kept = {name: columns[name] for name in columns.files}
+    return Events(kept["left"], kept["right"], kept.get("weights"), kept.get("times"))
 
 
 def _load_keys(path: Path) -> pa.Array:

@@ -17,7 +17,7 @@ from pipeline.errors import ConfigError
 from pipeline.publication import DerivedPublication, Publication
 
 if TYPE_CHECKING:
-    from pipeline.config import Config
+    from pipeline.config import Config, InputConfig
 
 __all__ = [
     "derived_of",
@@ -27,6 +27,7 @@ __all__ = [
     "limit_of",
     "publication_of",
     "published_problems",
+    "reading_of",
     "unknown_sections",
 ]
 
@@ -114,6 +115,24 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
                 )
             writers[table] = name
     return asked
+
+
+def reading_of(config: Config, **given: str) -> InputConfig:
+    """How the input of a run is read: its section `input`, with weights and times where a derived output wants them.
+
+    Parameters
+    ----------
+    config : Config
+    **given
+        Keys of the section to be replaced.
+
+    Raises
+    ------
+    ConfigError
+        As `derived_of`.
+    """
+    section = config.input.model_copy(update=given)
+    return section.keeping_events() if any(each.events for each in derived_of(config)) else section
 
 
 def unknown_sections(config: Config) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from mbe_stage.stream import wants_outlook
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.edges import InputFacts
-from pipeline.installed_publications import derived_of
+from pipeline.installed_publications import derived_of, reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
 from pipeline.publish import RunStore
@@ -198,7 +198,7 @@ def edges_read(
     compile_seconds = tier.compile(tier.compile_steps("read", config), on_compile)
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
-        edges = steps.ingest(config.input, source)
+        edges = steps.ingest(reading_of(config), source)
         yield steps, edges, {"read": time.perf_counter() - start, "compile": compile_seconds}
 
 

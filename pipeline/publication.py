@@ -317,6 +317,9 @@ class DerivedPublication:
     device_bytes : callable
         Takes a `Collecting` of a backend in device memory, and gives how many bytes of it the collector will hold at
         most between two blocks, beside what it has when it is made: they are set aside when memory is shared out.
+    events : bool
+        Whether its collector makes something of weights and times, which are then read where the configuration names
+        them: `Edges.events` of `Collecting.edges`.
     """
 
     name: str
@@ -332,3 +335,4 @@ class DerivedPublication:
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
     device_bytes: Callable[[Collecting], int] = lambda _: 0
+    events: bool = False

@@ -340,6 +340,7 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
     if manifest.problem != config.problem:
         return None
     same_input = manifest.input.fingerprint == input_facts.fingerprint
+    same_input &= manifest.input.events_fingerprint == input_facts.events_fingerprint
     same_config = manifest.config_fingerprint == config_fingerprint(config)
     return latest if same_input and same_config and lost_file(latest, manifest) is None else None
 

@@ -13,6 +13,7 @@ from pipeline.cli_publishing import set_up_logging
 from pipeline.config import InputConfig
 from pipeline.console import ProgressDisplay, print_json
 from pipeline.errors import VerificationError
+from pipeline.installed_publications import reading_of
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import resolve_run
 from pipeline.verify import compile_steps, publications_of_run, verify_run
@@ -53,7 +54,7 @@ def check(
     run_dir = resolve_run(run_path)
     manifest = read_manifest(run_dir)
     publications_of_run(run_dir, manifest)
-    config = manifest.config.input.model_copy(update=dict(given))
+    config = reading_of(manifest.config, **given)
     with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
         compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
         edges = ingest.ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.options import Execution
+    from pipeline.clean.events import Events
     from pipeline.clean.facts import InputFacts
     from pipeline.config import InputConfig
     from pipeline.errors import InputError
@@ -160,6 +161,10 @@ class Edges(Protocol):
     def facts(self) -> InputFacts:
         """What was read."""
 
+    @property
+    def events(self) -> Events | None:
+        """Weights and times of the rows behind them, where they are kept."""
+
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""
 
@@ -233,6 +238,9 @@ class Backend(Protocol):
     def taken(self, values: Any, positions: Any) -> Any:
         """The values of a column or of an array at some positions."""
 
+    def on_host(self, values: Any) -> Any:
+        """An array as NumPy's; copied only where it is in device memory."""
+
     def at_least(self, values: Any, bound: int | float) -> Any:
         """Which numbers are at least the bound."""
 
@@ -287,7 +295,14 @@ class Backend(Protocol):
     def edge_fingerprint(self, left_ids: Any, right_ids: Any, left_hashes: Any, right_hashes: Any) -> str:
         """As `mbe_stage.bicliques.keys.edge_fingerprint`."""
 
-    def edges(self, ids: tuple[Any, Any], keys: tuple[Any, Any], hashes: tuple[Any, Any], facts: InputFacts) -> Edges:
+    def edges(
+        self,
+        ids: tuple[Any, Any],
+        keys: tuple[Any, Any],
+        hashes: tuple[Any, Any],
+        facts: InputFacts,
+        events: Events | None = None,
+    ) -> Edges:
         """Clean edges; each pair is left and right."""
 
     def from_host(self, edges: Any) -> Edges:

@@ -8,6 +8,7 @@ from operator import and_
 from typing import Any
 
 from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
+from pipeline.clean.events import events_of
 from pipeline.clean.facts import InputFacts
 from pipeline.clean.kept import KeptRows
 from pipeline.clean.keys import number_keys, number_tuples
@@ -26,7 +27,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     """Bring rows as they stand into the form that everything after works on.
 
     Rows with a null in a column that is read are refused or dropped (`config.nulls`), then the weight filter and the
-    time filter apply to each row, then duplicate edges are merged.
+    time filter apply to each row, then duplicate edges are merged. A weight or a time that no filter reads may be
+    missing.
 
     Parameters
     ----------
@@ -46,10 +48,10 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
     kept = KeptRows(rows, backend)
     kept.keep("null", _present(rows, columns, config))
-    if "weight" in columns:
+    if config.min_weight is not None:
         weights = kept.of(columns["weight"].values)
-        kept.keep("weight", backend.at_least(weights, config.min_weight))  # type: ignore[arg-type]
-    if "timestamp" in columns:
+        kept.keep("weight", backend.at_least(weights, config.min_weight))
+    if _has_window(config):
         times, refuse = kept.of(columns["timestamp"].values), partial(_refuse, rows, "timestamp")
         kept.keep("time", in_window(times, columns["timestamp"].moments, config, refuse, backend))
     if not kept.n:
@@ -67,9 +69,11 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         width, offset = config.bucket_seconds * 1_000_000, config.offset_seconds * 1_000_000
         parts.append(number_buckets(times, moments, width, offset, kept.refusal("timestamp"), backend))
     right_ids, right_keys = number_tuples(parts, kept.refusal(roles[0]), backend)
+    events, unread = events_of(columns, kept, (left_ids, right_ids), backend) if config.keeps_events else (None, ())
     left_ids, right_ids = _distinct(left_ids, right_ids, len(right_keys), backend)
     # Once: they name the edges here, and later the results.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
+    of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
     facts = InputFacts(
         source=rows.source,
         format=rows.format,
@@ -82,12 +86,13 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         n_right=len(right_keys),
         n_edges=int(left_ids.size),
         fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
-        warnings=rows.warnings,
+        warnings=(*rows.warnings, *unread),
+        events_fingerprint=of_events,
     )
     by = "" if rows.reader is None else f", by {rows.reader}"
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
     log.info("read %s (%s%s): %s", facts.source, facts.format, by, size)
-    return backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts)
+    return backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
 
 
 def _refuse(
@@ -96,9 +101,21 @@ def _refuse(
     return rows.refusal(row, role, found=found, expected=expected, remedy=remedy)
 
 
+def _has_window(config: InputConfig) -> bool:
+    return config.time_from is not None or config.time_until is not None
+
+
 def _present(rows: Rows, columns: dict[str, Column], config: InputConfig) -> Any:
     """Which rows have no null, or None where all of them have none; refuses nulls unless they are to be dropped."""
-    masks = {role: column.present for role, column in columns.items() if column.present is not None}
+    judged = {
+        "weight": config.min_weight is not None,
+        "timestamp": _has_window(config) or config.time_bucket is not None,
+    }
+    masks = {
+        role: column.present
+        for role, column in columns.items()
+        if column.present is not None and judged.get(role, True)
+    }
     whole = reduce(and_, masks.values()) if masks else None
     if whole is None or bool(whole.all()):
         return None

@@ -22,6 +22,8 @@ class InputFacts:
     n_left, n_right, n_edges : int
     fingerprint : str
         Names the set of edges by their own keys, whatever their order or file format.
+    events_fingerprint : str or None
+        Names the rows with their weights and times, where an output asks for these and the input names them.
     warnings : tuple of str
         What reading had to do otherwise than asked, or could not check; a sentence each.
     """
@@ -38,6 +40,7 @@ class InputFacts:
     n_edges: int
     fingerprint: str
     warnings: tuple[str, ...] = ()
+    events_fingerprint: str | None = None
 
 
 def written_integer(text: str) -> int | None:

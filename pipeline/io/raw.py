@@ -34,7 +34,7 @@ class RawEdges:
     ----------
     table : pa.Table
         Columns `left` and `right`, the latter as `right 0`, `right 1` and so on where several columns make the key;
-        `weight` and `timestamp` where a filter or the buckets of time need them.
+        `weight` and `timestamp` where a filter, buckets of time or an output need them.
     source, format : str
         As in `InputFacts`.
     names : mapping
@@ -65,8 +65,8 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
     """Positions of the columns to read, by role.
 
     A column is chosen by its name or its position from 0; text that names no column but is a number is a position. The
-    weight and timestamp columns must exist when the configuration names them, and are read only for a filter or for
-    buckets of time.
+    weight and timestamp columns must exist when the configuration names them, and are read only for a filter, for
+    buckets of time, or where an output keeps them (`InputConfig.keeps_events`).
 
     Raises
     ------
@@ -81,9 +81,10 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
         wanted["timestamp"] = config.timestamp
     chosen = {role: _position(available, key, role.partition(" ")[0], source) for role, key in wanted.items()}
     _refuse_one_twice(chosen, right_roles, available, config, source)
-    if config.min_weight is None:
+    if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
-    if config.time_from is None and config.time_until is None and config.time_bucket is None:
+    is_needed = config.keeps_events or config.time_bucket is not None
+    if config.time_from is None and config.time_until is None and not is_needed:
         chosen.pop("timestamp", None)
     return chosen
 

@@ -78,6 +78,6 @@ def _weights(values: np.ndarray, source: str) -> pa.Array:
             column="weight",
             found=f"values of type {values.dtype}",
             expected="real numbers",
-            remedy=f"leave out {setting('input.min_weight')}, or store real weights",
+            remedy=f"leave out {setting('input.weight')}, or store real weights",
         )
     return pa.array(values.astype(np.float64))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipeline.edges import InputFacts
 from pipeline.errors import VerificationError
-from pipeline.installed_publications import derived_of, publication_of
+from pipeline.installed_publications import derived_of, publication_of, reading_of
 from pipeline.manifest import Manifest
 from pipeline.verify.files import REPORT
 
@@ -163,6 +163,13 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
         )
     if manifest.comparison is not None and not manifest.config.output.compare:
         raise VerificationError(f"{place}: comparison is there; output.compare of its config is 0: expected null")
+    reads = reading_of(manifest.config)
+    has_events = reads.keeps_events and (reads.weight is not None or reads.timestamp is not None)
+    if (facts.events_fingerprint is not None) != has_events:
+        raise VerificationError(
+            f"{place}: input.events_fingerprint is {facts.events_fingerprint}; expected "
+            f"{'one' if has_events else 'null'}, by its config"
+        )
     unsure = []
     if run.name != manifest.run_id:
         if run.parent.name == "runs":
@@ -203,7 +210,7 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
         The same input, read again, says something else.
     """
     if read is None:
-        return None, [f"input: source, {', '.join(READING)}, fingerprint: the input is not given"]
+        return None, [f"input: source, {', '.join(READING)}, fingerprint, events_fingerprint: the input is not given"]
     again = asdict(read)
     differs = [name for name in READING if getattr(stated, name) != again[name]]
     if read.source != stated.source:

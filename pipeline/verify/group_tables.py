@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,16 @@ __all__ = [
 ]
 
 _SIDES = ("left", "right")
+_NULLABLE = (
+    "residual_gain",
+    "weight_total",
+    "weight_median",
+    "first_time",
+    "last_time",
+    "busiest_share",
+    "busiest_window",
+    "busiest_start",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +112,7 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
     """Both tables; that members are in their places, and that a group's key is that of its members."""
     assert job.hashes is not None
     path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
-    table, members = without_nulls(path, but="residual_gain"), without_nulls(members_path)
+    table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path)
     keys = table["group_key"].to_pylist()
     position = {key: row for row, key in enumerate(keys)}
     if len(position) < len(keys):
@@ -197,7 +207,7 @@ def check_scores(
     """Every vertex: its score, its groups, what they explain, and where its degree stands."""
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
-    table = without_nulls(path, but="group_key")
+    table = without_nulls(path, but=("group_key",))
     sizes = degrees[0].size, degrees[1].size
     if table.num_rows != sum(sizes):
         raise VerificationError(f"{path}: has {table.num_rows} rows; expected one for each of {sum(sizes)} vertices")
@@ -243,8 +253,8 @@ def _explained(groups: Groups, sizes: tuple[int, int]) -> tuple[np.ndarray, np.n
     return np.diff(pairs.indptr), np.bincount(pairs.indices, minlength=sizes[1])
 
 
-def without_nulls(path: Path, but: str | None = None) -> pa.Table:
-    """A table, of which no column but one may hold nulls.
+def without_nulls(path: Path, but: Collection[str] = ()) -> pa.Table:
+    """A table, of which no column but some may hold nulls.
 
     Raises
     ------
@@ -253,7 +263,7 @@ def without_nulls(path: Path, but: str | None = None) -> pa.Table:
     """
     table = pq.read_table(path)
     for name in table.column_names:
-        if name != but and table[name].null_count:
+        if name not in but and table[name].null_count:
             raise VerificationError(f"{path}, column {name!r}: holds {table[name].null_count} nulls; expected none")
     return table
 

@@ -27,6 +27,7 @@ from pipeline.verify.group_tables import (
     read_groups,
     refuse_first,
 )
+from pipeline.verify.group_times import check_times
 from pipeline.verify.groups_alone import score_groups
 from pipeline.verify.grown_groups import check_grown, read_edges
 from pipeline.verify.job import Job
@@ -67,6 +68,7 @@ def check(job: Job) -> None:
         _check_chosen(groups, found, asked.limit, asked.rank_by)
         of_all = f" of {int(found.is_candidate.sum()):,} candidates" if found.is_whole else ""
         job.passed("groups", f"{len(groups):,}{of_all}")
+    check_times(job, groups)
     _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
     check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
@@ -188,7 +190,7 @@ def _check_figures(groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.
             by_chance,
             share,
             float(np.median(of_right)),
-            _sentence(of_left.size, of_right.size, n_within, by_chance, share),
+            _sentence(of_left.size, of_right.size, n_within, by_chance, share) + _in_time(groups, row),
         )
         for name, value in zip(_FIGURES, figures, strict=True):
             expected[name].append(value)
@@ -208,6 +210,14 @@ def _sentence(n_left: int, n_right: int, n_edges: int, by_chance: float, share: 
         f"{n_left:,} left x {n_right:,} right members, {within} of {possible:,} possible {edges}; by their degrees "
         f"{chance} would be expected; {_hundredths(100 * share)} of the left members' edges are among them"
     )
+
+
+_IN_WORDS = {"1h": "1 hour", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
+
+
+def _in_time(groups: Groups, row: int) -> str:
+    share, window = (groups.table[name][row].as_py() for name in ("busiest_share", "busiest_window"))
+    return "" if share is None else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
 
 
 def _hundredths(percent: float) -> str:

@@ -273,6 +273,11 @@ class Job:
                 f"{self.run / 'manifest.json'}: input.fingerprint is {facts.fingerprint}; "
                 f"{edges.facts.source} has {fingerprint}: not the input of this run, or read with other filters"
             )
+        if edges.events is not None and edges.facts.events_fingerprint != facts.events_fingerprint:
+            raise VerificationError(
+                f"{self.run / 'manifest.json'}: input.events_fingerprint is {facts.events_fingerprint}; "
+                f"{edges.facts.source} has {edges.facts.events_fingerprint}: other weights, times or rows of the edges"
+            )
         self.passed("input", f"{edges.left_ids.size:,} edges of {edges.facts.source}, fingerprint {fingerprint}")
 
     def check_manifest(self) -> None:

@@ -192,7 +192,7 @@ def test_bicliques_without_significance_are_no_groups(tmp_path: Path) -> None:
     (first, *_) = pq.read_table(made / "bicliques").to_pylist()
     schema = pq.read_schema(made / "groups.parquet")
     zeros = {"int64": 0, "int32": 1, "double": 0.0, "string": "short_list"}
-    row = {field.name: zeros[str(field.type)] for field in schema}
+    row = {field.name: None if field.nullable else zeros[str(field.type)] for field in schema}
     key = first["biclique_key"]
     row |= {"residual_gain": None, "group_key": key, "n_left": first["n_left"], "n_right": first["n_right"]}
     members = [

@@ -21,8 +21,17 @@ def described(edges: EdgeData) -> dict[str, object]:
         "right_ids": edges.right_ids.tolist(),
         "left_keys": edges.left_keys.to_pylist(),
         "right_keys": edges.right_keys.to_pylist(),
+        "events": _rows(edges),
         "types": (str(edges.left_keys.type), str(edges.right_keys.type)),
     }
+
+
+def _rows(edges: EdgeData) -> list[object]:
+    """Weights and times as they are kept, a missing weight as text, which equals itself."""
+    if edges.events is None:
+        return []
+    columns = (edges.events.left, edges.events.right, edges.events.weights, edges.events.times)
+    return [None if column is None else [str(value) for value in column.tolist()] for column in columns]
 
 
 def outcome(ingest, config: InputConfig, source: object = None) -> dict[str, object] | str:

@@ -87,6 +87,31 @@ def test_random_rows_with_nulls_weights_and_times(backend: Any, seed: int) -> No
         assert found[f"rows_dropped_{rule}"] > 0
     assert found["duplicate_edges"] > 0
     assert edges_of(backend, config, source).facts.warnings == ()
+    kept = agreed(backend, config.keeping_events(), source)
+    assert isinstance(kept, dict)
+    assert len(kept["events"][0]) == found["n_edges"] + found["duplicate_edges"]
+    # Without the filters nulls stay, and say nothing.
+    anything = InputConfig(left="left", right="right", weight="weight", timestamp="time", nulls="drop")
+    unfiltered = agreed(backend, anything.keeping_events(), source)
+    assert isinstance(unfiltered, dict)
+    assert "nan" in unfiltered["events"][2]
+    # Numbers below 100 are no seconds since 1970.
+    assert unfiltered["events"][3] is None
+
+
+@pytest.mark.parametrize("kind", ["numbers", "floats", "text", "moments"])
+def test_times_that_are_kept(backend: Any, kind: str) -> None:
+    seconds = [1_704_067_200, None, 1_704_067_201]
+    columns = {
+        "numbers": pa.array(seconds),
+        "floats": pa.array(seconds, pa.float64()),
+        "text": pa.array(["2024-01-01T00:00:00", "", "2024-01-01T00:00:01Z"]),
+        "moments": pa.array(seconds, pa.timestamp("s")),
+    }
+    config = InputConfig(left="left", right="right", timestamp="time").keeping_events()
+    found = agreed(backend, config, table(left=[1, 2, 3], right=[1, 2, 3], time=columns[kind]))
+    assert isinstance(found, dict)
+    assert found["events"][3] == ["1704067200000000", str(-(2**63)), "1704067201000000"]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -166,8 +191,9 @@ def test_why_the_host_is_needed_is_said_in_few_words(backend: Any, case: str) ->
 
 
 def test_edges_on_their_way_between_tasks(backend: Any, tmp_path: Path) -> None:
-    source = table(left=["b", "a", "b"], right=[3, 3, 1])
-    edges = edges_of(backend, InputConfig(), source)
+    source = table(left=["b", "a", "b"], right=[3, 3, 1], weight=[1.0, None, 2.0])
+    edges = edges_of(backend, InputConfig(left="left", right="right", weight="weight").keeping_events(), source)
+    assert edges.events.weights[2] == 2.0
     backend.save_edges(edges, tmp_path / "scratch")
     again = backend.load_edges(tmp_path / "scratch")
     assert again.facts == edges.facts

@@ -23,6 +23,7 @@ from pipeline.backends.arrow.graph_facts import graph_facts_beside
 from pipeline.backends.arrow.hashes import key_hashes
 from pipeline.backends.arrow.rows import HostRows
 from pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
+from pipeline.clean.events import Events
 from pipeline.clean.facts import InputFacts
 from pipeline.config import InputConfig
 from pipeline.io import read_edges
@@ -48,6 +49,9 @@ class ArrowBackend:
 
     def taken(self, values: Any, positions: np.ndarray) -> Any:
         return values[positions] if isinstance(values, np.ndarray) else values.take(pa.array(positions))
+
+    def on_host(self, values: np.ndarray) -> np.ndarray:
+        return values
 
     def at_least(self, values: np.ndarray, bound: int | float) -> np.ndarray:
         return values >= bound
@@ -99,8 +103,9 @@ class ArrowBackend:
         keys: tuple[pa.Array, pa.Array],
         hashes: tuple[np.ndarray, np.ndarray],
         facts: InputFacts,
+        events: Events | None = None,
     ) -> EdgeData:
-        return EdgeData(*ids, *keys, facts, hashes)
+        return EdgeData(*ids, *keys, facts, hashes, events)
 
     def from_host(self, edges: EdgeData) -> EdgeData:
         return edges

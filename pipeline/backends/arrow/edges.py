@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.clean.events import Events
 from pipeline.clean.facts import InputFacts, written_integer
 
 __all__ = ["EdgeData"]
@@ -29,6 +30,8 @@ class EdgeData:
     facts : InputFacts
     hashes : pair of (n,) uint64, optional
         What `key_hashes` gives, where it is known.
+    events : Events, optional
+        Weights and times of the rows behind the edges, where they are kept.
     """
 
     left_ids: np.ndarray
@@ -37,6 +40,7 @@ class EdgeData:
     right_keys: pa.Array
     facts: InputFacts
     hashes: tuple[np.ndarray, np.ndarray] | None = None
+    events: Events | None = None
 
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""

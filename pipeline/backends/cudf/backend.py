@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import cudf
 import cupy as cp
+import numpy as np
 import pyarrow as pa
 import pylibcugraph
 
@@ -30,6 +31,7 @@ from pipeline.backends.cudf.memory import DevicePool, naming_the_limit
 from pipeline.backends.cudf.read import readers
 from pipeline.backends.cudf.rows import DeviceRows
 from pipeline.backends.cudf.writing import EngineShare
+from pipeline.clean.events import Events
 from pipeline.clean.facts import InputFacts
 from pipeline.config import InputConfig
 
@@ -65,6 +67,9 @@ class CudfBackend:
         if isinstance(values, cp.ndarray):
             return values[positions]
         return values.take(positions).reset_index(drop=True)
+
+    def on_host(self, values: cp.ndarray) -> np.ndarray:
+        return cp.asnumpy(values)
 
     def at_least(self, values: cp.ndarray, bound: int | float) -> cp.ndarray:
         return measures.at_least(values, bound)
@@ -116,8 +121,9 @@ class CudfBackend:
         keys: tuple[cudf.Series, cudf.Series],
         hashes: tuple[cp.ndarray, cp.ndarray],
         facts: InputFacts,
+        events: Events | None = None,
     ) -> DeviceEdges:
-        return DeviceEdges(*ids, *keys, facts, hashes)
+        return DeviceEdges(*ids, *keys, facts, hashes, events)
 
     def from_host(self, edges: EdgeData) -> DeviceEdges:
         return DeviceEdges.from_host(edges)

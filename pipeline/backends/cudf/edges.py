@@ -16,6 +16,7 @@ from pipeline.backends.arrow.edges import EdgeData
 from pipeline.backends.arrow.keys import as_plain
 from pipeline.backends.cudf.buffers import kind_of, values_of
 from pipeline.backends.cudf.hashes import key_hashes
+from pipeline.clean.events import Events
 from pipeline.clean.facts import InputFacts, written_integer
 
 __all__ = ["DeviceEdges"]
@@ -35,6 +36,8 @@ class DeviceEdges:
     facts : InputFacts
     hashes : pair of (n,) uint64, optional
         What `key_hashes` gives, where it is known.
+    events : Events, optional
+        Weights and times of the rows behind the edges, where they are kept; in host memory.
     """
 
     left_ids: cp.ndarray
@@ -43,6 +46,7 @@ class DeviceEdges:
     right_keys: cudf.Series
     facts: InputFacts
     hashes: tuple[cp.ndarray, cp.ndarray] | None = None
+    events: Events | None = None
 
     @classmethod
     def from_host(cls, edges: EdgeData) -> DeviceEdges:
@@ -54,6 +58,7 @@ class DeviceEdges:
             cudf.Series.from_arrow(edges.right_keys),
             edges.facts,
             None if edges.hashes is None else (cp.asarray(edges.hashes[0]), cp.asarray(edges.hashes[1])),
+            edges.events,
         )
 
     def to_host(self) -> EdgeData:
@@ -65,6 +70,7 @@ class DeviceEdges:
             _host_keys(self.right_keys),
             self.facts,
             None if self.hashes is None else (cp.asnumpy(self.hashes[0]), cp.asnumpy(self.hashes[1])),
+            self.events,
         )
 
     def graph(self) -> BipartiteCSR:

@@ -11,6 +11,7 @@ import numpy as np
 from pipeline.backends.arrow.parts import write_table
 from pipeline.outputs.groups.chosen import GROWN_COVER, edges_of, grown_cover, short_list_of
 from pipeline.outputs.groups.tables import edges_table, groups_table, keys_of_both_sides, members_table, scores_table
+from pipeline.outputs.groups.times import figures_of, times_table
 from pipeline.publication import Collecting
 
 __all__ = ["GroupsCollector"]
@@ -51,16 +52,18 @@ class GroupsCollector:
         candidates = self._sink.finish()
         collecting = self._place.on_host(self._collecting)
         asked, graph = collecting.config.section("groups"), collecting.graph
-        is_grown = asked.kind == GROWN_COVER
+        is_grown, has_times = asked.kind == GROWN_COVER, collecting.config.input.timestamp is not None
         chosen = grown_cover(candidates, collecting, self._model) if is_grown else short_list_of(candidates, asked)
         edges = edges_of(graph, chosen.members)
+        events = figures_of(collecting.edges.events, edges, graph.n_right)
         keys = keys_of_both_sides(collecting.edges.left_keys, collecting.edges.right_keys)
         numerators = self._sink.left_share, self._sink.right_share
         tables = {
-            "groups": groups_table(chosen, edges, graph),
+            "groups": groups_table(chosen, edges, graph, events),
             "group_members": members_table(chosen, edges, graph, keys),
             "vertex_scores": scores_table(chosen, edges, graph, numerators, keys),
             **({"group_edges": edges_table(chosen, edges)} if is_grown else {}),
+            **({"group_times": times_table(chosen.keys, events)} if has_times else {}),
         }
         for name, table in tables.items():
             write_table(table, collecting.run_path / f"{name}.parquet", collecting.config.output.compression)

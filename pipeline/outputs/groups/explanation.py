@@ -7,7 +7,14 @@ from pipeline.wording import plural
 __all__ = ["explanation"]
 
 
-def explanation(n_left: int, n_right: int, n_edges: int, expected_edges: float, left_edge_share: float) -> str:
+def explanation(
+    n_left: int,
+    n_right: int,
+    n_edges: int,
+    expected_edges: float,
+    left_edge_share: float,
+    within: tuple[float, str] | None = None,
+) -> str:
     """The sentence of a group.
 
     Parameters
@@ -17,12 +24,14 @@ def explanation(n_left: int, n_right: int, n_edges: int, expected_edges: float, 
         By the members' degrees.
     left_edge_share : float
         The group's edges, by all that its left members have.
+    within : (float, str), optional
+        The largest share of its events within a window, and the window's width.
 
     Examples
     --------
-    >>> print(explanation(109, 23, 825, 14.3, 0.94))
+    >>> print(explanation(109, 23, 825, 14.3, 0.94, (0.8, "3 days")))
     109 left x 23 right members, 825 of 2,507 possible edges; by their degrees 14 would be expected; 94 % of the left \
-members' edges are among them
+members' edges are among them; 80 % within 3 days
     >>> print(explanation(1, 3, 3, 0.02, 1.0))
     1 left x 3 right members, all of 3 possible edges; by their degrees fewer than 0.1 would be expected; 100 % of the \
 left members' edges are among them
@@ -33,6 +42,7 @@ left members' edges are among them
         f"{n_left:,} left x {n_right:,} right members, {edges} of {plural(possible, 'possible edge')}; "
         f"by their degrees {_number(expected_edges)} would be expected; "
         f"{_percent(left_edge_share)} of the left members' edges are among them"
+        + ("" if within is None else f"; {_percent(within[0])} within {within[1]}")
     )
 
 

@@ -24,11 +24,13 @@ __all__ = ["PUBLICATION"]
 
 
 def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-    from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, key_type, vertex_scores
+    from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUP_TIMES, GROUPS, group_members, key_type, vertex_scores
 
     keys = key_type(key_types)
     is_grown = config.section("groups").kind == "grown_cover"
-    return ({"group_edges.parquet": GROUP_EDGES} if is_grown else {}) | {
+    return {
+        **({"group_edges.parquet": GROUP_EDGES} if is_grown else {}),
+        **({"group_times.parquet": GROUP_TIMES} if config.input.timestamp is not None else {}),
         "groups.parquet": GROUPS,
         "group_members.parquet": group_members(keys),
         "vertex_scores.parquet": vertex_scores(keys),
@@ -92,4 +94,5 @@ PUBLICATION = DerivedPublication(
     device_compile_steps=_device_compile_steps,
     frames=("arrow", "cudf"),
     device_bytes=_device_bytes,
+    events=True,
 )

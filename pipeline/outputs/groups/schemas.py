@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["GROUPS", "GROUP_EDGES", "group_members", "key_type", "vertex_scores"]
+__all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "MOMENT", "group_members", "key_type", "vertex_scores"]
+
+MOMENT = pa.timestamp("us", "UTC")
+"""The type of times."""
 
 _SIDE = pa.dictionary(pa.int8(), pa.string())
 
@@ -33,6 +36,16 @@ GROUPS = pa.schema(
         # Itself and the candidates that were left out because they overlap it; each counts for the best such group. Of
         # what is grown: the seeds that have grown to it.
         pa.field("n_bicliques", pa.int64(), nullable=False),
+        # Of the edges' weights, where the input has some; that of an edge is the sum of its rows'.
+        pa.field("weight_total", pa.float64(), nullable=True),
+        pa.field("weight_median", pa.float64(), nullable=True),
+        # Of the rows behind the edges, where the input has times; see `pipeline.outputs.groups.times.GroupEvents`.
+        pa.field("first_time", MOMENT, nullable=True),
+        pa.field("last_time", MOMENT, nullable=True),
+        pa.field("busiest_share", pa.float64(), nullable=True),
+        # "1h", "1d", "3d" or "7d".
+        pa.field("busiest_window", pa.string(), nullable=True),
+        pa.field("busiest_start", MOMENT, nullable=True),
         pa.field("explanation", pa.string(), nullable=False),
     ]
 )
@@ -43,6 +56,17 @@ GROUP_EDGES = pa.schema(
         pa.field("group_key", pa.int64(), nullable=False),
         pa.field("left", pa.int32(), nullable=False),
         pa.field("right", pa.int32(), nullable=False),
+    ]
+)
+
+# Where the input names times: how many rows stand behind a group's edges from `start` on, for so many seconds; by rank,
+# then ascending by `start`. Parts without any are left out.
+GROUP_TIMES = pa.schema(
+    [
+        pa.field("group_key", pa.int64(), nullable=False),
+        pa.field("start", MOMENT, nullable=False),
+        pa.field("seconds", pa.int64(), nullable=False),
+        pa.field("n_events", pa.int64(), nullable=False),
     ]
 )
 

@@ -11,14 +11,24 @@ from mbe_stage.groups.vertex_scores import degree_percentiles, share_size
 from pipeline.outputs.groups.chosen import Chosen, GroupEdges
 from pipeline.outputs.groups.explanation import explanation
 from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
+from pipeline.outputs.groups.times import GroupEvents, within_words
 
 __all__ = ["edges_table", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
 
 # Plain strings hold so many bytes in one array.
 _MOST_TEXT = 1 << 31
+_OF_EVENTS = (
+    "weight_total",
+    "weight_median",
+    "first_time",
+    "last_time",
+    "busiest_share",
+    "busiest_window",
+    "busiest_start",
+)
 
 
-def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR) -> pa.Table:
+def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, events: list[GroupEvents]) -> pa.Table:
     """`groups`, one row a group, by rank."""
     members, n = chosen.members, len(chosen.members)
     left_degrees, right_degrees = (
@@ -33,6 +43,7 @@ def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR) -> pa.T
     n_edges, n_left, n_right = edges.n_edges.tolist(), members.left_sizes.tolist(), members.right_sizes.tolist()
     expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
     shares = [found / degrees for found, degrees in zip(n_edges, left_sums, strict=True)]
+    within = [within_words(group) for group in events]
     columns = [
         chosen.keys,
         np.arange(1, n + 1, dtype=np.int32),
@@ -48,7 +59,8 @@ def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR) -> pa.T
         [float(np.median(part)) for part in right_degrees],
         chosen.seeds,
         chosen.n_bicliques,
-        [explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, strict=True)],
+        *([getattr(group, name) for group in events] for name in _OF_EVENTS),
+        [explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)],
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, GROUPS, strict=True)]
     return pa.Table.from_arrays(arrays, schema=GROUPS)

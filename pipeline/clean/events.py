@@ -1,0 +1,130 @@
+"""Weights and times of the rows that became edges, for outputs that say something of them.
+
+They are kept in host memory whatever the backend, 24 bytes a row, and only where an output asks for them
+(`pipeline.publication.DerivedPublication.events`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.splitmix import finalised
+from pipeline.backends.backend import Backend, Column
+from pipeline.clean.kept import KeptRows
+
+__all__ = ["NO_TIME", "Events", "events_of"]
+
+NO_TIME = -(2**63)
+"""In the place of a time that a row has not."""
+
+_SECOND = 1_000_000
+# Seconds since 1970 from 1973 to the year 5138: smaller numbers count something else, larger ones are milliseconds.
+_SECONDS = (10**8, 10**11)
+# Years 1 to 9999, which is what calendars of most programs have.
+_MOMENTS = (-62_135_596_800 * _SECOND, 253_402_300_800 * _SECOND)
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """The rows behind the edges, several of one edge among them, in the order of the input.
+
+    Attributes
+    ----------
+    left, right : (n,) int32
+        The ends of each row's edge.
+    weights : (n,) float64 or None
+        NaN where a row has no finite one; None where the input names no column of them.
+    times : (n,) int64 or None
+        Microseconds since 1970, UTC; `NO_TIME` where a row has none; None where the input names no column of them, or
+        its numbers are no seconds since 1970.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    weights: np.ndarray | None
+    times: np.ndarray | None
+
+    def fingerprint(self, left_hashes: np.ndarray, right_hashes: np.ndarray) -> str:
+        """Names the rows by their ends' own keys, weights and times, whatever their order."""
+        found = Fingerprint()
+        for start in range(0, self.left.size, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            left, right = self.left[part], self.right[part]
+            ones = np.ones(left.size, np.int32)
+            keys = biclique_keys(BicliqueBlock(left.size, ones, ones, left, right), left_hashes, right_hashes)
+            words = keys.view(np.uint64)
+            for column in (self.weights, self.times):
+                if column is not None:
+                    words = finalised(words + column[part].view(np.uint64))
+            found.add(words.view(np.int64))
+        return str(found)
+
+
+def events_of(
+    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend
+) -> tuple[Events | None, tuple[str, ...]]:
+    """What the rows still in say of their edges, and a sentence for each column that says nothing.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        By role, over all rows.
+    kept : KeptRows
+    ids : pair of (n,) int32
+        The ends of the rows still in.
+    backend : Backend
+
+    Returns
+    -------
+    events : Events or None
+        None where the input names neither weights nor times.
+    warnings : tuple of str
+    """
+    if not columns.keys() & {"weight", "timestamp"}:
+        return None, ()
+    weights = times = None
+    warnings = []
+    if "weight" in columns:
+        values, is_there = _still_in(columns["weight"], kept, backend)
+        weights = values.astype(np.float64)
+        # One bit pattern for all that are missing, and one for zero.
+        weights = np.where(is_there & np.isfinite(weights), weights, np.nan) + 0.0
+    if "timestamp" in columns:
+        values, is_there = _still_in(columns["timestamp"], kept, backend)
+        largest = float(np.abs(values[is_there]).max(initial=0))
+        if columns["timestamp"].moments:
+            times = _moments(values, is_there)
+        elif _SECONDS[0] <= largest < _SECONDS[1]:
+            times = (
+                _moments(np.rint(values * np.float64(_SECOND)), is_there)
+                if values.dtype.kind == "f"
+                else _moments(values * _SECOND, is_there)
+            )
+        elif is_there.any():
+            warnings.append(
+                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}; expected seconds "
+                f"since 1970, {_SECONDS[0]:,} to {_SECONDS[1]:,}, or moments; convert the column"
+            )
+    left, right = (backend.on_host(side) for side in ids)
+    return Events(left, right, weights, times), tuple(warnings)
+
+
+def _still_in(column: Column, kept: KeptRows, backend: Backend) -> tuple[np.ndarray, np.ndarray]:
+    """Values of the rows still in, 0 where they are missing; and which are there."""
+    values = backend.on_host(kept.of(column.values))
+    if column.present is None:
+        return values, np.ones(values.size, np.bool_)
+    is_there = backend.on_host(kept.of(column.present))
+    return np.where(is_there, values, values.dtype.type(0)), is_there
+
+
+def _moments(microseconds: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+    is_there = is_there & (microseconds >= _MOMENTS[0]) & (microseconds < _MOMENTS[1])
+    return np.where(is_there, microseconds, 0).astype(np.int64) + np.where(is_there, 0, NO_TIME)

@@ -1,0 +1,212 @@
+"""Weights and times of groups, from the rows of the input; without it, whether the tables contradict each other.
+
+The weight of an edge is the sum of its rows' weights; `weight_total` is the sum, `weight_median` the median of the
+edges'. Every row is an event. `busiest_window` is the first of 1h, 1d, 3d and 7d of which one holds four fifths of the
+group's events, or 7d; `busiest_share` is the largest share of the events within one, ``start <= time < start + width``,
+and `busiest_start` the first event at which such a window begins. `group_times` counts events in parts of equal width,
+whole multiples of it since 1970: the narrowest of `_PARTS` of which fewer than 121 reach from the first to the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.clean.events import NO_TIME, Events
+from pipeline.errors import VerificationError
+from pipeline.verify.group_tables import Groups, refuse_first, without_nulls
+from pipeline.verify.job import Job
+
+__all__ = ["TIMES", "WEIGHTS", "check_times"]
+
+WEIGHTS = ("weight_total", "weight_median")
+TIMES = ("first_time", "last_time", "busiest_share", "busiest_window", "busiest_start")
+_HOURS = {"1h": 1, "1d": 24, "3d": 72, "7d": 168}
+_PARTS = (
+    60,
+    600,
+    3600,
+    6 * 3600,
+    86_400,
+    7 * 86_400,
+    28 * 86_400,
+    364 * 86_400,
+    *(364 * 86_400 * 10**k for k in (1, 2)),
+)
+
+
+def check_times(job: Job, groups: Groups) -> None:
+    """Hold the columns of weights and times, and `group_times`, against the rows of the input.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    _check_nulls(groups)
+    lines = _read_lines(job, groups)
+    named = job.manifest.config.input.weight is not None or job.manifest.config.input.timestamp is not None
+    events = None if job.edges is None else job.edges.events
+    if events is None and named:
+        job.not_checked("weights and times of groups: the input is not given with them")
+        return
+    expected: dict[str, list[Any]] = {name: [] for name in (*WEIGHTS, *TIMES)}
+    for row, (weights, times) in enumerate(_of_groups(groups, events)):
+        figures = (*_weight(weights), *_time(times))
+        for name, value in zip(expected, figures, strict=True):
+            expected[name].append(value)
+        if lines is not None:
+            _check_line(job, groups, row, lines[row], times)
+    for name, values in expected.items():
+        _compare(groups, name, values)
+    if named:
+        job.passed("weights and times of groups", f"{len(groups):,} groups")
+
+
+def _check_nulls(groups: Groups) -> None:
+    """Columns that are known together are null together."""
+    for names in (WEIGHTS, TIMES):
+        first = groups.table[names[0]].is_null().to_numpy()
+        for name in names[1:]:
+            differs = groups.table[name].is_null().to_numpy() != first
+            refuse_first(groups.path, differs, f"one of {names[0]} and {name} is null, and the other is not")
+    share = groups.table["busiest_share"].fill_null(1.0).to_numpy()
+    refuse_first(groups.path, ~((share > 0) & (share <= 1)), "busiest_share is no share")
+    windows = groups.table["busiest_window"].to_pylist()
+    unknown = [window is not None and window not in _HOURS for window in windows]
+    refuse_first(groups.path, np.array(unknown, np.bool_), f"busiest_window is none of {', '.join(_HOURS)}")
+
+
+def _read_lines(job: Job, groups: Groups) -> list[Counter[tuple[int, int]]] | None:
+    """Of each group, the events of its parts by start and width, in seconds; None where there is no such table."""
+    if job.manifest.config.input.timestamp is None:
+        return None
+    path = job.run / "group_times.parquet"
+    table = without_nulls(path)
+    columns = (table["group_key"], table["start"].cast(pa.int64()), table["seconds"], table["n_events"])
+    keys, starts, seconds, counts = (column.to_numpy() for column in columns)
+    position = {key: row for row, key in enumerate(groups.column("group_key"))}
+    of_row = np.array([position.get(key, -1) for key in keys.tolist()], np.int64)
+    refuse_first(path, of_row < 0, "its group_key is no group")
+    refuse_first(path, (counts < 1) | (seconds < 1), "n_events and seconds; expected at least 1")
+    steps = np.diff(of_row)
+    ascends = (steps > 0) | ((steps == 0) & (np.diff(starts) > 0))
+    refuse_first(path, np.concatenate([[False], ~ascends]), "out of order; expected rows by rank and start")
+    lines: list[Counter[tuple[int, int]]] = [Counter() for _ in range(len(groups))]
+    for row, start, width, count in zip(
+        of_row.tolist(), starts.tolist(), seconds.tolist(), counts.tolist(), strict=True
+    ):
+        lines[row][start, width] = count
+    _check_ends(groups, lines)
+    return lines
+
+
+def _check_ends(groups: Groups, lines: list[Counter[tuple[int, int]]]) -> None:
+    """Each line begins with the group's first event and ends with its last; without events there is none."""
+    ends = (groups.table[name].cast(pa.int64()).to_pylist() for name in ("first_time", "last_time"))
+    for row, (line, first, last) in enumerate(zip(lines, *ends, strict=True)):
+        parts = sorted(line)
+        widths = {width for _, width in parts}
+        if first is None and not parts:
+            continue
+        fits = len(widths) == 1 and first is not None
+        fits = fits and all(
+            start <= time < start + width * 1_000_000 for (start, width), time in ((parts[0], first), (parts[-1], last))
+        )
+        if not fits:
+            raise groups.refuse(
+                row, "its first_time and last_time do not stand in the first and last part of group_times"
+            )
+
+
+def _of_groups(groups: Groups, events: Events | None) -> Iterator[tuple[dict[int, list[float]], list[int]]]:
+    """Of each group the weights behind each edge, and the times of all, ascending."""
+    if events is None:
+        yield from (({}, []) for _ in range(len(groups)))
+        return
+    by_left = np.argsort(events.left, kind="stable")
+    sorted_left = events.left[by_left]
+    (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
+    for row in range(len(groups)):
+        of_left = left[left_offsets[row] : left_offsets[row + 1]]
+        bounds = zip(*(np.searchsorted(sorted_left, of_left, side) for side in ("left", "right")), strict=True)
+        rows = np.concatenate([by_left[start:end] for start, end in bounds])
+        rows = rows[np.isin(events.right[rows], right[right_offsets[row] : right_offsets[row + 1]])]
+        weights: dict[int, list[float]] = defaultdict(list)
+        if events.weights is not None:
+            pairs = (events.left[rows].astype(np.int64) << 32 | events.right[rows]).tolist()
+            for pair, weight in zip(pairs, events.weights[rows].tolist(), strict=True):
+                if not math.isnan(weight):
+                    weights[pair].append(weight)
+        times = [] if events.times is None else events.times[rows].tolist()
+        yield weights, sorted(time for time in times if time != NO_TIME)
+
+
+def _weight(weights: dict[int, list[float]]) -> tuple[float | None, float | None]:
+    if not weights:
+        return None, None
+    total = sum((Fraction(weight) for each in weights.values() for weight in each), Fraction(0))
+    return float(total), median(math.fsum(each) for each in weights.values())
+
+
+def _time(times: list[int]) -> tuple[int | None, int | None, float | None, str | None, int | None]:
+    if not times:
+        return None, None, None, None, None
+    fullest = {name: _fullest(times, hours * 3_600_000_000) for name, hours in _HOURS.items()}
+    name = next((name for name, (most, _) in fullest.items() if Fraction(most, len(times)) >= Fraction(4, 5)), "7d")
+    most, start = fullest[name]
+    return times[0], times[-1], most / len(times), name, start
+
+
+def _fullest(times: list[int], width: int) -> tuple[int, int]:
+    """Most events within a window of that width, and where the first such one begins: two ends that move together."""
+    most, start, end = 0, times[0], 0
+    for first, time in enumerate(times):
+        while end < len(times) and times[end] - time < width:
+            end += 1
+        if end - first > most:
+            most, start = end - first, time
+    return most, start
+
+
+def _check_line(job: Job, groups: Groups, row: int, stated: Counter[tuple[int, int]], times: list[int]) -> None:
+    expected: Counter[tuple[int, int]] = Counter()
+    if times:
+        reaches = (
+            width for width in _PARTS if times[-1] // (width * 1_000_000) - times[0] // (width * 1_000_000) < 120
+        )
+        width = next(reaches)
+        expected = Counter((time // (width * 1_000_000) * width * 1_000_000, width) for time in times)
+    if stated != expected:
+        path = job.run / "group_times.parquet"
+        key = groups.column("group_key")[row]
+        raise VerificationError(f"{path}: the parts of group {key} are not those that its events fall into")
+
+
+def _compare(groups: Groups, name: str, expected: list[Any]) -> None:
+    """A column that may hold nulls against what it should be."""
+    column = groups.table[name]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    stated = column.to_pylist()
+    is_null = np.array([value is None for value in expected], np.bool_)
+    differs = np.array([value is None for value in stated], np.bool_) != is_null
+    refuse_first(groups.path, differs, lambda row: f"{name} is {stated[row]}; recomputed {expected[row]}")
+    known = [row for row, value in enumerate(expected) if value is not None]
+    if known:
+        rows = np.array(known)
+        values, right = np.array([stated[row] for row in known]), np.array([expected[row] for row in known])
+        is_same = np.isclose(values, right, rtol=1e-12, atol=0) if right.dtype.kind == "f" else values == right
+        refuse_first(
+            groups.path,
+            ~is_same,
+            lambda row: f"{name} is {values[row]}; recomputed {right[row]}",
+            numbers=rows,
+        )
