@@ -47,15 +47,6 @@ _NAMES = {
 }
 
 if not TYPE_CHECKING:
+    from mbe_stage.lazy_names import lazy
 
-    def __getattr__(name):
-        for module, names in _NAMES.items():
-            if name in names:
-                from importlib import import_module
-
-                value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy(__name__, _NAMES, __all__)

@@ -25,6 +25,8 @@ NOT_AT_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
 CIRCLES: list[list[str]] = []
 # Files of `tests` that start processes by themselves, or wait for one without a limit, and why.
 START_PROCESSES = {"tests/patience.py": "what the others start them with"}
+# Folders of tests that are not called as what they are about.
+TESTS_OF = {"tests/rapids": "pipeline/backends/cudf"}
 STARTS = {
     *(f"os.{name}" for name in ("system", "popen", "fork", "spawnv", "spawnve", "posix_spawn")),
     *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "getoutput", "Popen")),
@@ -118,6 +120,16 @@ def circles(package: str) -> list[list[str]]:
 @pytest.mark.parametrize(("package", "listed"), [("mbe_stage", []), ("flows", []), ("pipeline", CIRCLES)])
 def test_files_import_each_other_in_no_circle(package: str, listed: list[list[str]]) -> None:
     assert circles(package) == listed, f"in a circle now: {json.dumps(circles(package), indent=1)}"
+
+
+def test_tests_stand_where_the_source_does() -> None:
+    """Where a folder has tests, they are of the source's folder of the same path."""
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")} - {ROOT / "tests"}
+    of = {folder.relative_to(ROOT).as_posix(): folder.relative_to(ROOT / "tests").as_posix() for folder in folders}
+    lost = sorted(name for name, source in of.items() if not (ROOT / TESTS_OF.get(name, source)).is_dir())
+    assert not lost, f"tests of what is elsewhere, or nowhere: {', '.join(lost)}"
+    assert {"mbe_stage", "pipeline", "flows"} <= set(of.values())
+    assert TESTS_OF.keys() <= of.keys()
 
 
 def processes_by_itself(tree: ast.AST) -> list[str]:

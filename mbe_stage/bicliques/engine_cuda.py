@@ -16,7 +16,7 @@ import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cuda import layout as at
-from mbe_stage.bicliques.cuda.memory_plan import GraphFacts, MemoryPlan, plan_memory
+from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
@@ -270,7 +270,7 @@ def _mode(detail: Detail, constraints: np.ndarray) -> int:
     return within[detail] if constraints[at.ACTIVE] else int(detail)
 
 
-def _overridden(plan: MemoryPlan, facts: GraphFacts, sizes: dict[str, Any]) -> MemoryPlan:
+def _overridden(plan: MemoryPlan, facts: ReducedSizes, sizes: dict[str, Any]) -> MemoryPlan:
     if not sizes:
         return plan
     others = {name: value for name, value in sizes.items() if name != "pool_extra"}

@@ -15,7 +15,7 @@ import pytest
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import (
-    GraphFacts,
+    ReducedSizes,
     check_preparation,
     expansion_bytes,
     plan_memory,
@@ -36,7 +36,7 @@ from tests.mbe_stage.processes import run_module
 from tests.patience import completed
 
 _ROOT = Path(__file__).parents[2]
-_FACTS = GraphFacts(
+_FACTS = ReducedSizes(
     n_vertices=124_325,
     n_rows=26_516,
     n_columns=50_740,
@@ -289,7 +289,7 @@ def test_arenas_grow_for_as_many_warps_as_fit() -> None:
 
 
 # bookcrossing: 4 GiB were refused when the pool had to be doubled twice, for half of it to be free.
-_BOOKCROSSING = GraphFacts(
+_BOOKCROSSING = ReducedSizes(
     n_vertices=445_818,
     n_rows=77_799,
     n_columns=177_000,

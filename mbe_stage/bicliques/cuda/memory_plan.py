@@ -11,8 +11,8 @@ from mbe_stage.errors import MemoryBudgetExceeded
 __all__ = [
     "PASSING_INTS",
     "REMEDY",
-    "GraphFacts",
     "MemoryPlan",
+    "ReducedSizes",
     "check_preparation",
     "expansion_bytes",
     "plan_memory",
@@ -41,7 +41,7 @@ REMEDY = "raise the memory budget, or use minimum sizes, which shrink the graph"
 
 
 @dataclass(frozen=True, slots=True)
-class GraphFacts:
+class ReducedSizes:
     """What the plan needs to know of a reduced graph.
 
     Attributes
@@ -219,12 +219,12 @@ def check_preparation(n_vertices: int, budget_bytes: int) -> None:
         )
 
 
-def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
+def plan_memory(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
     """Sizes for a reduced graph.
 
     Parameters
     ----------
-    graph : GraphFacts
+    graph : ReducedSizes
     n_blocks : int
         Most blocks that the device keeps resident; fewer are planned where memory is short.
     mode : int
@@ -259,7 +259,7 @@ def plan_memory(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) 
     return plan
 
 
-def _plan_for_one_block(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
+def _plan_for_one_block(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> MemoryPlan:
     """Everything but warps takes its share of the budget; arenas take what they may need if that is a small one."""
     words_share = budget_bytes // _WORDS_SHARE // (8 * n_blocks * at.WALKING_WARPS_PER_BLOCK)
     # The widest child merges its columns in the arena, as far as columns are merged.
@@ -296,7 +296,7 @@ def _pool_share(budget_bytes: int) -> int:
     return max(min(budget_bytes // 8, 4 * _LARGE_POOL), budget_bytes // 16)
 
 
-def _smallest_budget(graph: GraphFacts, n_blocks: int, mode: int, budget_bytes: int) -> int:
+def _smallest_budget(graph: ReducedSizes, n_blocks: int, mode: int, budget_bytes: int) -> int:
     """The first budget whose own plan for one block fits it: shares grow with it, and add up to less than it."""
     while (needed := _plan_for_one_block(graph, n_blocks, mode, budget_bytes).total_bytes) > budget_bytes:
         budget_bytes = needed

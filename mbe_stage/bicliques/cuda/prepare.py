@@ -21,7 +21,7 @@ from mbe_stage.bicliques.cuda.collapse_twins import (
     SQUARES,
     collapse_twins_warp_per_tile,
 )
-from mbe_stage.bicliques.cuda.memory_plan import GraphFacts, check_preparation, slots_for
+from mbe_stage.bicliques.cuda.memory_plan import ReducedSizes, check_preparation, slots_for
 from mbe_stage.bicliques.cuda.pq_core import shrinks, shrunk
 from mbe_stage.bicliques.cuda.root_order import N_BINS
 from mbe_stage.bicliques.cuda.twin_groups import (
@@ -105,12 +105,12 @@ class DeviceGraph:
 
     Attributes
     ----------
-    facts : GraphFacts
+    facts : ReducedSizes
     rows_are_left : bool
         Whether the rows are the user's left side.
     """
 
-    facts: GraphFacts
+    facts: ReducedSizes
     rows_are_left: bool
     _rows: _Side
     _columns: _Side
@@ -248,7 +248,7 @@ def prepare(
     rows_are_left = bool(by_side[1, SQUARES] < by_side[0, SQUARES])
     rows, columns = (left, right) if rows_are_left else (right, left)
     return DeviceGraph(
-        facts=GraphFacts(
+        facts=ReducedSizes(
             n_vertices=n,
             n_rows=rows.n_alive,
             n_columns=columns.n_alive,
