@@ -1,8 +1,8 @@
 """The CUDA engine under each tool of compute-sanitizer: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
 
-Small graphs, few warps, and so little memory that stacks, pool and output grow. Needs a GPU and compute-sanitizer.
-The tools run side by side, each in a process of its own. Prints a line per tool, in the order they were named in, and
-exits with 1 where one of them found an error.
+Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups. Needs a
+GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line per tool, in the order
+they were named in, and exits with 1 where one of them found an error.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import allocation
 from mbe_stage.bicliques.results import Detail
+from tests.mbe_stage.groups import device_checks
+from tests.mbe_stage.groups.random_graphs import blocks_of, keyed
 from tests.patience import completed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -50,6 +52,7 @@ def main() -> int:
         allocation.cp = _Filled()
     if options.work:
         work(TIGHT, TIGHT_OUTPUT)
+        keep_candidates()
         return 0
     tools = options.tools or TOOLS
     worst = 0
@@ -79,6 +82,14 @@ def work(sizes_to_count: dict[str, Any], sizes_to_write: dict[str, Any]) -> None
                 blocks = engine_cuda.run(graph, query, Execution(), detail, sizes=sizes)
                 found = sum(block.n_bicliques for block in blocks)
                 assert found == wanted, (shape, query, detail, found, wanted)
+
+
+def keep_candidates() -> None:
+    """The sink of groups on the same graphs, its pool compacted several times; compared with the host's."""
+    for seed, (shape, density) in enumerate(SHAPES):
+        rng = np.random.default_rng(seed)
+        graph = BipartiteCSR.from_edges(*np.nonzero(rng.random(shape) < density))
+        assert device_checks.check(graph, list(blocks_of(keyed(graph), rng)), 5)
 
 
 def _sanitize(tool: str) -> tuple[bool, str]:

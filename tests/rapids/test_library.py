@@ -17,9 +17,10 @@ import cugraph
 
 from mbe_stage import InvalidArgument
 from pipeline import Config, run
-from pipeline.errors import InputError
+from pipeline.errors import ConfigError, InputError
 from pipeline.outputs.bicliques.cudf import library
 from pipeline.rapids.library import BicliqueTables, edges_of_graph, enumerate_bicliques
+from tests.pipeline.groups_support import EDGES as PLANTED
 
 pytestmark = pytest.mark.gpu
 
@@ -37,6 +38,23 @@ def groups(tables: BicliqueTables) -> set[tuple[tuple, tuple]]:
     left, right = (side["key"].to_arrow().to_pylist() for side in (tables.left_vertices, tables.right_vertices))
     rows = tables.bicliques.to_arrow().to_pylist()
     return {(tuple(left[u] for u in row["left"]), tuple(right[v] for v in row["right"])) for row in rows}
+
+
+@pytest.mark.parametrize("asked", [{}, {"kind": "grown_cover", "limit": 3}])
+def test_groups_are_those_of_a_published_run(tmp_path: Path, asked: dict) -> None:
+    edges = cudf.DataFrame.from_arrow(PLANTED)
+    tables = enumerate_bicliques(edges, "l", "r", min_left=2, groups=asked)
+    sections = {"query": {"min_left": 2}, "execution": {"engine": "cpu"}, "output": {"directory": str(tmp_path)}}
+    published = run(Config.from_mapping({**sections, "groups": asked}), PLANTED).run_dir
+    names = {"groups", "group_members", "vertex_scores", *(["group_edges"] if asked else [])}
+    assert tables.groups.keys() == names
+    for name, frame in tables.groups.items():
+        expected = cudf.read_parquet(published / f"{name}.parquet").to_arrow(preserve_index=False)
+        assert frame.to_arrow(preserve_index=False).to_pylist() == expected.to_pylist(), name
+    assert len(tables.groups["groups"]) > 0
+    assert not enumerate_bicliques(edges, "l", "r", min_left=2).groups
+    with pytest.raises(ConfigError, match=r"groups\.limit is 0"):
+        enumerate_bicliques(edges, "l", "r", groups={"limit": 0})
 
 
 def test_tables_are_those_of_a_published_run(tmp_path: Path) -> None:

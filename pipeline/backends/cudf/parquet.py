@@ -20,7 +20,7 @@ from pipeline.schemas import SIZE_HISTOGRAM
 if TYPE_CHECKING:
     from pipeline.backends.cudf.memory import DevicePool
 
-__all__ = ["encoder_bytes", "write_frame", "write_frame_on_host"]
+__all__ = ["encoder_bytes", "read_frame", "write_frame", "write_frame_on_host"]
 
 _COMPRESSIONS = {
     "zstd": plc.io.types.CompressionType.ZSTD,
@@ -90,6 +90,11 @@ def write_frame_on_host(frame: cudf.DataFrame, path: Path, schema: pa.Schema, co
     _check(frame, schema)
     columns = [_as(frame[field.name].to_arrow(), field.type) for field in schema]
     write_table(pa.table(columns, schema=schema), path, compression)
+
+
+def read_frame(path: Path) -> cudf.DataFrame:
+    """The rows of one file."""
+    return cudf.read_parquet(path)
 
 
 def encoder_bytes(pool: DevicePool, compression: str) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,11 +21,13 @@ from pipeline.backends.cudf.edges import DeviceEdges
 from pipeline.backends.cudf.frames import MOST_CHILDREN, Frame, Series, concatenated, frame_of
 from pipeline.backends.cudf.graph_facts import graph_facts
 from pipeline.clean.facts import InputFacts
-from pipeline.config import InputConfig, Key, OutputConfig, QueryConfig
+from pipeline.config import Config, InputConfig, Key, OutputConfig, QueryConfig
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.outputs.bicliques.cudf.derived_frames import derived_frames
 from pipeline.outputs.bicliques.cudf.summary import Summary
 from pipeline.outputs.bicliques.cudf.tables import biclique_frame, histogram_table, pieces, vertex_table
+from pipeline.publication import DerivedCollector
 from pipeline.query import to_query
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ class BicliqueTables:
     truncated : str or None
         Which limit stopped the enumeration.
     input : InputFacts
+    groups : mapping of str to Frame
+        Where groups were asked for, their tables by the names of the published files: ``groups``, ``group_members``,
+        ``vertex_scores`` and, of grown groups, ``group_edges``.
     """
 
     bicliques: Frame
@@ -61,6 +66,7 @@ class BicliqueTables:
     n_bicliques: int
     truncated: str | None
     input: InputFacts
+    groups: Mapping[str, Frame]
 
 
 def enumerate_bicliques(
@@ -80,6 +86,7 @@ def enumerate_bicliques(
     device_memory: int | None = None,
     two_hop_steps: int = OutputConfig().two_hop_steps,
     on_frame: Callable[[Frame], None] | None = None,
+    groups: Mapping[str, Any] | None = None,
 ) -> BicliqueTables:
     """Every maximal biclique of a table of edges; nothing but a few numbers passes through host memory.
 
@@ -102,11 +109,16 @@ def enumerate_bicliques(
     on_frame : callable, optional
         Takes the rows of `bicliques` piece by piece instead of all at the end: for results that one column, or the
         device, does not hold.
+    groups : mapping, optional
+        What is asked of groups, as the section ``groups`` of a configuration; ``{}`` for its defaults. They are
+        selected on the host, for which edges and candidates are copied there.
 
     Raises
     ------
     InputError
         The edges cannot be used; the message says where and why.
+    ConfigError
+        `groups` asks for what there is not.
     InvalidArgument
         Conditions that contradict each other, or more members than a column holds and no `on_frame`.
     EngineUnavailable
@@ -130,12 +142,16 @@ def enumerate_bicliques(
         containing_left=tuple(containing_left),
         containing_right=tuple(containing_right),
     )
+    asked = {} if groups is None else {"groups": dict(groups)}
+    config = Config.from_mapping({"query": wanted.model_dump(), **asked})
     query, graph = to_query(wanted, clean), clean.graph()
     facts = graph_facts(graph, two_hop_steps, cp.cuda.Device().mem_info[0] // 4)
-    sink = _FrameSink(clean, on_frame)
     execution = Execution(max_bicliques=max_bicliques, device_memory_bytes=device_memory)
-    run = enumerate_into(sink, graph, query, execution, "cuda")
-    return _tables(sink, clean, facts, run.truncated)
+    with derived_frames(config, clean, graph) as derived:
+        sink = _FrameSink(clean, on_frame, derived.collectors)
+        run = enumerate_into(sink, graph, query, execution, "cuda")
+        tables_of_groups = derived.finish()
+    return _tables(sink, clean, facts, run.truncated, tables_of_groups)
 
 
 def edges_of_graph(graph: cugraph.Graph, left_vertices: Series | None = None) -> Frame:
@@ -176,17 +192,22 @@ class _FrameSink:
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
     on_device: Literal[True] = True
 
-    def __init__(self, edges: DeviceEdges, on_frame: Callable[[Frame], None] | None) -> None:
+    def __init__(
+        self, edges: DeviceEdges, on_frame: Callable[[Frame], None] | None, derived: Sequence[DerivedCollector]
+    ) -> None:
         self.frames: list[Frame] = []
         self.summary = Summary.of(edges.facts.n_left, edges.facts.n_right)
         self._hashes = edges.key_hashes()
         self._on_frame = on_frame
+        self._derived = derived
 
     def accept(self, block: DeviceBlock) -> None:
         """Take one block in."""
         for piece in pieces(block):
             keys = biclique_keys(piece, *self._hashes)
             self.summary.add(piece, keys)
+            for each in self._derived:
+                each.accept(piece, keys)
             if self._on_frame is not None:
                 self._on_frame(biclique_frame(piece, keys))
                 continue
@@ -202,7 +223,9 @@ class _FrameSink:
             )
 
 
-def _tables(sink: _FrameSink, edges: DeviceEdges, facts: GraphFacts, truncated: str | None) -> BicliqueTables:
+def _tables(
+    sink: _FrameSink, edges: DeviceEdges, facts: GraphFacts, truncated: str | None, groups: Mapping[str, Frame]
+) -> BicliqueTables:
     summary = sink.summary
     histogram = histogram_table(summary.sizes.sorted_rows())
     left, right = summary.left.to_host(), summary.right.to_host()
@@ -214,6 +237,7 @@ def _tables(sink: _FrameSink, edges: DeviceEdges, facts: GraphFacts, truncated: 
         n_bicliques=int(histogram["n_bicliques"].sum()),
         truncated=truncated,
         input=edges.facts,
+        groups=groups,
     )
 
 
