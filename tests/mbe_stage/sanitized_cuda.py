@@ -1,8 +1,8 @@
 """The CUDA engine under each tool of compute-sanitizer: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
 
 Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups. Needs a
-GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line per tool, in the order
-they were named in, and exits with 1 where one of them found an error.
+GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line per tool, in the
+order they were named in, and exits with 1 where one of them found an error.
 """
 
 from __future__ import annotations
