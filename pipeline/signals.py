@@ -16,6 +16,7 @@ from pipeline.leaving import ENDINGS, leave
 __all__ = ["EndedBySignal", "ended_by", "signal_of", "signals_are_heard"]
 
 _LOCK = "numba:compiler_lock"
+_COMPILERS = ("numba", "llvmlite")
 # Seconds after which a signal that nobody could hear is sent again.
 _AGAIN = 0.05
 
@@ -50,12 +51,13 @@ def ended_by(error: BaseException) -> EndedBySignal | None:
 def signals_are_heard() -> Iterator[None]:
     """Raise `EndedBySignal` at SIGINT, and where the command hears them at SIGTERM and SIGHUP, so that it is heard.
 
-    There are four places in which it would be lost, or would become another error. While Numba compiles, LLVM calls
-    Python, and what is raised there is printed and dropped: it waits until the step under way is over. While Numba
-    loads compiled code, it goes on, and Python makes a SystemError of its answer, "returned a result with an exception
-    set": its cause is raised instead. While a module is imported, it would come up in the module, which may take it for
-    its own: it waits until the import is over, unless the signal comes twice. What comes up in a finaliser or callback,
-    from where no exception can get out, is raised again some hundredths of a second later.
+    There are four places in which it would be lost, become another error, or crash the process. While Numba compiles,
+    LLVM calls Python, and what is raised there is printed and dropped: it waits until the step under way is over. At
+    other times compiled code calls Numba's Python, as when it first makes arrays of its results, and goes on with what
+    it has not got: it waits until no function of Numba is under way. While a module is imported, it would come up in
+    the module, which may take it for its own: it waits until the import is over, unless the signal comes twice. What
+    comes up in a finaliser or callback, from where no exception can get out, is raised again some hundredths of a
+    second later.
 
     Handlers other than Python's own for Ctrl-C and those of the command stay as they are: Prefect looks whether its own
     is in place. Threads other than the main one have none.
@@ -104,7 +106,7 @@ class _Hearing:
         if _numba_compiles():
             if self._listener is None:
                 self._end_after_step(number)
-        elif self._sender is None and _imports_under_way(frame) > self._imports:
+        elif _within_numba(frame) or (self._sender is None and _imports_under_way(frame) > self._imports):
             self._send_again(number)
         else:
             self._end(number)
@@ -164,6 +166,15 @@ def _numba_compiles() -> bool:
     # Whoever has not imported it does not compile.
     lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
     return lock is not None and lock.is_locked()
+
+
+def _within_numba(frame: FrameType | None) -> bool:
+    """Whether a function of Numba, or of its access to LLVM, is on the stack of this frame."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _COMPILERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _imports_under_way(frame: FrameType | None) -> int:

@@ -100,9 +100,7 @@ def test_ctrl_c_at_moments_of_help(n: int) -> None:
     assert interrupted
 
 
-# Once in some hundred runs a process crashed (SIGSEGV) at a signal between reading and staging; the cause is not known.
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [10, 40])
+@pytest.mark.parametrize("n", N_MOMENTS)
 def test_signals_at_moments_of_a_run(tmp_path: Path, endless: Path, n: int) -> None:
     out = tmp_path / "out"
     lasts = seconds_until(first := start(*enumeration(endless, out)), lambda: is_staged(out))

@@ -16,7 +16,53 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 from pipeline.signals import ended_by, signals_are_heard
+from tests.patience import completed
 
+# Each moment in a process of its own: a crash is an exit code. Arrays are made of the results by Numba's Python, which
+# compiled code calls, and of which it takes nothing for an array that it cannot be given.
+AT_EVERY_MOMENT_OF_A_FIRST_CALL = """
+import os, signal, sys, time
+import numba, numpy as np
+from pipeline.signals import EndedBySignal, signals_are_heard
+
+@numba.njit
+def arrays(n):
+    return np.zeros(n), np.ones(n, np.int32), np.zeros(n, np.int64)
+
+arrays.compile((numba.int64,))
+
+def ended(moment):
+    seen = 0
+
+    def trace(frame, event, argument):
+        nonlocal seen
+        if frame.f_globals.get("__name__", "").startswith("numba.core.serialize"):
+            seen += 1
+            if seen == moment:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    try:
+        with signals_are_heard():
+            sys.settrace(trace)
+            _, _, _ = arrays(2)
+            sys.settrace(None)
+            if seen < moment:
+                return 2
+            time.sleep(60)
+    except EndedBySignal:
+        return 0
+    return 1
+
+codes = []
+while not any(codes):
+    child = os.fork()
+    if child == 0:
+        os._exit(ended(len(codes) + 1))
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(*codes)
+"""
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -60,6 +106,14 @@ def test_signal_while_llvm_calls_numba(number: signal.Signals, times: int) -> No
     assert not global_compiler_lock.is_locked()
     # Nothing is left waiting.
     assert add_one(1) == 2
+
+
+def test_signal_while_compiled_code_calls_numba() -> None:
+    """It was lost, became a SystemError, or the process crashed: a tuple without its arrays was taken apart."""
+    done = completed([sys.executable, "-c", AT_EVERY_MOMENT_OF_A_FIRST_CALL], check=True)
+    *heard, last = map(int, done.stdout.split())
+    assert len(heard) > 10
+    assert (set(heard), last) == ({0}, 2), (heard, done.stderr)
 
 
 def test_of_two_signals_one_is_heard() -> None:
