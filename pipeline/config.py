@@ -30,7 +30,7 @@ from pipeline.durations import parse_duration
 from pipeline.errors import ConfigError
 from pipeline.naming import setting
 from pipeline.plugin_sections import OURS, check_problem, did_you_mean, is_here, owner_of, read_sections, section_names
-from pipeline.section import Section, is_section, refusal
+from pipeline.section import Section, is_section, message_of, refusal
 from pipeline.shipped import default_configuration
 from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
@@ -458,7 +458,7 @@ def _explain(error: ValidationError, source: str) -> str:
         names = [*model.model_fields, *(section_names() if model is Config else ())]
         remedy = did_you_mean(location[-1], names).rstrip() or f"known keys: {', '.join(names)}"
         return f"{where}: unknown key; {remedy}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = message_of(first)
     if location[-1:] in (["int"], ["str"]):
         message = "expected a whole number or text; quote what is neither"
     given = "" if isinstance(first["input"], dict | BaseModel) else f" is {_quoted(first['input'])}"

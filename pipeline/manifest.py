@@ -23,6 +23,7 @@ from pipeline.installed_publications import derived_of, publication_of
 from pipeline.plugin_sections import OURS, is_here
 from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import SCHEMA_VERSION
+from pipeline.section import message_of
 from pipeline.version import version_of
 
 __all__ = [
@@ -140,7 +141,7 @@ class Manifest(_Frozen):
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+            raise ValueError(f"{where}: {message_of(first)}" if where else message_of(first)) from None
         if publication is not None and isinstance(counts, dict) and publication.counted not in counts:
             raise ValueError(f"holds {', '.join(counts) or 'nothing'}; expected {publication.counted} among them")
         return counts
@@ -240,6 +241,4 @@ def read_manifest(run_dir: str | Path) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise PublishError(
-            f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}; the run is damaged: publish it again"
-        ) from None
+        raise PublishError(f"{path}: {where}: {message_of(first)}; the run is damaged: publish it again") from None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["setting", "settings_called"]
+__all__ = ["setting", "settings_called", "switch"]
 
 _called: ContextVar[Callable[[str], str]] = ContextVar("how messages call a setting", default=str)
 
@@ -24,6 +24,12 @@ def setting(key: str) -> str:
     'set input.left to a name'
     """
     return _called.get()(key)
+
+
+def switch(key: str) -> str:
+    """As `setting`, of one that is true or false: options say which by themselves, a key needs the value."""
+    name = setting(key)
+    return f"{name} (true or false)" if name == key else name
 
 
 @contextmanager

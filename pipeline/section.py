@@ -11,9 +11,9 @@ from dataclasses import is_dataclass
 from typing import Any, get_args, is_typeddict
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-__all__ = ["Section", "is_section", "read_section", "refusal"]
+__all__ = ["Section", "is_section", "message_of", "read_section", "refusal"]
 
 _NO_BOOLEAN = (
     "expected a name or a number, no boolean; YAML takes yes, no, on, off, true and false for booleans: quote the name"
@@ -58,7 +58,7 @@ def read_section(model: type[BaseModel], name: str, value: Any) -> BaseModel:
         return model.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        raise refusal((name, *first["loc"]), first["msg"], first["input"], kind=first["type"]) from None
+        raise refusal((name, *first["loc"]), message_of(first), first["input"], kind=first["type"]) from None
 
 
 def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str = "value_error") -> ValidationError:
@@ -68,6 +68,12 @@ def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str
     return ValidationError.from_exception_data(
         "configuration", [InitErrorDetails(type=told, loc=location, input=value)]
     )
+
+
+def message_of(error: ErrorDetails) -> str:
+    """What one error of a model says; of what the model's own code raised, its words without pydantic's before them."""
+    raised = error.get("ctx", {}).get("error")
+    return str(raised) if isinstance(raised, ValueError | AssertionError) and str(raised) else error["msg"]
 
 
 def is_section(annotation: Any) -> bool:

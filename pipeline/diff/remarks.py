@@ -52,7 +52,12 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
         if manifest.truncated is not None
     ]
     return Comparability(
-        remarks=(*unlike, *truncated, *_windows(old_manifest, new_manifest)),
+        remarks=(
+            *unlike,
+            *truncated,
+            *_named_otherwise(old_manifest, new_manifest),
+            *_windows(old_manifest, new_manifest),
+        ),
         # Of an incomplete run nobody knows what it would have held: nothing is called gone.
         knows_gone=not unlike and not truncated,
         knows_new=not unlike and old_manifest.truncated is None,
@@ -64,10 +69,29 @@ def _questions(old: Manifest, new: Manifest) -> list[str]:
     for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _COLUMNS + _FILTERS)):
         for name in names:
             before, after = (getattr(getattr(run.config, section), name) for run in (old, new))
-            if before != after:
+            if before != after and not (name in _COLUMNS and _may_be_one_column(before, after)):
                 what = "columns" if name in _COLUMNS else "questions"
                 found.append(f"the {what} differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
     return found
+
+
+def _named_otherwise(old: Manifest, new: Manifest) -> list[str]:
+    """A column that goes by its position in one run and by its name in the other: no manifest tells which it was."""
+    pairs = [(name, getattr(old.config.input, name), getattr(new.config.input, name)) for name in _COLUMNS]
+    return [
+        f"input.{name} was {_shown(before)} and is {_shown(after)}, which may be one column: compared as the same"
+        for name, before, after in pairs
+        if before != after and _may_be_one_column(before, after)
+    ]
+
+
+def _may_be_one_column(before: object, after: object) -> bool:
+    """Whether two settings of a column may mean the same; of several columns, one by one."""
+    if isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        return len(before) == len(after) and all(map(_may_be_one_column, before, after))
+    if not (isinstance(before, int | str) and isinstance(after, int | str)):
+        return False
+    return str(before) == str(after) or str(before).isdecimal() != str(after).isdecimal()
 
 
 def _key_types(old: Path, new: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes, plain_name
 from pipeline.io.raw import shortened
-from pipeline.naming import setting
+from pipeline.naming import setting, switch
 
 __all__ = ["DELIMITERS", "Dialect", "find_dialect", "joined", "rows_of", "sample_rows", "splitting_delimiter"]
 
@@ -192,7 +192,7 @@ def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: l
         line=filled[0] + 1,
         found=f"{shortened(joined(first))}, which may be a header or an edge",
         expected="a first line that tells, or to be told",
-        remedy=f"say which with {setting('input.header')} (true or false)",
+        remedy=f"say which with {switch('input.header')}",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from mbe_stage import BicliqueQuery, CountSink
 from mbe_stage.problem import DerivedOutput, Problem, forget
@@ -42,6 +42,14 @@ class WedgesSection(BaseModel):
     """A plain pydantic model, neither frozen nor strict about keys."""
 
     fewest: int = Field(1, description="Fewest wedges.")
+
+    @field_validator("fewest")
+    @classmethod
+    def _is_plausible(cls, value: int) -> int:
+        assert value < 1000, "so many are nowhere"
+        if value < 0:
+            raise ValueError("expected 0 or more")
+        return value
 
 
 class RankedSection(Section):

@@ -195,7 +195,24 @@ def test_equal_runs_do_not_differ_and_are_not_read(tmp_path: Path) -> None:
     ("old", "new", "remark", "counts"),
     [
         ({}, {"config": {"query": {"min_left": 2}}}, "query.min_left was 1 and is 2", ("only_in_new", "only_in_old")),
-        ({}, {"config": {"input": {"left": "b"}}}, "input.left was 0 and is 'b'", ("only_in_new", "only_in_old")),
+        (
+            {"config": {"input": {"left": "a"}}},
+            {"config": {"input": {"left": "b"}}},
+            "the columns differ: input.left was 'a' and is 'b'",
+            ("only_in_new", "only_in_old"),
+        ),
+        (
+            {},
+            {"config": {"input": {"left": 2}}},
+            "the columns differ: input.left was 0 and is 2",
+            ("only_in_new", "only_in_old"),
+        ),
+        (
+            {"config": {"input": {"timestamp": 2}}},
+            {},
+            "the columns differ: input.timestamp was 2 and is null",
+            ("only_in_new", "only_in_old"),
+        ),
         ({}, {"truncated": "stopped after 1 s"}, "the NEW run is incomplete: it stopped", ("new", "only_in_old")),
         (
             {"truncated": "stopped after 1 s"},
@@ -216,6 +233,18 @@ def test_what_cannot_be_known_is_not_called_gone_or_new(
     assert remark in diff.comparability.remarks[0]
     assert {status: n for status, n in diff.counts.items() if n} == dict.fromkeys(counts, 1)
     assert {one.status for one in largest_differences(diff, 3)} == set(counts)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, "account"), ("account", "0"), (0, "0")])
+def test_a_column_named_once_by_position_and_once_by_name_is_said_and_compared(
+    tmp_path: Path, before: object, after: object
+) -> None:
+    old = make_run(tmp_path / "old", [group("ab", "x")], config={"input": {"left": before}})
+    new = make_run(tmp_path / "new", [group("cd", "y")], config={"input": {"left": after}})
+    diff = diff_runs(old, new)
+    assert f"input.left was {before!r} and is {after!r}" in " ".join(diff.comparability.remarks)
+    assert "differ" not in " ".join(diff.comparability.remarks)
+    assert {status: n for status, n in diff.counts.items() if n} == {"new": 1, "gone": 1}
 
 
 def test_other_types_of_keys_are_said_and_nothing_is_gone(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ({"problem": "paths", "paths": None}, "paths is None: expected keys and their values, or {} for the defaults"),
         ({"problem": "wedges", "wedges": {"fewest": True}}, "wedges.fewest is True: expected a name or a number"),
         ({"problem": "wedges", "wedges": {"fewst": 1}}, "wedges.fewst: unknown key; did you mean 'fewest'?"),
+        ({"problem": "wedges", "wedges": {"fewest": -1}}, "wedges.fewest is -1: expected 0 or more"),
+        ({"problem": "wedges", "wedges": {"fewest": 1000}}, "wedges.fewest is 1000: so many are nowhere"),
         ({"path": {}}, "path: unknown key; did you mean 'paths'?"),
         (
             {"nothing_like_it": {}},
