@@ -1,4 +1,4 @@
-"""`python -m flows.enumerate`: run the flow once, or serve it on a schedule."""
+"""`python -m flows.enumerate` and `python -m flows.groups`: run a flow once, or serve it on a schedule."""
 
 from __future__ import annotations
 
@@ -6,25 +6,32 @@ import os
 import signal
 import sys
 import zoneinfo
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
+import click
 import typer
+from prefect import Flow
+from prefect.client.schemas.objects import State
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.logging.configuration import setup_logging
 from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
-from flows.enumerate import configure, enumerate_bicliques_flow
+from flows import enumerate as bicliques
+from flows import groups
 from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
 from mbe_stage.errors import StageError
 from pipeline import show
+from pipeline.config import Config
 from pipeline.errors import INTERRUPTED, ConfigError, exit_code
 from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
@@ -33,17 +40,58 @@ from pipeline.publish import RunStore
 from pipeline.terminal import say, visible_lines
 from pipeline.verify import verify_run
 
-__all__ = ["app", "cron_schedule", "main"]
+__all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+Module = Literal["enumerate", "groups"]
+"""A module of `flows` that has a flow."""
 
 _DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
 
 
-def main() -> None:
-    """Entry of `python -m flows.enumerate`."""
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """A flow, as its command sees it.
+
+    Attributes
+    ----------
+    flow : Flow
+        Takes the configuration, the two paths, overrides and `force`; its result has ``run``.
+    configure : callable
+        Takes what the flow takes but for `force`, and gives its configuration, or raises `ConfigError`.
+    about : str
+        The help of the command.
+    """
+
+    flow: Flow[..., Any]
+    configure: Callable[..., Config]
+    about: str
+
+
+def main(module: Module) -> None:
+    """Run the command of a flow: `python -m flows.<module>`."""
     _date_log_lines()
-    app()
+    app_of(module)()
+
+
+def app_of(module: Module) -> typer.Typer:
+    """The command of a flow."""
+    runnable = _RUNNABLE[module]()
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(help=runnable.about, context_settings={"obj": runnable})(flow_command)
+    return app
+
+
+def _bicliques() -> Runnable:
+    about = "Enumerate the maximal bicliques of a graph, or what else is asked for, as a flow, once or on a schedule."
+    return Runnable(bicliques.enumerate_bicliques_flow, bicliques.configure, about)
+
+
+def _groups() -> Runnable:
+    about = "Find the groups of a graph that are no chance, ranked and explained, as a flow, once or on a schedule."
+    return Runnable(groups.find_groups_flow, groups.configure, about)
+
+
+_RUNNABLE = {"enumerate": _bicliques, "groups": _groups}
 
 
 def _date_log_lines() -> None:
@@ -57,8 +105,7 @@ def _date_log_lines() -> None:
     setup_logging(incremental=False)
 
 
-@app.command()
-def enumerate_command(
+def flow_command(
     config: Annotated[Path | None, typer.Argument(help="YAML configuration; without it every default holds.")] = None,
     input_path: Annotated[str | None, typer.Option("--input", help="The edges, instead of input.path.")] = None,
     output: Annotated[str | None, typer.Option("--out", help="Where runs are published.")] = None,
@@ -77,7 +124,8 @@ def enumerate_command(
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
 ) -> None:
-    """Enumerate the maximal bicliques of a graph, or what else is asked for, as a flow, once or on a schedule."""
+    """Run the flow that the command is of."""
+    runnable = click.get_current_context().obj
     parameters: dict[str, Any] = {
         "config_path": None if config is None else str(config.absolute()),
         "input_path": None if input_path is None else str(Path(input_path).absolute()),
@@ -86,12 +134,12 @@ def enumerate_command(
     }
     try:
         # A mistake must show now, not when the schedule first fires.
-        checked = configure(**parameters)
+        checked = runnable.configure(**parameters)
         parameters["force"] = force
         if serve_it:
-            _serve(name, cron_schedule(cron, timezone), port, parameters)
+            _serve(runnable.flow, name, cron_schedule(cron, timezone), port, parameters)
         else:
-            _run_once(parameters, show_it)
+            _run_once(runnable.flow, parameters, show_it)
     except StageError as error:
         say(f"error: {error}", sys.stderr)
         raise typer.Exit(exit_code(error)) from None
@@ -125,15 +173,15 @@ def cron_schedule(cron: str | None, timezone: str) -> Schedule:
     return Cron(cron, timezone=timezone)
 
 
-def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
+def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -> None:
     # As Ctrl-C: ended by SIGTERM alone, this process would leave its server and its staging behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
     with sigterm_is_heard(), api_of_one_run():
-        state = enumerate_bicliques_flow(**parameters, return_state=True)
+        state = cast(State[dict[str, Any]], flow(**parameters, return_state=True))
         if show_it:
             print(visible_lines(transcript(cast(UUID, state.state_details.flow_run_id))))
-    result = cast(dict[str, Any], state.result())
+    result = state.result()
     say(state.message)
     say(result["run"])
     if show_it:
@@ -142,10 +190,10 @@ def _run_once(parameters: dict[str, Any], show_it: bool) -> None:
         show.verification(verify_run(run_dir, ingest(reading_of(read_manifest(run_dir).config))), as_json=False)
 
 
-def _serve(name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
+def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:
     # From the first moment: ended by SIGTERM alone, this process would leave the server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
     with scheduling_api(port) as url:
-        say(f"Prefect server: {url}; this process runs {enumerate_bicliques_flow.name}/{name}; Ctrl-C ends both")
-        serve(enumerate_bicliques_flow, name, schedule, parameters)
+        say(f"Prefect server: {url}; this process runs {flow.name}/{name}; Ctrl-C ends both")
+        serve(flow, name, schedule, parameters)

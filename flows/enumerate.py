@@ -15,7 +15,7 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +37,7 @@ from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.job import edges_read, stage
-from pipeline.manifest import read_manifest
+from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import RunStore, Staging
 from pipeline.steps import find_unchanged
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
@@ -45,13 +45,19 @@ from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
 
 __all__ = [
+    "Ending",
+    "completed",
     "configure",
     "enumerate_bicliques_flow",
     "enumerate_staged",
     "read_edges",
+    "run_as_flow",
 ]
 
 log = logging.getLogger(__name__)
+
+Ending = Callable[[dict[str, Any], Manifest], State[dict[str, Any]]]
+"""The state of a published run, of the flow's result and the manifest."""
 
 
 def configure(
@@ -235,26 +241,47 @@ def enumerate_bicliques_flow(
     -------
     State
         Completed, named ``Unchanged`` where nothing was to do; its result is a dict with ``run``, ``unchanged``,
-        ``bicliques`` (or what else is counted), ``truncated`` and ``content_fingerprint``. Failed with the pipeline's
+        ``bicliques`` (or what else is counted), ``truncated`` and ``content_fingerprint``, and ``groups`` where they
+        were asked for. Failed with the pipeline's
         one-line message where the pipeline refuses.
     """
+    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
+
+
+def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -> State[dict[str, Any]]:
+    """What a flow does with its configuration.
+
+    Parameters
+    ----------
+    configured : callable
+        Gives the configuration, or raises `ConfigError`.
+    force : bool
+        Run even if input and configuration are those of the latest run.
+    ending : callable
+        Takes the result of the flow and the run's manifest, and gives the state of a run that was published.
+    """
     try:
-        config = configure(config_path, input_path, output_directory, overrides)
+        config = configured()
         with RunStore(config.output.directory).begin() as staging:
-            return _run(config, staging, force)
+            # Before anything is read: whether all that is asked for can be published together.
+            derived_of(config)
+            return on_a_tier_that_fits(
+                config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending)
+            )
     except StageError as error:
         # Returned, not raised: the message says it all, a traceback would bury it.
         return Failed(message=visible(error), data=error)
 
 
-def _run(config: Config, staging: Staging, force: bool) -> State[dict[str, Any]]:
-    # Before anything is read: whether all that is asked for can be published together.
-    derived_of(config)
-    return on_a_tier_that_fits(config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force))
+def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
+    """The state of a published run: how many results it has."""
+    end = f"; incomplete: {manifest.truncated}" if manifest.truncated else ""
+    message = f"{manifest.n_found:,} {publication_of(manifest.problem).unit[1]} published{end}"
+    return Completed(message=message, data=result)
 
 
 def _run_on(
-    tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool
+    tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool, ending: Ending
 ) -> State[dict[str, Any]]:
     scratch = str(staging.scratch)
     # Where another tier took its files here before, they are in the way.
@@ -271,11 +298,8 @@ def _run_on(
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
-    result = _result(run_dir, unchanged=False)
-    end = f"; incomplete: {result['truncated']}" if result["truncated"] else ""
-    publication = publication_of(config.problem)
-    message = f"{result[publication.counted]:,} {publication.unit[1]} published{end}"
-    return Completed(message=message, data=result)
+    manifest = read_manifest(run_dir)
+    return ending(_result(run_dir, manifest, unchanged=False), manifest)
 
 
 def _remove_contents(directory: Path) -> None:
@@ -289,21 +313,21 @@ def _skip(run_dir: Path) -> State[dict[str, Any]]:
     message = f"unchanged: input and configuration equal those of run {manifest.run_id}; nothing enumerated"
     get_run_logger().info(message)
     create_unchanged_artifact(run_dir, manifest)
-    return Completed(name="Unchanged", message=message, data=_result(run_dir, unchanged=True))
+    return Completed(name="Unchanged", message=message, data=_result(run_dir, manifest, unchanged=True))
 
 
-def _result(run_dir: str | Path, unchanged: bool) -> dict[str, Any]:
-    manifest = read_manifest(run_dir)
+def _result(run_dir: str | Path, manifest: Manifest, unchanged: bool) -> dict[str, Any]:
     return {
         "run": str(run_dir),
         "unchanged": unchanged,
         publication_of(manifest.problem).counted: manifest.n_found,
         "truncated": manifest.truncated,
         "content_fingerprint": manifest.content_fingerprint,
+        **{name: counts[name] for name, counts in manifest.derived.items() if name in counts},
     }
 
 
 if __name__ == "__main__":
     from flows.command import main
 
-    main()
+    main("enumerate")

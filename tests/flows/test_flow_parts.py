@@ -24,7 +24,7 @@ from flows import command, server
 from flows import enumerate as flow_module
 from flows import progress as flows_progress
 from flows.artifacts import summary_markdown, unchanged_markdown
-from flows.command import app
+from flows.command import app_of
 from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
 from flows.progress import ProgressReporter, describe, shown_share
 from flows.retries import may_pass
@@ -237,7 +237,7 @@ def test_prefect_yaml_fits_the_flow(monkeypatch):
     ],
 )
 def test_command_refuses_at_once(arguments, message):
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(app_of("enumerate"), arguments)
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
@@ -250,7 +250,7 @@ def test_command_refuses_a_taken_port():
         port = taken.getsockname()[1]
         # Without the server that tests before this one may still name.
         with temporary_settings(restore_defaults={PREFECT_API_URL}):
-            result = CliRunner().invoke(app, ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
+            result = CliRunner().invoke(app_of("enumerate"), ["--serve", "--cron", "0 6 * * *", "--port", str(port)])
     assert result.exit_code == 2
     assert f"--port {port}: cannot be used on 127.0.0.1" in result.stderr
 

@@ -1,0 +1,98 @@
+"""The flow of groups: edges in, a short, ranked list out, with what is new since the last run.
+
+It is the flow of bicliques with other defaults: groups are asked for, and the bicliques that they are made of are not
+written. Tasks, retries, locks and the skip of what is unchanged are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows import enumerate as bicliques
+from flows.enumerate import run_as_flow
+from pipeline.config import Config
+from pipeline.manifest import Manifest
+from pipeline.outputs.groups.section import GroupsSection
+from pipeline.wording import plural
+
+__all__ = ["NOTHING_SIGNIFICANT", "configure", "find_groups_flow"]
+
+NOTHING_SIGNIFICANT = "NothingSignificant"
+"""The name of the state of a run that found no group: a result, and no alarm."""
+
+
+def configure(
+    config_path: str | None = None,
+    input_path: str | None = None,
+    output_directory: str | None = None,
+    overrides: Sequence[str] = (),
+) -> Config:
+    """As `flows.enumerate.configure`; with groups, and without bicliques on the disk unless the configuration says so.
+
+    Raises
+    ------
+    ConfigError
+        The file, a key or a value cannot be used, or the problem has no groups.
+    """
+    config = bicliques.configure(config_path, input_path, output_directory, overrides)
+    more = []
+    if config.section("groups") is None:
+        # The section is there when one of its keys is.
+        more.append(f"groups.limit={GroupsSection().limit}")
+    if "bicliques" not in config.output.model_fields_set:
+        more.append("output.bicliques=false")
+    return bicliques.configure(config_path, input_path, output_directory, [*overrides, *more])
+
+
+@flow(name="find-groups", persist_result=False)
+def find_groups_flow(
+    config_path: str | None = None,
+    input_path: str | None = None,
+    output_directory: str | None = None,
+    overrides: Sequence[str] = (),
+    force: bool = False,
+) -> State[dict[str, Any]]:
+    """Find the groups of a graph that are no chance, rank and explain them, and publish them.
+
+    Parameters
+    ----------
+    config_path : str, optional
+        YAML configuration; without it every default holds.
+    input_path, output_directory : str, optional
+        In place of `input.path` and `output.directory`.
+    overrides : sequence of str
+        ``section.key=value``, each with a YAML value.
+    force : bool
+        Search even if input and configuration are those of the latest run.
+
+    Returns
+    -------
+    State
+        Completed, named ``Unchanged`` where nothing was to do and ``NothingSignificant`` where there is no group; its
+        result is that of `flows.enumerate.enumerate_bicliques_flow`, and ``groups``. Failed with the pipeline's
+        one-line message where the pipeline refuses.
+    """
+    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found)
+
+
+def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
+    """The state of a published run: how many groups it has, or that none is significant."""
+    if result["groups"]:
+        return Completed(message=f"{plural(result['groups'], 'group')} published{_incomplete(manifest)}", data=result)
+    message = f"no group is significant{_incomplete(manifest)}: the degrees explain what there is"
+    return Completed(name=NOTHING_SIGNIFICANT, message=message, data=result)
+
+
+def _incomplete(manifest: Manifest) -> str:
+    return f" of an incomplete run ({manifest.truncated})" if manifest.truncated else ""
+
+
+if __name__ == "__main__":
+    from flows.command import main
+
+    main("groups")
