@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-import click
 import typer
 from prefect import Flow
 from prefect.client.schemas.objects import State
@@ -106,6 +105,7 @@ def _date_log_lines() -> None:
 
 
 def flow_command(
+    context: typer.Context,
     config: Annotated[Path | None, typer.Argument(help="YAML configuration; without it every default holds.")] = None,
     input_path: Annotated[str | None, typer.Option("--input", help="The edges, instead of input.path.")] = None,
     output: Annotated[str | None, typer.Option("--out", help="Where runs are published.")] = None,
@@ -124,8 +124,8 @@ def flow_command(
         int, typer.Option("--port", help="With --serve: port of the server it starts when PREFECT_API_URL is unset.")
     ] = DEFAULT_PORT,
 ) -> None:
-    """Run the flow that the command is of."""
-    runnable = click.get_current_context().obj
+    """Run the flow that the command is of, the `Runnable` of the context."""
+    runnable: Runnable = context.obj
     parameters: dict[str, Any] = {
         "config_path": None if config is None else str(config.absolute()),
         "input_path": None if input_path is None else str(Path(input_path).absolute()),

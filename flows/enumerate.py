@@ -283,6 +283,19 @@ def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any
 def _run_on(
     tier: Tier, warnings: tuple[str, ...], config: Config, staging: Staging, force: bool, ending: Ending
 ) -> State[dict[str, Any]]:
+    """The tasks of a run.
+
+    Parameters
+    ----------
+    tier : Tier
+    warnings : tuple of str
+        Of the choice of the tier.
+    config : Config
+    staging : Staging
+    force : bool
+    ending : callable
+        As of `run_as_flow`.
+    """
     scratch = str(staging.scratch)
     # Where another tier took its files here before, they are in the way.
     _remove_contents(staging.scratch)
