@@ -25,6 +25,11 @@ EXPECTED = {
         "ann, bob, cid all bought oats, tea",
         "milk is in 2 groups",
     ],
+    "groups_of_purchases.py": [
+        " rank  accounts  purchases  amount",
+        "    1         6         72 4385.44",
+        "the same in DuckDB",
+    ],
     "compare_runs.py": [
         "new: cid at shop 1, shop 2, shop 3",
         "grown: ann, bob, cid at shop 1, shop 2 (before: ann, bob)",

@@ -1,0 +1,94 @@
+"""The flow of groups: what it publishes, returns and shows, with groups and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from typer.testing import CliRunner
+
+from flows.command import app_of
+from flows.groups import configure, find_groups_flow
+from pipeline.ingest import ingest
+from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore
+from pipeline.verify import verify_run
+
+REFERENCE = "execution.engine=reference"
+RING = [(f"ring {account}", f"page {page}") for account in range(5) for page in range(6)]
+
+
+def edges(directory: Path, ring: list[tuple[str, str]] = RING) -> Path:
+    """Some accounts at random, and a ring that visits the same pages."""
+    rng = np.random.default_rng(3)
+    others = {(f"account {rng.integers(60)}", f"page {rng.integers(6, 60)}") for _ in range(150)}
+    path = directory / "edges.csv"
+    path.write_text("account,page\n" + "".join(f"{left},{right}\n" for left, right in sorted(others | set(ring))))
+    return path
+
+
+def run(path: Path, out: Path, *overrides: str):
+    asked = [REFERENCE, "query.min_left=2", "query.min_right=2", *overrides]
+    return find_groups_flow(input_path=str(path), output_directory=str(out), overrides=asked, return_state=True)
+
+
+def artifacts(state) -> dict:
+    only = FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))
+    with get_client(sync_client=True) as client:
+        return {artifact.key: artifact for artifact in client.read_artifacts(flow_run_filter=only)}
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_groups_are_published_and_shown(tmp_path: Path) -> None:
+    path, out = edges(tmp_path), tmp_path / "out"
+    state = run(path, out)
+    assert (state.name, state.message) == ("Completed", "1 group published")
+    result = state.result()
+    assert result["groups"] == 1
+    run_dir = Path(result["run"])
+    assert run_dir == RunStore(out).latest()
+    assert not (run_dir / "bicliques").exists()
+    (group,) = pq.read_table(run_dir / "groups.parquet").to_pylist()
+    assert (group["n_left"], group["n_right"]) == (5, 6)
+    verify_run(run_dir, ingest(read_manifest(run_dir).config.input))
+
+    shown = artifacts(state)
+    assert {"bicliques-summary", "bicliques-report", "groups"} <= set(shown)
+    assert "largest-bicliques" not in shown
+    assert group["explanation"] in str(shown["groups"].data)
+
+    again = run(path, out)
+    assert again.name == "Unchanged"
+    assert again.result()["groups"] == 1
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_nothing_significant_is_a_state_of_its_own(tmp_path: Path) -> None:
+    state = run(edges(tmp_path, ring=[]), tmp_path / "out")
+    assert state.is_completed()
+    assert (state.name, state.message) == (
+        "NothingSignificant",
+        "no group is significant: the degrees explain what there is",
+    )
+    assert state.result()["groups"] == 0
+    assert "no group is significant" in artifacts(state)["groups"].data
+
+
+def test_what_the_configuration_says_of_groups_stays(tmp_path: Path) -> None:
+    path = tmp_path / "fraud.yaml"
+    path.write_text("groups: {limit: 7}\noutput: {bicliques: true}\n")
+    asked = configure(str(path), overrides=["groups.kind=grown_cover"])
+    assert (asked.section("groups").limit, asked.section("groups").kind) == (7, "grown_cover")
+    assert asked.output.bicliques
+    assert not configure().output.bicliques
+    assert configure().section("groups") is not None
+
+
+def test_the_command_is_of_this_flow(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(app_of("groups"), ["--set", "groups.limit=0"])
+    assert refused.exit_code == 2
+    assert "groups.limit is 0" in refused.stderr
