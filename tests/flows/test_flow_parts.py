@@ -26,6 +26,8 @@ from flows import progress as flows_progress
 from flows.artifacts import summary_markdown, unchanged_markdown
 from flows.command import app_of
 from flows.enumerate import configure, enumerate_bicliques_flow, enumerate_staged, read_edges
+from flows.groups import configure as configure_groups
+from flows.groups import find_groups_flow
 from flows.progress import ProgressReporter, describe, shown_share
 from flows.retries import may_pass
 from flows.serving import serve
@@ -213,14 +215,15 @@ def test_tasks_store_and_hash_nothing(name):
 
 def test_prefect_yaml_fits_the_flow(monkeypatch):
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
-    assert {d["name"]: d["work_pool"]["name"] for d in deployments} == {"daily": "local", "gpu-daily": "gpu"}
+    pools = {"daily": "local", "groups-daily": "local", "gpu-daily": "gpu"}
+    assert {d["name"]: d["work_pool"]["name"] for d in deployments} == pools
+    configured = {enumerate_bicliques_flow.name: configure, find_groups_flow.name: configure_groups}
+    monkeypatch.chdir(CHECKOUT)
     for deployment in deployments:
         flow = load_flow_from_entrypoint(deployment["entrypoint"])
-        assert flow.name == enumerate_bicliques_flow.name
         parameters = flow.validate_parameters(deployment["parameters"])
         assert set(deployment["parameters"]) <= set(flow.parameters.properties)
-        monkeypatch.chdir(CHECKOUT)
-        configure(**{name: value for name, value in parameters.items() if name != "force"})
+        configured[flow.name](**{name: value for name, value in parameters.items() if name != "force"})
         for schedule in deployment["schedules"]:
             CronSchedule(cron=schedule["cron"], timezone=schedule["timezone"])
         assert deployment["work_pool"]["name"]
