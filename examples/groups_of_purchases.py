@@ -55,7 +55,9 @@ def in_pandas(bought: pd.DataFrame, run_dir: Path) -> pd.DataFrame:
     ranks = pd.read_parquet(run_dir / "groups.parquet", columns=["group_key", "rank"])
     worth = within.merge(ranks, on="group_key").groupby("rank")
     return worth.agg(
-        accounts=("account", "nunique"), purchases=("item", "size"), amount=("amount", lambda part: round(part.sum(), 2))
+        accounts=("account", "nunique"),
+        purchases=("item", "size"),
+        amount=("amount", lambda part: round(part.sum(), 2)),
     ).reset_index()
 
 

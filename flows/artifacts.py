@@ -6,9 +6,10 @@ from pathlib import Path
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.markdown import code, code_cell, report_markdown, since_markdown
-from pipeline.installed_publications import publication_of
+from flows.markdown import code, code_cell, report_markdown, since_markdown, text
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
+from pipeline.publication import DerivedPublication
 from pipeline.wording import bytes_text
 
 __all__ = [
@@ -38,12 +39,13 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
     create_markdown_artifact(
         summary_markdown(run_dir, manifest), key=artifact_key(manifest, "summary"), description="what the run found"
     )
-    if publication.largest is not None:
+    largest = None if publication.largest is None else publication.largest(run_dir, manifest.config.output.top)
+    if largest is not None:
         create_table_artifact(
-            publication.largest(run_dir, manifest.config.output.top),
-            key=artifact_key(manifest, "largest"),
-            description=f"largest {publication.counted}",
+            largest, key=artifact_key(manifest, "largest"), description=f"largest {publication.counted}"
         )
+    for derived in derived_of(manifest.config):
+        _show_derived(derived, run_dir, manifest)
     # No link: browsers follow none from a page to a file.
     create_markdown_artifact(
         report_markdown(run_dir, manifest), key=artifact_key(manifest, "report"), description="the report's essence"
@@ -52,6 +54,17 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
         create_markdown_artifact(
             since_markdown(manifest.comparison), key=SINCE_KEY, description="what differs from the last run"
         )
+
+
+def _show_derived(derived: DerivedPublication, run_dir: Path, manifest: Manifest) -> None:
+    """What a derived output shows first, below its own name."""
+    if derived.largest is None:
+        return
+    rows, key = derived.largest(run_dir, manifest.config.output.top), derived.name.lower().replace("_", "-")
+    if rows:
+        create_table_artifact(rows, key=key, description=derived.about)
+    else:
+        create_markdown_artifact(text(derived.nothing), key=key, description=derived.about)
 
 
 def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:

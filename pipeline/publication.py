@@ -251,7 +251,8 @@ class Publication:
     beside_number : callable
         Takes the manifest, and gives what stands behind the number of results in a summary: ``", largest 6 edges"``.
     largest : callable or None
-        Takes the run path and a number, and gives so many results that are worth a look first: rows of plain values.
+        Takes the run path and a number, and gives so many results that are worth a look first: rows of plain values;
+        None where the run has no table of them.
     compare : callable or None
         Takes the `RunStore`, the run path and the manifest; gives the comparison with the run before, and the seconds
         of it that went into compiling. None where runs of the problem are not compared.
@@ -289,7 +290,7 @@ class Publication:
     frames: tuple[str, ...] = ("arrow",)
     markdown: Callable[[Path, Manifest], list[str]] | None = None
     beside_number: Callable[[Manifest], str] = lambda _: ""
-    largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
+    largest: Callable[[Path, int], list[dict[str, Any]] | None] | None = None
     compare: Callable[[RunStore, Path, Manifest], tuple[Comparison, float]] | None = None
     progress: Callable[[Progress], Any] = lambda progress: progress
     next_command: str = "mbe verify {}"
@@ -320,6 +321,8 @@ class DerivedPublication:
     events : bool
         Whether its collector makes something of weights and times, which are then read where the configuration names
         them: `Edges.events` of `Collecting.edges`.
+    nothing : str
+        What is said in a flow where `largest` finds nothing.
     """
 
     name: str
@@ -334,5 +337,7 @@ class DerivedPublication:
     device_compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
+    largest: Callable[[Path, int], list[dict[str, Any]]] | None = None
+    nothing: str = "there is nothing to show"
     device_bytes: Callable[[Collecting], int] = lambda _: 0
     events: bool = False

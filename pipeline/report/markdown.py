@@ -86,10 +86,8 @@ def essence(run_dir: Path, manifest: Manifest) -> list[str]:
 def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
     """The largest bicliques, with their vertices' own keys, as rows for a table.
 
-    `biclique_key` is text: a browser would round an int64. Of a run without the table of bicliques there are none.
+    `biclique_key` is text: a browser would round an int64.
     """
-    if not has_bicliques(run_dir):
-        return []
     return [
         {
             "biclique_key": str(group.key),

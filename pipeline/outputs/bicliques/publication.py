@@ -122,10 +122,11 @@ def _markdown(run_path: Path, manifest: Manifest) -> list[str]:
     return essence(run_path, manifest)
 
 
-def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
+def _largest(run_path: Path, limit: int) -> list[dict[str, Any]] | None:
+    from pipeline.reading import has_bicliques
     from pipeline.report.markdown import groups_table
 
-    return groups_table(run_path, limit)
+    return groups_table(run_path, limit) if has_bicliques(run_path) else None
 
 
 def _progress(progress: StreamProgress) -> Progress:

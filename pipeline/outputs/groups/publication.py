@@ -49,6 +49,12 @@ def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
     return page(run_path, manifest, top)
 
 
+def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
+    from pipeline.outputs.groups.shown import largest
+
+    return largest(run_path, limit)
+
+
 def _check(job: Any) -> None:
     from pipeline.verify.groups import check
 
@@ -95,4 +101,6 @@ PUBLICATION = DerivedPublication(
     frames=("arrow", "cudf"),
     device_bytes=_device_bytes,
     events=True,
+    largest=_largest,
+    nothing="no group is significant: the degrees of the vertices explain what there is",
 )
