@@ -120,8 +120,8 @@ class _Bicliques:
         job, has_rows = self.job, self.job.results is not None
         degrees = (None, None) if self.graph is None else self.graph.degrees()
         for number, side in enumerate(("left", "right")):
-            participation = self.tally.participation[number] if has_rows else None
-            job.passed(f"{side} vertices", tables.check_vertices(self.run, side, participation, degrees[number]))
+            statistics = self.tally.of_vertices[number] if has_rows else None
+            job.passed(f"{side} vertices", tables.check_vertices(self.run, side, statistics, degrees[number]))
             if self.graph is not None:
                 self._check_two_hop(self.graph if side == "left" else self.graph.swapped(), side)
             else:

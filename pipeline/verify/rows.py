@@ -16,7 +16,7 @@ from mbe_stage.jit import INTS, LONGS, compiled, readonly, steps_of
 from pipeline.errors import VerificationError
 from pipeline.verify.recipe import biclique_keys
 
-__all__ = ["Batch", "Participation", "RowRules", "Tally", "batches", "check_rows", "compile_steps"]
+__all__ = ["Batch", "RowRules", "Tally", "VertexStatistics", "batches", "check_rows", "compile_steps"]
 
 # Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
@@ -65,7 +65,7 @@ class RowRules:
         return accepted
 
 
-class Participation:
+class VertexStatistics:
     """In how many bicliques each vertex of a side is, and the largest: most edges, then smallest key."""
 
     def __init__(self, n_vertices: int) -> None:
@@ -88,7 +88,7 @@ class Tally:
         self.n_rows = 0
         self.n_members = [0, 0]
         self.histogram: Counter[tuple[int, int]] = Counter()
-        self.participation = tuple(Participation(n) for n in n_vertices)
+        self.of_vertices = tuple(VertexStatistics(n) for n in n_vertices)
 
     def add(self, batch: Batch) -> None:
         """Take in a batch whose rows were checked."""
@@ -100,7 +100,7 @@ class Tally:
             self.histogram[size >> 32, size & 0xFFFFFFFF] += count
         for side in (0, 1):
             self.n_members[side] += batch.members[side].size
-            self.participation[side].add(batch, side)
+            self.of_vertices[side].add(batch, side)
 
 
 def batches(parts: list[Path]) -> Iterator[Batch]:

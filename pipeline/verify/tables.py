@@ -13,22 +13,22 @@ from pipeline.errors import VerificationError
 from pipeline.manifest import Manifest
 from pipeline.verify.files import table_parts
 from pipeline.verify.recipe import KeySums, mix
-from pipeline.verify.rows import Batch, Participation, RowRules, Tally
+from pipeline.verify.rows import Batch, RowRules, Tally, VertexStatistics
 
 __all__ = ["MemberSums", "check_counts", "check_histogram", "check_members", "check_sums", "check_vertices"]
 
 
-def check_vertices(run: Path, side: str, participation: Participation | None, degrees: np.ndarray | None) -> str:
+def check_vertices(run: Path, side: str, statistics: VertexStatistics | None, degrees: np.ndarray | None) -> str:
     """Degrees (where the input is known), number of bicliques and the largest (where those are), row by row."""
     path = run / f"{side}_vertices.parquet"
     table = pq.read_table(path)
     largest = table["largest_biclique_key"]
     expected = {}
-    if participation is not None:
+    if statistics is not None:
         expected = {
-            "n_bicliques": (table["n_bicliques"], participation.n_bicliques),
-            "largest_biclique_edges": (table["largest_biclique_edges"], participation.edges),
-            "largest_biclique_key": (pc.fill_null(largest, 0), participation.key),
+            "n_bicliques": (table["n_bicliques"], statistics.n_bicliques),
+            "largest_biclique_edges": (table["largest_biclique_edges"], statistics.edges),
+            "largest_biclique_key": (pc.fill_null(largest, 0), statistics.key),
         }
     if degrees is not None:
         expected["degree"] = (table["degree"], degrees)
@@ -121,11 +121,11 @@ def check_sums(run: Path, manifest: Manifest, rules: RowRules) -> str:
             f"{place}: content_fingerprint is of {stated} bicliques; counts.bicliques says otherwise"
         )
     for side in ("left", "right"):
-        _check_participation(run, side, manifest, set((n_left * n_right).tolist()))
+        _check_vertex_sums(run, side, manifest, set((n_left * n_right).tolist()))
     return f"{counts.bicliques:,} bicliques of {n.size:,} sizes"
 
 
-def _check_participation(run: Path, side: str, manifest: Manifest, products: set[int]) -> None:
+def _check_vertex_sums(run: Path, side: str, manifest: Manifest, products: set[int]) -> None:
     """A side's members of bicliques add up, and the largest biclique of a vertex is of a size that there is."""
     path, counts = run / f"{side}_vertices.parquet", manifest.counts
     table = pq.read_table(path, columns=["n_bicliques", "largest_biclique_edges"])

@@ -121,8 +121,8 @@ def scores_table(
     members = chosen.members
     degrees = graph.left_degrees, graph.right_degrees
     ranks, n_groups = zip(
-        _participation(members.left_members, members.left_sizes, graph.n_left),
-        _participation(members.right_members, members.right_sizes, graph.n_right),
+        _groups_of_vertices(members.left_members, members.left_sizes, graph.n_left),
+        _groups_of_vertices(members.right_members, members.right_sizes, graph.n_right),
         strict=True,
     )
     rank = np.concatenate(ranks)
@@ -155,7 +155,7 @@ def keys_of_both_sides(left: pa.Array, right: pa.Array) -> pa.Array:
     return pa.concat_arrays([left, right])
 
 
-def _participation(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
+def _groups_of_vertices(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
     """Position of the first group that holds each vertex (their number where none does), and how many do."""
     first = np.full(n_vertices, sizes.size, np.int64)
     np.minimum.at(first, members, np.repeat(np.arange(sizes.size), sizes))
