@@ -88,7 +88,7 @@ def test_what_the_configuration_says_of_groups_stays(tmp_path: Path) -> None:
     assert configure().section("groups") is not None
 
 
-def test_the_command_is_of_this_flow(tmp_path: Path) -> None:
+def test_the_command_is_of_this_flow() -> None:
     refused = CliRunner().invoke(app_of("groups"), ["--set", "groups.limit=0"])
     assert refused.exit_code == 2
     assert "groups.limit is 0" in refused.stderr
