@@ -1,4 +1,4 @@
-"""`make run` after `make test` removes nothing: our Makefile and tools/install.py with a small project, without network.
+"""`make run` after `make test` removes nothing: our Makefile and tools/install.py with a small project, no network.
 
 pip is the real one. The project and what it needs are wheels of a few lines that are written here.
 """
