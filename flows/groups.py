@@ -16,8 +16,8 @@ from prefect.states import Completed
 from flows import enumerate as bicliques
 from flows.enumerate import run_as_flow
 from pipeline.config import Config
+from pipeline.installed_publications import derived_publications
 from pipeline.manifest import Manifest
-from pipeline.outputs.groups.section import GroupsSection
 from pipeline.wording import plural
 
 __all__ = ["NOTHING_SIGNIFICANT", "configure", "find_groups_flow"]
@@ -43,7 +43,8 @@ def configure(
     more = []
     if config.section("groups") is None:
         # The section is there when one of its keys is.
-        more.append(f"groups.limit={GroupsSection().limit}")
+        section = next(each.section for each in derived_publications(config.problem) if each.name == "groups")
+        more.append(f"groups.limit={section.model_fields['limit'].default}")
     if "bicliques" not in config.output.model_fields_set:
         more.append("output.bicliques=false")
     return bicliques.configure(config_path, input_path, output_directory, [*overrides, *more])
