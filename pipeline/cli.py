@@ -96,7 +96,9 @@ class _Group(TyperGroup):
 
     def _publishes(self, ctx: Any) -> bool:
         name = ctx.invoked_subcommand
-        return name is not None and (name == "run" or isinstance(self.get_command(ctx, name), ProblemCommand))
+        return name is not None and (
+            name in ("run", "groups") or isinstance(self.get_command(ctx, name), ProblemCommand)
+        )
 
     def _invoke(self, ctx: Any) -> Any:
         from pipeline.signals import ended_by, signals_are_heard
@@ -254,6 +256,15 @@ _ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *o
 def enumerate_(**options: Any) -> None:
     """Enumerate the maximal bicliques of one input, all in options."""
     publish(opt.configuration(_ENUMERATING, options), options)
+
+
+@_command()
+@opt.taking(opt.GROUPING)
+def groups(**options: Any) -> None:
+    """The groups that are no chance, ranked, with a reason for each: of an input, or of a published run."""
+    from pipeline.groups_command import make_groups
+
+    make_groups(options)
 
 
 @_command()

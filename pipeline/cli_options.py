@@ -8,11 +8,12 @@ that `mbe enumerate --help` answers at once; tests hold them together. Those of 
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from typer.models import ArgumentInfo
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline.config import Config
 
 __all__ = [
+    "GROUPING",
     "GROUPS",
     "INSPECTING",
     "QUERY",
@@ -36,6 +38,7 @@ __all__ = [
     "option_of",
     "options_of",
     "publishing",
+    "settings_given",
     "taking",
 ]
 
@@ -112,6 +115,7 @@ class Output:
     """Section `output`, and what the command prints."""
 
     Out = Annotated[Path | None, _option(_OUTPUT, "Output directory (out).", metavar="DIR")]
+    Bicliques = Annotated[bool, _option(_OUTPUT, "Write the bicliques too.", "--bicliques")]
     NoBicliques = Annotated[bool, _option(_OUTPUT, "Only what is made of them, such as groups.", "--no-bicliques")]
     Members = Annotated[bool, _option(_OUTPUT, "Also write the long form, one row a member.", "--members")]
     Sort = Annotated[bool, _option(_OUTPUT, "Rows in the same order in every run.", "--sort")]
@@ -358,6 +362,34 @@ def options_of(parameter: Parameter) -> tuple[str, ...]:
     return tuple(name for each in given for name in each.split("/")) or (f"--{parameter.name.replace('_', '-')}",)
 
 
+def _without_prefix(parameter: Parameter) -> Parameter:
+    """The option of a derived output in a command of its own: ``--limit`` for ``--groups-limit``."""
+    kind, info = get_args(parameter.annotation)
+    names = [name.replace("--groups-", "--") for name in options_of(parameter)]
+    info = copy.copy(info)
+    info.default, info.param_decls = names[0], tuple(names[1:])
+    return replace(parameter, annotation=Annotated[kind, info])
+
+
+# Named otherwise there, about the bicliques, or no groups.
+_NOT_OF_GROUPS = ("source", "sort", "count_only")
+GROUPING = (
+    Parameter(
+        "source",
+        Annotated[str, typer.Argument(metavar="INPUT|RUN", help="Edges; or a published run, or its output directory.")],
+        "input.path",
+        inspect.Parameter.empty,
+    ),
+    *(_without_prefix(each) for each in GROUPS if each.key != "groups"),
+    *(each for each in publishing(QUERY, max_bicliques=True, members=False) if each.name not in _NOT_OF_GROUPS),
+    _flag("bicliques", Output.Bicliques, "output.bicliques"),
+    Parameter(
+        "run_input",
+        Annotated[str | None, _option(_OUTPUT, "Of a RUN: where its input is now.", "--input", metavar="INPUT")],
+    ),
+)
+
+
 # Where the name of an option is not that of its key, in commands that write their parameters out.
 _CALLED_OTHERWISE = {"input.format": "file_format", "input.path": "source"}
 
@@ -383,6 +415,7 @@ def configuration(
     base: Path | None = None,
     overrides: Sequence[str] = (),
     problem: str | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Config:
     """The `Config` of options that were given, over a configuration file if there is one.
 
@@ -396,26 +429,36 @@ def configuration(
         ``section.key=value``, over everything.
     problem : str, optional
         Whose command it is; by default what options and configuration say.
+    given : mapping, optional
+        What is asked where there is no file, below all options.
     """
     from pipeline.config import Config, apply_override, load_config
     from pipeline.errors import ConfigError
 
     source = "command line" if base is None else f"{base} and the command line"
-    values = {} if base is None else load_config(base).model_dump(exclude_unset=True)
+    values = dict(given or {}) if base is None else load_config(base).model_dump(exclude_unset=True)
     if problem is not None:
         values["problem"] = problem
-    for name, given in _given(parameters, options):
-        section, dot, key = name.partition(".")
-        if dot:
-            values[section] = {**values.get(section, {}), key: given}
-        elif given != {} or section not in values:
-            values[section] = given
+    for section, keys in settings_given(parameters, options).items():
+        values[section] = {**values.get(section, {}), **keys} if isinstance(keys, dict) else keys
     for override in overrides:
         apply_override(values, override)
     config = Config.from_mapping(values, source)
     if base is not None and not config.input.path:
         raise ConfigError(f"{base}: no input.path; expected a file or directory of edges; set input.path in it")
     return config
+
+
+def settings_given(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, by section and key; a section that was switched on is there without keys."""
+    settings: dict[str, Any] = {}
+    for name, value in _given(parameters, options):
+        section, dot, key = name.partition(".")
+        if dot:
+            settings.setdefault(section, {})[key] = value
+        elif value != {} or section not in settings:
+            settings[section] = value
+    return settings
 
 
 def _given(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from pipeline.errors import PublishError
 from pipeline.publish import as_publish_errors
-from pipeline.reading import bicliques_parts, check_members, open_part, reading, vertex_keys
+from pipeline.reading import bicliques_batches, bicliques_parts, check_members, reading, vertex_keys
 from pipeline.terminal import visible
 from pipeline.top import Biclique
 
@@ -81,7 +80,7 @@ def export_run(
     # What is no run with bicliques is refused before there is a header.
     bicliques_parts(run_dir)
     with _writer(output) as write:
-        for batch, share in _batches(run_dir):
+        for batch, share in bicliques_batches(run_dir, _MEMBERS):
             check_members(run_dir, batch, "left", keys.n_left)
             check_members(run_dir, batch, "right", len(keys.text) - keys.n_left)
             wanted = (batch["n_left"].to_numpy() >= min_left) & (batch["n_right"].to_numpy() >= min_right)
@@ -184,24 +183,6 @@ def _writer(output: BinaryIO) -> Iterator[Callable[[pa.RecordBatch], None]]:
             writer.write_batch(rows)
 
         yield write
-
-
-def _batches(run_dir: Path) -> Iterator[tuple[pa.RecordBatch, float]]:
-    """Rows of the table in its order, and the share of the table that is done with them."""
-    with reading(run_dir):
-        files = [open_part(part) for part in bicliques_parts(run_dir)]
-        n_rows = sum(file.metadata.num_rows for file in files)
-        n_done = 0
-        for file in files:
-            for group in range(file.metadata.num_row_groups):
-                for batch in file.iter_batches(_rows_at_once(file.metadata.row_group(group)), row_groups=[group]):
-                    n_done += batch.num_rows
-                    yield batch, n_done / n_rows
-
-
-def _rows_at_once(group: pq.RowGroupMetaData) -> int:
-    most = max(group.column(i).num_values for i in range(group.num_columns))
-    return max(1, _MEMBERS * group.num_rows // max(1, most))
 
 
 def _long_form(bicliques: pa.RecordBatch, first: int, keys: _Keys) -> Iterator[pa.RecordBatch]:

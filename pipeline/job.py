@@ -17,6 +17,7 @@ from pipeline.installed_publications import derived_of, reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
 from pipeline.publish import RunStore
+from pipeline.published_tables import PublishedTables
 from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
@@ -40,6 +41,11 @@ class RunResult:
     run_dir: Path
     manifest: Manifest
     unchanged: bool = False
+
+    @property
+    def tables(self) -> PublishedTables:
+        """The published tables by name, as `pa.Table`: each is read when it is looked up."""
+        return PublishedTables(self.run_dir, self.manifest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import BICLIQUES
 
 __all__ = [
+    "bicliques_batches",
     "bicliques_parts",
     "check_members",
     "check_problem",
@@ -66,6 +67,37 @@ def bicliques_parts(run_path: str | Path) -> list[Path]:
             if at < 0 or _plain(schema.field(at).type) != _plain(field.type):
                 raise PublishError(f"{part}: {field.name}: {found}; expected {field.type}; {_REMEDY}")
     return parts
+
+
+def bicliques_batches(run_path: str | Path, members: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+    """Rows of the table in its order, and the share of the table that is done with them.
+
+    Parameters
+    ----------
+    run_path : path
+    members : int
+        Of a side, that a batch holds where its rows are like the average of their row group; this bounds memory.
+
+    Raises
+    ------
+    PublishError
+        As `bicliques_parts`, or the table cannot be read.
+    """
+    with reading(run_path):
+        files = [open_part(part) for part in bicliques_parts(run_path)]
+        n_rows = sum(file.metadata.num_rows for file in files)
+        n_done = 0
+        for file in files:
+            for group in range(file.metadata.num_row_groups):
+                rows = _rows_at_once(file.metadata.row_group(group), members)
+                for batch in file.iter_batches(rows, row_groups=[group]):
+                    n_done += batch.num_rows
+                    yield batch, n_done / n_rows
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, members: int) -> int:
+    most = max(group.column(i).num_values for i in range(group.num_columns))
+    return max(1, members * group.num_rows // max(1, most))
 
 
 def has_bicliques(run_path: str | Path) -> bool:

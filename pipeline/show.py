@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,18 @@ if TYPE_CHECKING:
     from pipeline.top import Biclique
     from pipeline.verify import VerifyReport
 
-__all__ = ["compiled", "count", "inspection", "largest", "measurements", "run", "runs", "verification"]
+__all__ = [
+    "compiled",
+    "count",
+    "inspection",
+    "keys",
+    "largest",
+    "measurements",
+    "run",
+    "run_facts",
+    "runs",
+    "verification",
+]
 
 # Keys of one side that a table row shows, and characters of each; `--json` shows all.
 _SHOWN_KEYS = 8
@@ -37,24 +49,7 @@ def run(result: RunResult, as_json: bool) -> None:
     manifest = result.manifest
     publication = publication_of(manifest.problem)
     if as_json:
-        print_json(
-            {
-                "problem": manifest.problem,
-                publication.counted: manifest.n_found,
-                "derived": manifest.derived,
-                "truncated": manifest.truncated,
-                "engine": manifest.engine,
-                "device": manifest.device,
-                "seconds": manifest.seconds,
-                "peak_memory_bytes": manifest.peak_memory_bytes,
-                "peak_device_memory_bytes": manifest.peak_device_memory_bytes,
-                "content_fingerprint": manifest.content_fingerprint,
-                "run": str(result.run_dir),
-                "unchanged": result.unchanged,
-                "input": asdict(manifest.input),
-                "warnings": manifest.warnings,
-            }
-        )
+        print_json(run_facts(result))
         return
     if result.unchanged:
         say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
@@ -70,6 +65,27 @@ def run(result: RunResult, as_json: bool) -> None:
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
     next_command = publication.next_command if manifest.config.output.bicliques else "mbe verify {}"
     say(f"next       {next_command.format(result.run_dir.parent.parent)}")
+
+
+def run_facts(result: RunResult) -> dict[str, Any]:
+    """What `--json` says of a published run."""
+    manifest = result.manifest
+    return {
+        "problem": manifest.problem,
+        publication_of(manifest.problem).counted: manifest.n_found,
+        "derived": manifest.derived,
+        "truncated": manifest.truncated,
+        "engine": manifest.engine,
+        "device": manifest.device,
+        "seconds": manifest.seconds,
+        "peak_memory_bytes": manifest.peak_memory_bytes,
+        "peak_device_memory_bytes": manifest.peak_device_memory_bytes,
+        "content_fingerprint": manifest.content_fingerprint,
+        "run": str(result.run_dir),
+        "unchanged": result.unchanged,
+        "input": asdict(manifest.input),
+        "warnings": manifest.warnings,
+    }
 
 
 def count(result: CountResult, as_json: bool) -> None:
@@ -150,7 +166,7 @@ def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) ->
         say(f"{run_dir}: no such biclique")
         return
     lines: list[list[object]] = [
-        [b.n_edges, len(b.left), len(b.right), _keys(b.left), _keys(b.right), str(b.key)] for b in bicliques
+        [b.n_edges, len(b.left), len(b.right), keys(b.left), keys(b.right), str(b.key)] for b in bicliques
     ]
     results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
 
@@ -264,9 +280,10 @@ def _means(engine: str, device: str, seconds: dict[str, float], peak: int, on_de
     say(f"time       {seconds_text(seconds['total'])} ({steps})")
 
 
-def _keys(keys: tuple[Any, ...]) -> str:
-    text = ", ".join(visible(shortened(key, _KEY)) for key in keys[:_SHOWN_KEYS])
-    return text if len(keys) <= _SHOWN_KEYS else f"{text}, ... {len(keys) - _SHOWN_KEYS:,} more"
+def keys(of_side: Sequence[Any]) -> str:
+    """The first keys of a side, safe to print, and how many more there are."""
+    text = ", ".join(visible(shortened(key, _KEY)) for key in of_side[:_SHOWN_KEYS])
+    return text if len(of_side) <= _SHOWN_KEYS else f"{text}, ... {len(of_side) - _SHOWN_KEYS:,} more"
 
 
 def _listed_run(run: ListedRun) -> dict[str, Any]:

@@ -47,6 +47,7 @@ __all__ = [
     "Clock",
     "EnumerationFacts",
     "Steps",
+    "collect_to",
     "count",
     "enumerate_to",
     "find_unchanged",
@@ -75,6 +76,8 @@ class EnumerationFacts(BaseModel):
         Steps ``compile``, ``graph``, ``enumerate``, ``write``, ``two_hop`` and ``tables``; ``name`` too where keys and
         sums are made on a device.
     peak_memory_bytes : int
+    made_of : str or None
+        As in the manifest.
     peak_device_memory_bytes : int or None
         None where no device was used, or its memory not followed.
     versions : dict
@@ -93,6 +96,7 @@ class EnumerationFacts(BaseModel):
     device: str
     seconds: dict[str, float]
     peak_memory_bytes: int
+    made_of: str | None = None
     peak_device_memory_bytes: int | None = None
     versions: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
@@ -132,6 +136,33 @@ def enumerate_to(
     PublishError
         The tables cannot be written.
     """
+
+    def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
+        return _streamed(config, sink, graph, query, execution, engine, on_progress)
+
+    return collect_to(edges, config, run_path, search, backend)
+
+
+def collect_to(
+    edges: Any,
+    config: Config,
+    run_path: Path,
+    find: Callable[[Sink, Any, Any, Execution], StreamFacts],
+    backend: Backend = ARROW,
+    step: str = "enumerate",
+) -> EnumerationFacts:
+    """As `enumerate_to`, of results that come from anywhere.
+
+    Parameters
+    ----------
+    edges, config, run_path, backend
+        As for `enumerate_to`.
+    find : callable
+        Takes a sink, the graph, the problem's query and what it may take of the machine; hands every result to the sink
+        and says what it did.
+    step : str
+        What its time is called in `EnumerationFacts.seconds`.
+    """
     clock, publication = Clock(), publication_of(config.problem)
     query, graph = publication.query(config.asked, edges), edges.graph()
     clock.lap("graph")
@@ -144,10 +175,10 @@ def enumerate_to(
             # In the order in which they begin.
             clock.seconds |= {step: spent for step, spent in collector.seconds.items() if spent}
             with backend.budget(config.execution.to_execution(), collector.shares) as execution:
-                facts = _streamed(config, collector, graph, query, execution, engine, on_progress)
-        clock.lap("enumerate")
+                facts = find(collector, graph, query, execution)
+        clock.lap(step)
         # What the engine waited for is no time of its own.
-        clock.seconds["enumerate"] -= facts.compile_seconds + sum(collector.seconds.values())
+        clock.seconds[step] -= facts.compile_seconds + sum(collector.seconds.values())
         clock.seconds |= {"compile": facts.compile_seconds, **collector.seconds}
         collected = collector.finish()
         counts_of_derived = {each.name: each.finish() for each in derived}
@@ -309,6 +340,7 @@ def finish(
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
             truncated=facts.truncated,
+            made_of=facts.made_of,
             warnings=(*input_facts.warnings, *facts.warnings),
             files=files,
         )

@@ -112,6 +112,8 @@ def _making(manifest: Manifest) -> dict[str, str]:
         ("peak memory", bytes_text(manifest.peak_memory_bytes)),
         ("versions", versions),
     ]
+    if manifest.made_of is not None:
+        machine.append(("bicliques of run", f"<code>{escape(manifest.made_of)}</code>"))
     if manifest.peak_device_memory_bytes is not None:
         machine.insert(3, ("peak device memory", bytes_text(manifest.peak_device_memory_bytes)))
     fingerprints = [

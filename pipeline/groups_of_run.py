@@ -1,0 +1,210 @@
+"""Groups of a published run: its bicliques are read back, block by block, and go where an engine's would go.
+
+The graph, by whose degrees a group is surprising, is that of the run's input: it has to be there, and the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mbe_stage.bicliques.results import BicliqueBlock
+from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.stream import Sink, StreamFacts
+from pipeline.compiling import OnCompile
+from pipeline.config import Config
+from pipeline.edges import EdgeData
+from pipeline.errors import ConfigError, InputError, PublishError
+from pipeline.ingest import ingest
+from pipeline.installed_publications import derived_of, publication_of
+from pipeline.job import RunResult
+from pipeline.loading import load_host_modules
+from pipeline.manifest import Manifest, lost_file, read_manifest
+from pipeline.naming import setting
+from pipeline.publish import RunStore, resolve_run
+from pipeline.reading import bicliques_batches, bicliques_parts, check_members, vertex_keys
+from pipeline.steps import Clock, collect_to, finish
+
+__all__ = ["OnShare", "regroup"]
+
+OnShare = Callable[[float], None]
+"""Told which share of the bicliques has been read back."""
+
+# Members of one side that a block holds, roughly: 8 MB of ids.
+_MEMBERS = 1 << 21
+_SIDES = ("left", "right")
+# Settings of the source's output that say what else is published; not where to, nor what may be removed.
+_KEPT_OUTPUT = {"two_hop_steps", "compression", "top", "compare"}
+
+
+def regroup(
+    run_path: str | Path,
+    sections: Mapping[str, Mapping[str, Any]] | None = None,
+    source: object | None = None,
+    *,
+    on_share: OnShare = lambda _: None,
+    on_compile: OnCompile | None = None,
+) -> RunResult:
+    """Make groups of a published run, as a new run.
+
+    Memory depends on the vertices and on a block, not on the number of bicliques; no engine runs.
+
+    Parameters
+    ----------
+    run_path : path
+        A run directory, or an output directory, whose latest run is meant.
+    sections : mapping, optional
+        What is asked: the section ``groups``; of ``output`` where to (the source's directory by default) and what else
+        (``bicliques`` false by default); ``input.path``, where the input is now; ``execution.threads``.
+    source : object, optional
+        The input in memory, as for `pipeline.run`.
+    on_share : callable
+    on_compile : callable, optional
+        As for `pipeline.run`.
+
+    Returns
+    -------
+    RunResult
+        Its manifest names the source as `made_of`, and is truncated where that is.
+
+    Raises
+    ------
+    PublishError
+        There is no run, it is damaged, has no bicliques, or the new one cannot be written.
+    ConfigError
+        A setting is wrong, or is none of those above.
+    InputError
+        The run's input is not to be had, or is another one now.
+    """
+    clock, run_dir = Clock(), resolve_run(run_path)
+    bicliques_parts(run_dir)
+    manifest = read_manifest(run_dir)
+    if (lost := lost_file(run_dir, manifest)) is not None:
+        raise PublishError(f"{run_dir}: {lost}; expected a whole run; publish it again")
+    config = _config(run_dir, manifest, sections or {})
+    store = RunStore(config.output.directory)
+    store.check_writable()
+    load_host_modules()
+    clock.lap("load")
+    edges = _edges(run_dir, manifest, config, source)
+    clock.lap("read")
+    # As in any run, what is imported counts as no step.
+    del clock.seconds["load"]
+    of_outputs = (step for each in derived_of(config) for step in each.compile_steps(config))
+    compiling = compile_ahead((*publication_of(manifest.problem).compile_steps(config), *of_outputs), on_compile)
+
+    def find(sink: Sink, *_: object) -> StreamFacts:
+        return _read_back(run_dir, manifest, sink, on_share)
+
+    staging = None
+    try:
+        with store.begin() as staging:
+            facts = collect_to(edges, config, staging.path, find, step="read back")
+            if facts.content_fingerprint != manifest.content_fingerprint:
+                raise PublishError(
+                    f"{run_dir}: its bicliques are not those of its manifest ({facts.content_fingerprint}; expected "
+                    f"{manifest.content_fingerprint}); the run is damaged: publish it again"
+                )
+            facts = facts.model_copy(update={"made_of": manifest.run_id})
+            finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
+            published = staging.publish(config.output.keep_runs)
+    except KeyboardInterrupt as interrupt:
+        if staging is not None:
+            staging.note_on(interrupt)
+        raise
+    return RunResult(published, Manifest.model_validate_json(staging.manifest))
+
+
+def _config(run_dir: Path, manifest: Manifest, sections: Mapping[str, Mapping[str, Any]]) -> Config:
+    """The question of the source, with what is asked of groups."""
+    for section, keys in sections.items():
+        known = {"input": {"path"}, "execution": {"threads"}}.get(section)
+        if section not in ("groups", "output", "input", "execution") or (known and not keys.keys() <= known):
+            key = next(iter(keys.keys() - (known or set())), "")
+            raise ConfigError(
+                f"{setting(f'{section}.{key}')} is a question to a graph; expected none, as the bicliques of {run_dir} "
+                "are read back as they are; leave it out, or make groups of the input"
+            )
+    asked = manifest.config.model_dump(mode="json")
+    return Config.from_mapping(
+        {
+            **{section: {**asked[section], **sections.get(section, {})} for section in ("input", "query", "execution")},
+            "output": {
+                **{key: value for key, value in asked["output"].items() if key in _KEPT_OUTPUT},
+                "bicliques": False,
+                "directory": sections.get("output", {}).get("directory") or _store_of(run_dir),
+                **sections.get("output", {}),
+            },
+            "groups": dict(sections.get("groups", {})),
+        },
+        f"groups of {run_dir}",
+    )
+
+
+def _store_of(run_dir: Path) -> str:
+    """The output directory in which a run is published; a run that was copied elsewhere is in none."""
+    if run_dir.resolve().parent.name != "runs":
+        raise ConfigError(
+            f"{run_dir}: is not where it was published; expected a run below an output directory; say where to "
+            f"publish: {setting('output.directory')}"
+        )
+    return str(run_dir.parent.parent if run_dir.parent.name == "runs" else run_dir.resolve().parent.parent)
+
+
+def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | None) -> EdgeData:
+    """The run's input, with the dense ids of the run."""
+    stated, remedy = manifest.input, "say where the same edges are now: --input INPUT"
+    if source is None:
+        path = config.input.path
+        in_memory = stated.source.startswith("memory:") and path == manifest.config.input.path
+        if path is None or in_memory or not Path(path).exists():
+            found = "edges in memory" if in_memory or path is None else f"{path}, which is not there any more"
+            raise InputError.at(
+                run_dir, found=f"a run of {found}", expected="its input, for the degrees", remedy=remedy
+            )
+    edges = ingest(config.input, source)
+    same = edges.facts.fingerprint == stated.fingerprint
+    for side, keys in zip(_SIDES, (edges.left_keys, edges.right_keys), strict=True):
+        same = same and vertex_keys(run_dir, side).equals(pa.chunked_array([keys]))
+    if not same:
+        raise InputError.at(
+            edges.facts.source,
+            found=f"other edges (fingerprint {edges.facts.fingerprint}) than the run {run_dir} has",
+            expected=f"its input, of fingerprint {stated.fingerprint}",
+            remedy=f"{remedy}; or make groups of the input as it is now: mbe groups INPUT",
+        )
+    return edges
+
+
+def _read_back(run_dir: Path, manifest: Manifest, sink: Sink, on_share: OnShare) -> StreamFacts:
+    """Hand the published bicliques to a sink."""
+    start, n_found = time.perf_counter(), 0
+    for block, share in _blocks(run_dir, manifest):
+        sink.accept(block)
+        n_found += len(block)
+        on_share(share)
+    return StreamFacts(
+        n_found=n_found,
+        truncated=manifest.truncated,
+        engine=manifest.engine,
+        device=manifest.device,
+        seconds=time.perf_counter() - start,
+        sink_seconds=0.0,
+        compile_seconds=0.0,
+        warnings=(),
+    )
+
+
+def _blocks(run_dir: Path, manifest: Manifest) -> Iterator[tuple[BicliqueBlock, float]]:
+    n_vertices = manifest.input.n_left, manifest.input.n_right
+    for batch, share in bicliques_batches(run_dir, _MEMBERS):
+        for side, n in zip(_SIDES, n_vertices, strict=True):
+            check_members(run_dir, batch, side, n)
+        (left_sizes, left), (right_sizes, right) = (
+            (batch.column(f"n_{side}").to_numpy(), batch.column(side).flatten().to_numpy()) for side in _SIDES
+        )
+        yield BicliqueBlock(batch.num_rows, left_sizes, right_sizes, left, right, share), share

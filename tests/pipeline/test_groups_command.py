@@ -1,0 +1,350 @@
+"""`mbe groups`: groups of an input without its bicliques on the disk, and of a published run's bicliques."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import Config, cli_options, run
+from pipeline.errors import ConfigError, InputError, PublishError
+from pipeline.groups_of_run import regroup
+from pipeline.ingest import ingest
+from pipeline.job import RunResult
+from pipeline.listed_groups import listed_groups
+from pipeline.manifest import read_manifest
+from pipeline.verify import verify_run
+from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound
+from tests.pipeline.test_problem_seam import edit, mbe, refusal, said
+
+QUICK = ("--engine", "reference", "--quiet")
+
+
+@pytest.fixture
+def edges_file(tmp_path: Path) -> Path:
+    path = tmp_path / "edges.parquet"
+    pq.write_table(EDGES, path)
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path, edges_file: Path) -> Path:
+    """A run that has bicliques and no groups."""
+    config = settings(tmp_path / "out", groups=None, input={"path": str(edges_file)}, output={"sort": True})
+    return run(config).run_dir
+
+
+# --- of an input --------------------------------------------------------------------------------------------------
+
+
+def test_groups_of_an_input_are_those_of_a_run_that_is_asked_for_them(tmp_path: Path, edges_file: Path) -> None:
+    options = ("--limit", 2, "--rank-by", "surprise_per_vertex", "--max-overlap", 0.4)
+    told = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, *options)
+    section = {"limit": 2, "rank_by": "surprise_per_vertex", "max_overlap": 0.4}
+    asked = run(settings(tmp_path / "b", groups=section), EDGES)
+    assert tables(Path(told["run"])) == tables(asked.run_dir)
+    assert not (Path(told["run"]) / "bicliques").exists()
+    assert told["content_fingerprint"] == asked.manifest.content_fingerprint
+    assert [group["group_key"] for group in told["groups"]] == [
+        row["group_key"] for row in rows(asked.run_dir, "groups")
+    ]
+    assert said("verify", told["run"], "--quiet")["verified"]
+
+
+def test_the_json_has_every_group_with_its_members(tmp_path: Path, edges_file: Path) -> None:
+    told = said("groups", edges_file, "--out", tmp_path / "a", *QUICK)
+    members = rows(Path(told["run"]), "group_members")
+    assert len(told["groups"]) == told["derived"]["groups"]["groups"] == 2
+    for group in told["groups"]:
+        for side in ("left", "right"):
+            expected = [row["key"] for row in members if (row["group_key"], row["side"]) == (group["group_key"], side)]
+            assert group[side] == expected
+            assert len(expected) == group[f"n_{side}"]
+    assert set(told) - {"groups"} == set(said("enumerate", edges_file, "--out", tmp_path / "b", *QUICK))
+
+
+def test_with_bicliques_they_are_there(tmp_path: Path, edges_file: Path) -> None:
+    told = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--bicliques", "--kind", "grown_cover")
+    assert (Path(told["run"]) / "bicliques").is_dir()
+    assert read_manifest(told["run"]).config.section("groups").kind == "grown_cover"
+
+
+def test_the_table_is_the_last_that_is_said(tmp_path: Path, edges_file: Path) -> None:
+    shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK).stdout
+    assert shown.index("run        ") < shown.index("rank") < shown.index("ring 1 <0>")
+    text = " ".join(shown.replace("│", " ").split())
+    assert "6 left x 6 right members" in text
+
+
+def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("left,right\n" + "".join(f"a{i},b{i}\na{i},b{i + 1}\n" for i in range(9)))
+    shown = mbe("groups", path, "--out", tmp_path / "a", *QUICK).stdout
+    assert "groups     nothing significant: the degrees of the vertices explain what there is" in shown
+    assert said("groups", path, "--out", tmp_path / "a", *QUICK)["groups"] == []
+
+
+def test_keys_that_a_terminal_would_obey_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    pairs = [(f"a{u}\x1b[31m\u202e\n", f"b{v}" + 200 * "x") for u in range(4) for v in range(4)]
+    pairs += [(f"u{i}", f"v{i}") for i in range(300)]
+    path = tmp_path / "edges.parquet"
+    pq.write_table(pa.table({"l": [left for left, _ in pairs], "r": [right for _, right in pairs]}), path)
+    shown = mbe("groups", path, "--out", tmp_path / "a", *QUICK).stdout
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\\x1b" in shown.replace("│", "")
+    told = said("groups", path, "--out", tmp_path / "a", *QUICK)
+    assert told["groups"][0]["left"] == [f"a{u}\x1b[31m\u202e\n" for u in range(4)]
+
+
+def test_many_groups_are_counted_behind_the_table(tmp_path: Path) -> None:
+    pairs = [(f"{block}-{u}", f"{block}-{v}") for block in range(23) for u in range(4) for v in range(4)]
+    path = tmp_path / "edges.parquet"
+    pq.write_table(pa.table({"l": [left for left, _ in pairs], "r": [right for _, right in pairs]}), path)
+    shown = mbe("groups", path, "--out", tmp_path / "a", *QUICK).stdout.replace("\n", "")
+    assert "groups     3 more in " in shown
+
+
+def test_if_changed_is_that_of_every_run(tmp_path: Path, edges_file: Path) -> None:
+    options = ("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--if-changed")
+    assert not said(*options)["unchanged"]
+    again = said(*options, code=5)
+    assert again["unchanged"]
+    assert len(again["groups"]) == 2
+
+
+def test_every_option_of_the_section_is_there_without_its_prefix() -> None:
+    of_groups = {each.key: each for each in cli_options.GROUPING if each.key.startswith("groups.")}
+    assert set(of_groups) == {each.key for each in cli_options.GROUPS} - {"groups"}
+    for prefixed in cli_options.GROUPS[1:]:
+        names = cli_options.options_of(of_groups[prefixed.key])
+        assert names == tuple(name.replace("--groups-", "--") for name in cli_options.options_of(prefixed))
+    every = [name for each in cli_options.GROUPING for name in cli_options.options_of(each)]
+    assert len(every) == len(set(every))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--limit", "0"), "--limit is '0'"),
+        (("--rank-by", "edges"), "--rank-by is 'edges'"),
+        (("--kind", "grown_cover", "--rank-by", "surprise_per_vertex"), "--rank-by is for the short list"),
+        (("--input", "x.csv"), "--input: says where the input of a published run is now"),
+        (("--left", "nobody"), "nobody"),
+    ],
+)
+def test_wrong_options_are_one_line(tmp_path: Path, edges_file: Path, options: tuple[str, ...], message: str) -> None:
+    assert message in refusal("groups", edges_file, "--out", tmp_path / "out", *options, "--quiet", code=2)
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for part in range(2):
+        pq.write_table(EDGES.slice(part * 100, 100), tmp_path / "in" / f"{part}.parquet")
+    told = said("groups", tmp_path / "in", "--out", tmp_path / "a", *QUICK)
+    assert told["input"]["rows_read"] == EDGES.num_rows
+
+
+# --- of a published run -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "section", [{}, {"kind": "grown_cover"}, {"rank_by": "surprise_per_vertex", "limit": 1}], ids=str
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_of_a_run_are_those_that_it_could_have_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], seed: int
+) -> None:
+    monkeypatch.setattr("pipeline.groups_of_run._MEMBERS", 16)
+    edges, query = planted(seed), {"min_left": 1 + seed}
+    made = settings(tmp_path / "a", groups=None, query=query, output={"members": bool(seed % 2)})
+    source = run(made, edges).run_dir
+    before = {path: path.read_bytes() for path in source.rglob("*") if path.is_file()}
+    result = regroup(source, {"groups": section}, edges)
+    asked = run(settings(tmp_path / "b", groups=section, query=query, output={"bicliques": False}), edges)
+    assert tables(result.run_dir) == tables(asked.run_dir)
+    assert result.manifest.counts == asked.manifest.counts
+    assert result.manifest.content_fingerprint == asked.manifest.content_fingerprint
+    assert result.manifest.config_fingerprint == asked.manifest.config_fingerprint
+    assert result.manifest.made_of == source.name
+    assert result.run_dir.parent == source.parent
+    assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
+    assert_sound(result.run_dir)
+    for given in (None, ingest(Config().input, edges)):
+        report = verify_run(result.run_dir, given)
+        assert "of" in next(check.detail for check in report.checks if check.name == "bicliques")
+
+
+def test_the_command_takes_a_run_or_its_directory(tmp_path: Path, source: Path) -> None:
+    by_run = said("groups", source, "--quiet", "--limit", 1)
+    manifest = read_manifest(by_run["run"])
+    assert manifest.made_of == source.name
+    assert manifest.config.section("groups").limit == 1
+    assert not manifest.config.output.sort
+    assert said("verify", tmp_path / "out", "--quiet")["run"] == by_run["run"]
+    elsewhere = said("groups", source, "--quiet", "--out", tmp_path / "b", "--bicliques", "--threads", 1)
+    assert Path(elsewhere["run"]).parent.parent == tmp_path / "b"
+    assert (Path(elsewhere["run"]) / "bicliques").is_dir()
+    assert source.name in (Path(elsewhere["run"]) / "report.html").read_text()
+    assert said("verify", elsewhere["run"], "--quiet")["verified"]
+    # The latest run of this directory is one without bicliques.
+    assert "was published without its bicliques" in refusal("groups", tmp_path / "out", "--quiet", code=3)
+    assert said("groups", tmp_path / "b", "--quiet")["groups"]
+
+
+def test_no_engine_runs(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("nothing is enumerated")
+
+    monkeypatch.setattr("pipeline.steps.stream", fail)
+    result = regroup(source)
+    assert result.manifest.engine == "reference"
+    assert "read back" in result.manifest.seconds
+    assert "enumerate" not in result.manifest.seconds
+    assert_nothing_staged(tmp_path / "out")
+
+
+def test_of_a_truncated_run_they_are_marked(tmp_path: Path) -> None:
+    limited = {"engine": "cpu", "max_bicliques": 60}
+    source = run(settings(tmp_path, "cpu", groups=None, execution=limited), planted(2)).run_dir
+    result = regroup(source, source=planted(2))
+    assert result.manifest.truncated == read_manifest(source).truncated is not None
+    assert "better groups may be missing" in (result.run_dir / "report.html").read_text()
+    verify_run(result.run_dir, ingest(Config().input, planted(2)))
+
+
+def test_where_the_source_is_gone_the_check_says_so(source: Path) -> None:
+    result = regroup(source)
+    shutil.rmtree(source)
+    assert any("bicliques: not written" in text for text in verify_run(result.run_dir).not_checked)
+    verify_run(result.run_dir, ingest(Config().input, EDGES))
+
+
+def refused(run_dir: Path, error: type[Exception], message: str, **given: Any) -> None:
+    """Nothing is published, and the runs that were there are still there."""
+    runs = sorted(path.name for path in run_dir.parent.iterdir())
+    with pytest.raises(error, match=message):
+        regroup(run_dir, **given)
+    assert sorted(path.name for path in run_dir.parent.iterdir()) == runs
+    assert_nothing_staged(run_dir.parent.parent)
+
+
+def test_an_input_that_has_changed_is_refused(source: Path, edges_file: Path) -> None:
+    pq.write_table(EDGES.slice(1), edges_file)
+    refused(source, InputError, r"other edges \(fingerprint .*expected its input, of fingerprint .*--input INPUT")
+
+
+def test_an_input_that_is_gone_is_refused_and_may_be_named(tmp_path: Path, source: Path, edges_file: Path) -> None:
+    edges_file.rename(tmp_path / "moved.parquet")
+    refused(source, InputError, r"which is not there any more; .*--input INPUT")
+    assert said("groups", source, "--quiet", "--input", tmp_path / "moved.parquet")["groups"]
+
+
+def test_edges_in_memory_have_to_be_given_again(tmp_path: Path) -> None:
+    source = run(settings(tmp_path, groups=None), EDGES).run_dir
+    refused(source, InputError, "a run of edges in memory")
+    refused(source, InputError, "other edges", source=planted(7))
+    assert regroup(source, source=EDGES).manifest.derived["groups"]["groups"] == 2
+
+
+def test_keys_of_another_type_are_other_edges(tmp_path: Path) -> None:
+    """Their texts and the fingerprint are the same, the order of the keys is not."""
+    numbers = pa.table({"l": [1, 2, 10, 1], "r": [1, 1, 1, 2]})
+    source = run(settings(tmp_path, groups=None), numbers).run_dir
+    texts = pa.table({name: numbers[name].cast(pa.string()) for name in ("l", "r")})
+    refused(source, InputError, "other edges", source=texts, sections={})
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"query": {"min_left": 2}}, r"query\.min_left is a question to a graph"),
+        ({"execution": {"max_bicliques": 2}}, r"execution\.max_bicliques is a question to a graph"),
+        ({"input": {"left": "l"}}, r"input\.left is a question to a graph"),
+        ({"groups": {"limit": 0}}, r"groups\.limit is 0"),
+        ({"output": {"sort": True}}, r"output\.sort is about the table of bicliques"),
+    ],
+)
+def test_what_is_no_question_to_a_run_is_refused(source: Path, sections: Any, message: str) -> None:
+    refused(source, ConfigError, message, sections=sections)
+
+
+@pytest.mark.parametrize(
+    "options", [("--min-left", 2), ("--left", "l"), ("--engine", "cpu"), ("--if-changed",), ("--max-bicliques", 3)]
+)
+def test_options_of_inputs_are_refused_for_runs(source: Path, options: tuple[Any, ...]) -> None:
+    message = refusal("groups", source, *options, "--quiet", code=2)
+    assert f"Invalid value for {options[0]}: is for an INPUT; the bicliques of the run" in message
+
+
+def damaged(run_dir: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """The table of bicliques written anew, and the manifest made to agree with its bytes."""
+    (part,) = (run_dir / "bicliques").iterdir()
+    pq.write_table(change(pq.read_table(part)), part)
+    values = json.loads((run_dir / "manifest.json").read_text())
+    entry = next(each for each in values["files"] if each["path"].startswith("bicliques/"))
+    entry["bytes"] = part.stat().st_size
+    (run_dir / "manifest.json").write_text(json.dumps(values))
+
+
+def test_a_damaged_source_is_refused(source: Path) -> None:
+    damaged(source, lambda table: table.slice(1))
+    refused(source, PublishError, "its bicliques are not those of its manifest")
+    part = source / "size_histogram.parquet"
+    part.write_bytes(part.read_bytes() + b"?")
+    refused(source, PublishError, r"size_histogram\.parquet has .* bytes, not .*; expected a whole run")
+
+
+def test_members_that_are_no_vertices_are_refused(source: Path) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        listed = table.to_pylist()
+        listed[0]["left"][-1] = 10_000
+        return pa.Table.from_pylist(listed, table.schema)
+
+    damaged(source, change)
+    refused(source, PublishError, "left holds a vertex that left_vertices does not have")
+
+
+def test_a_run_that_was_copied_needs_a_place(tmp_path: Path, source: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(source, copy)
+    with pytest.raises(ConfigError, match=r"is not where it was published; .*output\.directory"):
+        regroup(copy)
+    assert regroup(copy, {"output": {"directory": str(tmp_path / "b")}}).manifest.made_of == source.name
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_run_of_another_problem_is_refused(tmp_path: Path) -> None:
+    values = {"problem": "butterflies", "execution": {"engine": "cpu"}, "output": {"directory": str(tmp_path)}}
+    result = run(Config.from_mapping(values), EDGES)
+    with pytest.raises(PublishError, match="holds results of the problem 'butterflies'"):
+        regroup(result.run_dir)
+
+
+def test_tables_by_name(source: Path) -> None:
+    result = regroup(source)
+    assert set(result.tables) == {path.stem for path in result.run_dir.glob("*.parquet")}
+    assert result.tables["groups"] == pq.read_table(result.run_dir / "groups.parquet")
+    with pytest.raises(KeyError, match=r"'bicliques' is no table of .*; expected one of .*groups"):
+        result.tables["bicliques"]
+    whole = RunResult(source, read_manifest(source)).tables
+    assert whole["bicliques"].num_rows == read_manifest(source).n_found
+    assert len(whole) == 4
+    (source / "left_vertices.parquet").unlink()
+    with pytest.raises(PublishError, match="cannot be read"):
+        whole["left_vertices"]
+
+
+def test_a_run_without_groups_has_none_to_list(source: Path) -> None:
+    with pytest.raises(PublishError, match=r"has no groups; .*mbe groups"):
+        listed_groups(source)
+    edit(source, lambda values: values.update(made_of="20200101T000000Z-aaaaaa"))
+    verify_run(source)
