@@ -20,7 +20,7 @@ from pipeline.config import Config
 from pipeline.edges import EdgeData
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.ingest import ingest
-from pipeline.installed_publications import derived_of, publication_of
+from pipeline.installed_publications import derived_of, publication_of, reading_of
 from pipeline.job import RunResult
 from pipeline.loading import load_host_modules
 from pipeline.manifest import Manifest, lost_file, read_manifest
@@ -166,7 +166,7 @@ def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | N
             raise InputError.at(
                 run_dir, found=f"a run of {found}", expected="its input, for the degrees", remedy=remedy
             )
-    edges = ingest(config.input, source)
+    edges = ingest(reading_of(config), source)
     same = edges.facts.fingerprint == stated.fingerprint
     for side, keys in zip(_SIDES, (edges.left_keys, edges.right_keys), strict=True):
         same = same and vertex_keys(run_dir, side).equals(pa.chunked_array([keys]))

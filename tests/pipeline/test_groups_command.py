@@ -183,6 +183,18 @@ def test_groups_of_a_run_are_those_that_it_could_have_had(
         assert "of" in next(check.detail for check in report.checks if check.name == "bicliques")
 
 
+def test_weights_and_times_are_those_of_the_input(tmp_path: Path) -> None:
+    rows_of = {"weight": [float(n % 5 + 1) for n in range(EDGES.num_rows)], "at": list(range(EDGES.num_rows))}
+    edges = pa.table({**{name: EDGES[name] for name in ("l", "r")}, **rows_of})
+    columns = {"left": "l", "right": "r", "weight": "weight", "timestamp": "at"}
+    source = run(settings(tmp_path / "a", groups=None, input=columns), edges).run_dir
+    result = regroup(source, source=edges)
+    asked = run(settings(tmp_path / "b", input=columns), edges)
+    assert tables(result.run_dir) == tables(asked.run_dir)
+    assert result.tables["groups"]["weight_total"].null_count == 0
+    assert result.manifest.input == asked.manifest.input
+
+
 def test_the_command_takes_a_run_or_its_directory(tmp_path: Path, source: Path) -> None:
     by_run = said("groups", source, "--quiet", "--limit", 1)
     manifest = read_manifest(by_run["run"])
