@@ -129,6 +129,10 @@ class CountSink:
         """Take one block in."""
         self.n_bicliques += block.n_bicliques
 
+    def merge(self, other: CountSink) -> None:
+        """Take in what another sink has counted of other tasks."""
+        self.n_bicliques += other.n_bicliques
+
 
 class HistogramSink:
     """Counts the bicliques of each size.
@@ -153,6 +157,10 @@ class HistogramSink:
         codes = block.left_sizes.astype(np.int64) << 32 | block.right_sizes
         for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
             self.counts[int(code) >> 32, int(code) & 0xFFFFFFFF] += int(count)
+
+    def merge(self, other: HistogramSink) -> None:
+        """Take in what another sink has counted of other tasks."""
+        self.counts.update(other.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,6 +209,10 @@ class TableSink:
         """Take one block in."""
         if block.n_bicliques:
             self._blocks.append(block)
+
+    def merge(self, other: TableSink) -> None:
+        """Take in what another sink has kept of other tasks; the arrays are shared."""
+        self._blocks += other._blocks
 
     def table(self) -> BicliqueTable:
         """Everything that was taken in so far."""

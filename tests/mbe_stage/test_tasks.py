@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution, InvalidArgument, TableSink
+from mbe_stage import (
+    BicliqueQuery,
+    BipartiteCSR,
+    CountSink,
+    Detail,
+    Execution,
+    HistogramSink,
+    InvalidArgument,
+    TableSink,
+)
 from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.tasks import Roots, Task, cut, positions, ranges_of, split
 from tests.mbe_stage import graphs
@@ -58,6 +67,29 @@ def test_disjoint_pieces_are_together_the_whole(engine: str, matrix: np.ndarray,
     ]
     assert sum(map(len, parts)) == len(set().union(*parts))
     assert set().union(*parts) == found(module, graph, query, None) == found(reference, graph, query, None)
+
+
+@every_engine
+@given(matrix=graphs.matrices(), n=st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_sinks_of_disjoint_pieces_merge_into_that_of_the_whole(engine: str, matrix: np.ndarray, n: int) -> None:
+    module, graph, query = module_of(engine), graphs.from_matrix(matrix), BicliqueQuery()
+    tasks = module.tasks_of(graph, query, n)
+
+    def sinks(of: list[Task] | None) -> tuple[CountSink, HistogramSink, TableSink]:
+        made = CountSink(), HistogramSink(), TableSink()
+        for sink in made:
+            for block in module.run(graph, query, TWO, sink.detail, of):
+                sink.accept(block)
+        return made
+
+    merged = sinks(tasks[::2])
+    for sink, other in zip(merged, sinks(tasks[1::2]), strict=True):
+        sink.merge(other)
+    count, histogram, table = sinks(None)
+    assert merged[0].n_bicliques == count.n_bicliques == len(merged[2].table())
+    assert merged[1].counts == histogram.counts
+    assert merged[2].table().as_set() == table.table().as_set()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
