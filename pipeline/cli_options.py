@@ -154,9 +154,9 @@ class Groups:
         str | None,
         _option(
             _GROUPS,
-            "What ranks them; per vertex suits communities (surprise).",
+            "What ranks them; per vertex or edge suits communities, evidence puts large ones first (surprise).",
             "--groups-rank-by",
-            metavar="<surprise|surprise_per_vertex>",
+            metavar="<surprise|surprise_per_vertex|surprise_per_edge|evidence>",
         ),
     ]
     MaxOverlap = Annotated[

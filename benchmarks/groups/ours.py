@@ -17,20 +17,16 @@ from mbe_stage.bicliques.keys import biclique_keys, hash_integers, vertex_hashes
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.bystanders import Engaged, without_bystanders
+from mbe_stage.groups import selection
 from mbe_stage.groups.candidates import Candidates, CandidateSink
-from mbe_stage.groups.cover import cover
-from mbe_stage.groups.growth import GrowthSchedule, grow
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.selection import GrownGroups
 from mbe_stage.groups.short_list import RankBy, short_list, without_near_copies
 from mbe_stage.groups.vertex_scores import edge_sqrt, share_size
 from mbe_stage.options import Execution
 
-__all__ = ["MIN_DENSITY", "Search", "grown_above_chance", "grown_groups", "scores_of", "search", "short_groups"]
-
-MIN_DENSITY = 0.15
-"""Of a grown group: the least that growth itself reckons with."""
+__all__ = ["Search", "grown_above_chance", "grown_groups", "scores_of", "search", "short_groups"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +35,8 @@ class Search:
 
     Attributes
     ----------
+    least : (int, int)
+        Members of a side that a biclique has at least.
     n_bicliques : int
     is_truncated : bool
         The time limit ended it: there are more bicliques.
@@ -52,6 +50,7 @@ class Search:
     model: NullModel
     sink: CandidateSink
     candidates: Candidates
+    least: tuple[int, int]
     n_bicliques: int
     is_truncated: bool
     seconds: float
@@ -91,6 +90,7 @@ def search(
         model,
         sink,
         candidates,
+        (min_left, min_right),
         facts.n_bicliques,
         facts.truncated is not None,
         facts.seconds + finishing,
@@ -116,17 +116,12 @@ def short_groups(searches: Sequence[Search], limit: int, rank_by: RankBy = "surp
     return [together.members[row][0] for row in rows]
 
 
-def seeds_of(one: Search, n_best: int = 2_000) -> GroupMembers:
-    """What groups are grown from: the best of all, and the best biclique of each vertex, whatever its surprise."""
-    best = [one.sink.left_best, one.sink.right_best, np.arange(min(n_best, len(one.candidates)))]
-    rows = np.unique(np.concatenate(best))
-    return one.candidates.members.take(rows[rows >= 0])
-
-
-def grown_above_chance(one: Search) -> Engaged:
-    """The grown groups of one graph that are better than chance, without bystanders, best first."""
-    grown = grow(one.graph, seeds_of(one), one.model, schedule=GrowthSchedule(min_density=MIN_DENSITY))
-    return without_bystanders(one.graph, grown, one.model)
+def grown_above_chance(one: Search) -> GrownGroups:
+    """The grown groups of one graph that are better than chance, best first, as a run makes them."""
+    seeds = selection.seed_rows(len(one.candidates), one.sink.left_best, one.sink.right_best)
+    return selection.grown_above_chance(
+        one.graph, one.candidates, seeds, one.model, min_left=one.least[0], min_right=one.least[1]
+    )
 
 
 def grown_groups(searches: Sequence[Search], limit: int) -> list[np.ndarray]:
@@ -137,8 +132,8 @@ def grown_groups(searches: Sequence[Search], limit: int) -> list[np.ndarray]:
     """
     found = [grown_above_chance(one) for one in searches]
     if len(searches) == 1:
-        members = found[0].members
-        return [members[row][0] for row in cover(searches[0].graph, members, searches[0].model, limit=limit).rows]
+        chosen, _ = selection.covered(searches[0].graph, found[0], searches[0].model, limit)
+        return [left for left, _ in chosen.members]
     members = GroupMembers.joined([one.members for one in found])
     order = np.argsort(-np.concatenate([one.scores for one in found]), kind="stable")
     ranked = members.take(order)

@@ -2,7 +2,8 @@
 
 `null_model` scores, `candidates` keeps what is best while bicliques stream past, `vertex_scores` says what that means
 for each vertex. `short_list` and `cover` select, and have functions of their own names; `growth` enlarges to groups of
-which some edges are missing, and `bystanders` takes out of those who does little there. `reference` and
+which some edges are missing, `bystanders` takes out of those who does little there, and `selection` does all of it as
+runs publish it. `reference` and
 `reference_selection` are the specification. A name is imported from its module when it is first asked for.
 """
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
     from mbe_stage.groups.members import GroupMembers
     from mbe_stage.groups.null_model import UNIT, NullModel, surprise_of
+    from mbe_stage.groups.selection import GrownGroups, covered, grown_above_chance, seed_rows
     from mbe_stage.groups.vertex_scores import EdgeScores, degree_percentiles, edge_sqrt, share_size
 
 __all__ = [
@@ -25,11 +27,15 @@ __all__ = [
     "Engaged",
     "GroupMembers",
     "Grown",
+    "GrownGroups",
     "GrowthSchedule",
     "NullModel",
+    "covered",
     "degree_percentiles",
     "edge_sqrt",
     "grow",
+    "grown_above_chance",
+    "seed_rows",
     "share_size",
     "surprise_of",
     "without_bystanders",
@@ -43,6 +49,7 @@ _NAMES = {
     "growth": ("Grown", "GrowthSchedule", "grow"),
     "members": ("GroupMembers",),
     "null_model": ("UNIT", "NullModel", "surprise_of"),
+    "selection": ("GrownGroups", "covered", "grown_above_chance", "seed_rows"),
     "vertex_scores": ("EdgeScores", "degree_percentiles", "edge_sqrt", "share_size"),
 }
 

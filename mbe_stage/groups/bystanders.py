@@ -44,16 +44,30 @@ class Engaged:
     scores : (n,) int64
         As of `Grown`, of what has stayed; all are positive.
     rows : (n,) int64
-        Which grown group each is made of.
+        Which grown group each is made of, of several the first.
+    first_seeds : (n,) int64
+        The first of the seeds that have grown to any of these.
+    n_seeds : (n,) int64
+        How many have.
     """
 
     members: GroupMembers
     n_edges: np.ndarray
     scores: np.ndarray
     rows: np.ndarray
+    first_seeds: np.ndarray
+    n_seeds: np.ndarray
 
 
-def without_bystanders(graph: BipartiteCSR, grown: Grown, model: NullModel, *, min_share: float = MIN_SHARE) -> Engaged:
+def without_bystanders(
+    graph: BipartiteCSR,
+    grown: Grown,
+    model: NullModel,
+    *,
+    min_share: float = MIN_SHARE,
+    min_left: int = 1,
+    min_right: int = 1,
+) -> Engaged:
     """Grown groups without the left members that have less than a share of their own edges in them.
 
     Parameters
@@ -66,11 +80,13 @@ def without_bystanders(graph: BipartiteCSR, grown: Grown, model: NullModel, *, m
         Of the graph.
     min_share : float
         0 to 1, taken as the nearest fraction whose denominator is at most a million.
+    min_left, min_right : int
+        Least members of a side.
 
     Returns
     -------
     Engaged
-        Groups whose score is positive still.
+        Groups that are large enough, and whose score is positive, still.
 
     Raises
     ------
@@ -98,15 +114,22 @@ def without_bystanders(graph: BipartiteCSR, grown: Grown, model: NullModel, *, m
     members = GroupMembers.joined([part[0] for part in parts])
     none = np.empty(0, np.int64)
     n_edges, scores = (np.concatenate([none, *(part[i] for part in parts)]) for i in (1, 2))
-    kept, seen = [], set()
-    for i in np.argsort(-scores, kind="stable"):
+    stands = (scores > 0) & (members.left_sizes >= min_left) & (members.right_sizes >= min_right)
+    order = np.argsort(-scores, kind="stable")
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    kept: list[int] = []
+    of_kept: list[int] = []
+    for i in order[stands[order]].tolist():
         left, right = members[i]
-        name = left.tobytes(), right.tobytes()
-        if scores[i] > 0 and name not in seen:
-            seen.add(name)
+        of_kept.append(numbers.setdefault((left.tobytes(), right.tobytes()), len(kept)))
+        if of_kept[-1] == len(kept):
             kept.append(i)
-    chosen = np.array(kept, np.int64)
-    return Engaged(members.take(chosen), n_edges[chosen], scores[chosen], rows[chosen])
+    chosen, all_rows = np.array(kept, np.int64), rows[order[stands[order]]]
+    # Sums of whole numbers, and the least of each.
+    n_seeds = np.bincount(of_kept, grown.n_seeds[all_rows], len(kept)).astype(np.int64)
+    first_seeds = np.full(len(kept), np.iinfo(np.int64).max)
+    np.minimum.at(first_seeds, np.array(of_kept, np.int64), grown.first_seeds[all_rows])
+    return Engaged(members.take(chosen), n_edges[chosen], scores[chosen], rows[chosen], first_seeds, n_seeds)
 
 
 def _some_at_a_time(graph: BipartiteCSR, groups: GroupMembers) -> Iterator[np.ndarray]:

@@ -29,7 +29,13 @@ from mbe_stage.groups.null_model import NullModel, log_binomials
 from mbe_stage.jit import steps_of
 from mbe_stage.options import Execution
 
-__all__ = ["Grown", "GrowthSchedule", "Joining", "compile_steps", "grow"]
+__all__ = ["MOST_STEPS", "Grown", "GrowthSchedule", "Joining", "compile_steps", "grow"]
+
+MOST_STEPS = 2_000_000_000
+"""Of `grow`, by default: some ten seconds of one core."""
+
+# Seeds that are grown before anybody looks whether there are steps left.
+_SEEDS_AT_ONCE = 256
 
 Joining = Literal["threshold", "prefix"]
 
@@ -97,8 +103,12 @@ class Grown:
         How many seeds have grown to it.
     first_seeds : (n,) int64
         The first of them.
-    groups_of_seeds : (n_seeds,) int64
-        To which group each seed has grown.
+    groups_of_seeds : (n_grown,) int64
+        To which group each seed has grown, of those that there were steps for: the first ones.
+    n_left_out : int
+        Seeds behind them.
+    n_steps : int
+        What growing took.
     """
 
     members: GroupMembers
@@ -107,6 +117,8 @@ class Grown:
     n_seeds: np.ndarray
     first_seeds: np.ndarray
     groups_of_seeds: np.ndarray
+    n_left_out: int = 0
+    n_steps: int = 0
 
 
 def grow(
@@ -118,6 +130,7 @@ def grow(
     min_left: int = 1,
     min_right: int = 1,
     threads: int = 1,
+    most_steps: int = MOST_STEPS,
 ) -> Grown:
     """Enlarge seeds to the quasi-bicliques around them.
 
@@ -134,6 +147,10 @@ def grow(
         Least members of a side, of seeds and of what they grow to.
     threads : int
         0 is every core. Each takes 41 bytes a vertex.
+    most_steps : int
+        Seeds are taken in their order: the first whose steps do not fit any more is left out, with all behind it. A
+        step is an edge that is added to or taken from what its ends know, or a vertex that is asked whether it joins:
+        how many there are depends on the graph and the seeds alone, not on the machine.
 
     Returns
     -------
@@ -159,23 +176,23 @@ def grow(
     schedule = GrowthSchedule() if schedule is None else schedule
     _check(seeds, min_left, min_right)
     compiled_schedule = _compiled_schedule(schedule, min_left, min_right)
-    n_threads = min(Execution(threads=threads).worker_count, max(1, len(seeds)))
     costs = log_binomials(graph.n_left, graph.n_left), log_binomials(graph.n_right, graph.n_right)
-    stopped = threading.Event()
-
-    def ascents(first: int) -> list[_Result]:
-        """Those of every so manieth seed, so that neighbours in the ranking, which cost alike, are shared out."""
-        scratch = _scratch(graph, model, costs)
-        return list(_ascents(seeds, range(first, len(seeds), n_threads), scratch, compiled_schedule, stopped))
-
-    if n_threads == 1:
-        return _distinct(ascents(0), len(seeds))
+    n_threads = min(Execution(threads=threads).worker_count, max(1, len(seeds)))
+    growing = _Growing(
+        seeds, compiled_schedule, [_scratch(graph, model, costs) for _ in range(n_threads)], threading.Event()
+    )
+    results: list[_Result] = []
+    n_steps = 0
     with ThreadPoolExecutor(n_threads) as pool:
-        parts = [pool.submit(ascents, first) for first in range(n_threads)]
         try:
-            results = [result for part in parts for result in part.result()]
+            for first in range(0, len(seeds), _SEEDS_AT_ONCE):
+                for result in growing.some(pool, first, min(first + _SEEDS_AT_ONCE, len(seeds))):
+                    n_steps += result[5]
+                    if n_steps > most_steps:
+                        return _distinct(results, len(seeds))
+                    results.append(result)
         finally:
-            stopped.set()
+            growing.stopped.set()
     return _distinct(results, len(seeds))
 
 
@@ -184,8 +201,8 @@ def compile_steps() -> tuple[CompileStep, ...]:
     return steps_of(growth_steps.ascend)
 
 
-# The seed, its group's members of each side, its edges and its score.
-_Result = tuple[int, np.ndarray, np.ndarray, int, int]
+# The seed, its group's members of each side, its edges, its score and its steps.
+_Result = tuple[int, np.ndarray, np.ndarray, int, int, int]
 
 
 def _check(seeds: GroupMembers, min_left: int, min_right: int) -> None:
@@ -232,30 +249,45 @@ def _scratch(graph: BipartiteCSR, model: NullModel, costs: tuple[np.ndarray, np.
     return growth_steps.Scratch(left, right, model.log_edges)
 
 
-def _ascents(
-    seeds: GroupMembers,
-    rows: range,
-    scratch: growth_steps.Scratch,
-    schedule: growth_steps.Schedule,
-    stopped: threading.Event,
-) -> Iterator[_Result]:
-    left, right, log_edges = scratch
-    for row in rows:
-        if stopped.is_set():
-            return
-        n_edges, score = growth_steps.ascend(*seeds[row], left, right, log_edges, schedule)
-        best_left, best_right = (np.sort(side.best[: side.counts[growth_steps.N_BEST]]) for side in (left, right))
-        yield row, best_left, best_right, n_edges, score
+@dataclass(frozen=True, slots=True, eq=False)
+class _Growing:
+    """Seeds, how they are grown, what each thread does it with, and whether to stop."""
+
+    seeds: GroupMembers
+    schedule: growth_steps.Schedule
+    scratch: list[growth_steps.Scratch]
+    stopped: threading.Event
+
+    def some(self, pool: ThreadPoolExecutor, first: int, end: int) -> list[_Result]:
+        """Those of some seeds, in their order."""
+        n = len(self.scratch)
+        # So that neighbours in the ranking, which cost alike, are shared out.
+        if n == 1:
+            return list(self._ascents(range(first, end), self.scratch[0]))
+        parts = [
+            pool.submit(lambda rows, scratch: list(self._ascents(rows, scratch)), range(first + i, end, n), scratch)
+            for i, scratch in enumerate(self.scratch)
+        ]
+        return sorted((result for part in parts for result in part.result()), key=lambda result: result[0])
+
+    def _ascents(self, rows: range, scratch: growth_steps.Scratch) -> Iterator[_Result]:
+        left, right, log_edges = scratch
+        for row in rows:
+            if self.stopped.is_set():
+                return
+            n_edges, score, n_steps = growth_steps.ascend(*self.seeds[row], left, right, log_edges, self.schedule)
+            best_left, best_right = (np.sort(side.best[: side.counts[growth_steps.N_BEST]]) for side in (left, right))
+            yield row, best_left, best_right, n_edges, score, n_steps
 
 
 def _distinct(results: list[_Result], n_seeds: int) -> Grown:
-    """Each group once."""
+    """Each group once; `results` of the first of so many seeds."""
     results.sort(key=lambda result: (-result[4], result[0]))
     numbers: dict[tuple[bytes, bytes], int] = {}
     firsts: list[_Result] = []
-    groups_of_seeds = np.zeros(n_seeds, np.int64)
+    groups_of_seeds = np.zeros(len(results), np.int64)
     for result in results:
-        row, left, right, _, _ = result
+        row, left, right = result[:3]
         number = numbers.setdefault((left.tobytes(), right.tobytes()), len(firsts))
         if number == len(firsts):
             firsts.append(result)
@@ -267,6 +299,8 @@ def _distinct(results: list[_Result], n_seeds: int) -> Grown:
         n_seeds=np.bincount(groups_of_seeds, minlength=len(firsts)),
         first_seeds=np.array([first[0] for first in firsts], np.int64),
         groups_of_seeds=groups_of_seeds,
+        n_left_out=n_seeds - len(results),
+        n_steps=sum(result[5] for result in results),
     )
 
 

@@ -21,8 +21,8 @@ __all__ = ["N_BEST", "N_COUNTS", "Schedule", "Scratch", "Side", "ascend"]
 
 # Columns of `Side.vertices`: one line of the cache a vertex.
 _LOG_DEGREE, _EVIDENCE, _SHARED = range(3)
-# Entries of `Side.counts`: how much of each array is in use.
-_N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, N_COUNTS = range(5)
+# Entries of `Side.counts`: how much of each array is in use, and what the seed at hand has cost so far.
+_N_MEMBERS, _N_TOUCHED, _N_WANTED, N_BEST, _N_STEPS, N_COUNTS = range(6)
 # Entries of `Schedule.bounds` and `Schedule.numbers`.
 _LEAST, _MOST, _MIN_DENSITY = range(3)
 _N_ROUNDS, _MIN_LEFT, _MIN_RIGHT, _IS_PREFIX = range(4)
@@ -47,8 +47,9 @@ class Side(NamedTuple):
         Who is in the group, who shall be, and who was in the best one so far; each as far as `counts` says.
     touched : (n,) int32
         Who has an edge into the other side of the group.
-    counts : (4,) int64
-        How many members, touched, wanted, best ones there are.
+    counts : (5,) int64
+        How many members, touched, wanted, best ones there are; and the steps of the seed at hand: edges added or taken,
+        and touched vertices looked at.
     """
 
     offsets: np.ndarray
@@ -108,9 +109,10 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
 
     Returns
     -------
-    n_edges, score : int
-        Of the best group; the earliest of several.
+    n_edges, score, n_steps : int
+        Of the best group, the earliest of several; and what it took, whatever the machine.
     """
+    left.counts[_N_STEPS] = right.counts[_N_STEPS] = 0
     n_edges, weight = _begin(seed_left, seed_right, left, right, log_edges)
     best_edges, best_score = n_edges, _score(n_edges, weight, left, right)
     _note_best(left)
@@ -139,7 +141,7 @@ def ascend(seed_left, seed_right, left, right, log_edges, schedule):
                 break
     _clear(left)
     _clear(right)
-    return best_edges, best_score
+    return best_edges, best_score, left.counts[_N_STEPS] + right.counts[_N_STEPS]
 
 
 @compiled()
@@ -213,6 +215,7 @@ def _choose(side, n_other, density, is_prefix):
     else:
         above = log_units_of(side.costs.size - 1, max(1, side.counts[_N_MEMBERS]))
     n_wanted, n_edges, weight = 0, 0, 0
+    side.counts[_N_STEPS] += side.counts[_N_TOUCHED]
     for i in range(side.counts[_N_TOUCHED]):
         vertex = side.touched[i]
         evidence, shared = vertices[vertex, _EVIDENCE], vertices[vertex, _SHARED]
@@ -285,6 +288,7 @@ def _settle(side, other, log_edges):
 @compiled()
 def _add_edges(vertex, side, other, log_edges):
     log_degree = side.vertices[vertex, _LOG_DEGREE]
+    side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
     n_touched = other.counts[_N_TOUCHED]
     for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
         neighbour = side.neighbours[i]
@@ -300,6 +304,7 @@ def _add_edges(vertex, side, other, log_edges):
 @compiled()
 def _take_edges(vertex, side, other, log_edges):
     log_degree = side.vertices[vertex, _LOG_DEGREE]
+    side.counts[_N_STEPS] += side.offsets[vertex + 1] - side.offsets[vertex]
     for i in range(side.offsets[vertex], side.offsets[vertex + 1]):
         neighbour = side.neighbours[i]
         weight = edge_weight(log_edges, log_degree, other.vertices[neighbour, _LOG_DEGREE])

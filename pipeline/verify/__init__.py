@@ -9,9 +9,9 @@ what the manifest says, `vertices` about ids and keys; `recipe` computes keys an
 definition. The problem's own tables are checked by its publication. Ours is `bicliques`: `rows` and `tables` look at
 what is written, `closure` asks the input graph whether a pair of sides is complete and maximal, `missing` what else
 must be there, `two_hop` recounts. `groups` checks the derived output of that name: `surprise` scores bicliques,
-`group_tables` looks at members and vertices, `grown_groups` at groups with missing edges. Of a run that was published
-without its bicliques `elsewhere` finds them anew or in the run that it was made of; without them `groups_alone` checks
-what the groups say themselves.
+`edge_scores` vertices, `group_tables` looks at members and vertices, `grown_groups` at groups with missing edges. Of a
+run that was published without its bicliques `elsewhere` finds them anew or in the run that it was made of; without them
+`groups_alone` checks what the groups say themselves.
 """
 
 from mbe_stage.compile_ahead import CompileStep

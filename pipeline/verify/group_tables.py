@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from pipeline.errors import VerificationError
+from pipeline.verify.edge_scores import EdgeScores
 from pipeline.verify.job import Job
 from pipeline.verify.recipe import biclique_keys
 from pipeline.verify.surprise import Found
@@ -44,6 +45,8 @@ _NULLABLE = (
     "busiest_window",
     "busiest_start",
 )
+# Of roots of sums of logarithms, where another machine rounds one of them otherwise.
+_UNSURE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,9 +205,32 @@ def check_members(
 
 
 def check_scores(
-    job: Job, groups: Groups, found: Found, explained: tuple[np.ndarray, np.ndarray], degrees: tuple[np.ndarray, ...]
+    job: Job,
+    groups: Groups,
+    found: Found,
+    by_edge: EdgeScores,
+    explained: tuple[np.ndarray, np.ndarray],
+    degrees: tuple[np.ndarray, ...],
 ) -> str:
-    """Every vertex: its score, its groups, what they explain, and where its degree stands."""
+    """Every vertex: its scores, its groups, what they explain, and where its degree stands.
+
+    Parameters
+    ----------
+    job : Job
+    groups : Groups
+    found : Found
+        What all bicliques come down to.
+    by_edge : EdgeScores
+        What the candidates among them say.
+    explained : pair of (n,) int64
+        Of each vertex's edges, those that lie in some group.
+    degrees : pair of (n,) int64
+
+    Returns
+    -------
+    str
+        How many they are.
+    """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
     table = without_nulls(path, but=("group_key",))
@@ -234,11 +260,22 @@ def check_scores(
             ("degree_percentile", part["degree_percentile"], (smaller + not_larger) / (2 * of_side.size)),
         ):
             compare(path, name, values.to_numpy(), recomputed, start)
-        score, of_found = part["score"].to_numpy(), np.sqrt(found.share_numerators[side] / of_side)
-        if found.is_whole:
-            compare(path, "score", score, of_found, start)
-        # A vertex is at least in the bicliques that are groups.
-        refuse_first(path, ~(score >= of_found * (1 - 1e-12)), "score is below that of the vertex's groups", start)
+        is_scored = job.manifest.derived["groups"].get("candidates_not_scored") == 0
+        for name, recomputed, unsure in (
+            ("share_size", np.sqrt(found.share_numerators[side] / of_side), 1e-12),
+            ("edge_share", by_edge.share[side], _UNSURE),
+            ("edge_sqrt", by_edge.sqrt[side], _UNSURE),
+            # The score to begin with.
+            ("score", by_edge.share[side], _UNSURE),
+        ):
+            values = part[name].to_numpy()
+            if found.is_whole:
+                compare(path, name, values, recomputed, start, unsure=unsure)
+            elif is_scored:
+                # A vertex is at least in the bicliques that are groups.
+                refuse_first(
+                    path, ~(values >= recomputed * (1 - unsure)), f"{name} is below that of the vertex's groups", start
+                )
     return f"{sum(sizes):,} vertices"
 
 
@@ -287,8 +324,10 @@ def _check_keys(path: Path, found: pa.ChunkedArray, expected: pa.ChunkedArray, r
     )
 
 
-def compare(path: Path, name: str, found: ArrayLike, expected: ArrayLike, start: int = 0) -> None:
-    """A column against what it should be; fractions may differ in the last digits.
+def compare(
+    path: Path, name: str, found: ArrayLike, expected: ArrayLike, start: int = 0, *, unsure: float = 1e-12
+) -> None:
+    """A column against what it should be; fractions may differ by a share of theirs, in the last digits by default.
 
     Raises
     ------
@@ -296,7 +335,7 @@ def compare(path: Path, name: str, found: ArrayLike, expected: ArrayLike, start:
         For the first row that differs; rows are counted from `start`.
     """
     values, right = np.asarray(found), np.asarray(expected)
-    is_same = np.isclose(values, right, rtol=1e-12, atol=0) if right.dtype.kind == "f" else values == right
+    is_same = np.isclose(values, right, rtol=unsure, atol=0) if right.dtype.kind == "f" else values == right
     refuse_first(path, ~is_same, lambda row: f"{name} is {values[row]}; recomputed {right[row]}", start)
 
 

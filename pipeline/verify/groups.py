@@ -8,13 +8,14 @@ missing (`surprise` defines the words); and everything that is said of their mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from pipeline.errors import VerificationError
+from pipeline.verify.edge_scores import edge_scores
 from pipeline.verify.files import table_parts
 from pipeline.verify.group_tables import (
     Groups,
@@ -28,10 +29,10 @@ from pipeline.verify.group_tables import (
     refuse_first,
 )
 from pipeline.verify.group_times import check_times
-from pipeline.verify.groups_alone import score_groups
+from pipeline.verify.groups_alone import rows_of, score_groups
 from pipeline.verify.grown_groups import check_grown, read_edges
 from pipeline.verify.job import Job
-from pipeline.verify.rows import batches
+from pipeline.verify.rows import Batch, batches
 from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 
 __all__ = ["check"]
@@ -52,31 +53,38 @@ def check(job: Job) -> None:
     degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
     groups = read_groups(job, degrees)
     asked = job.manifest.config.section("groups")
-    left_offsets, left_members = groups.side(0)
-    wanted = Wanted(left_offsets, left_members, asked.max_overlap)
     null = Null(degrees, job.manifest.input.n_edges)
+    # Groups of a cover may overlap.
+    wanted = Wanted.none() if asked.kind == "grown_cover" else Wanted(*groups.side(0), asked.max_overlap)
     if job.results is None:
         found = score_groups(job, groups, null, wanted)
     else:
-        found = score_bicliques(batches(table_parts(job.results, "bicliques")), null, wanted)
+        found = score_bicliques(_bicliques(job, groups), null, wanted)
     if asked.kind == "grown_cover":
         edges = read_edges(job, groups)
         check_grown(job, groups, found, edges, degrees)
         job.passed("groups", f"{len(groups):,}, grown from bicliques of this run")
     else:
         edges = every_edge(groups, (degrees[0].size, degrees[1].size))
-        _check_chosen(groups, found, asked.limit, asked.rank_by)
+        _check_chosen(groups, found, asked.limit, _Order(found, asked.rank_by))
         of_all = f" of {int(found.is_candidate.sum()):,} candidates" if found.is_whole else ""
         job.passed("groups", f"{len(groups):,}{of_all}")
+    compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
     check_times(job, groups)
     _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
     check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
-    job.passed("vertex scores", check_scores(job, groups, found, edges.explained, degrees))
-    _check_counts(job, groups, found)
+    by_edge = edge_scores(_bicliques(job, groups), null, found, degrees)
+    job.passed("vertex scores", check_scores(job, groups, found, by_edge, edges.explained, degrees))
+    _check_counts(job, groups, found, by_edge.n_left_out)
 
 
-def _check_chosen(groups: Groups, found: Found, limit: int, rank_by: str) -> None:
+def _bicliques(job: Job, groups: Groups) -> Iterable[Batch]:
+    """Those of the run, or what is left of them: the groups."""
+    return rows_of(job, groups) if job.results is None else batches(table_parts(job.results, "bicliques"))
+
+
+def _check_chosen(groups: Groups, found: Found, limit: int, order: _Order) -> None:
     """Each group is a candidate, as surprising as it says, and in its place; and no candidate is missing."""
     n = len(groups)
     if n > limit:
@@ -94,10 +102,15 @@ def _check_chosen(groups: Groups, found: Found, limit: int, rank_by: str) -> Non
         ~(np.abs(stated - found.surprise[rows] / UNIT) * UNIT <= _UNSURE),
         lambda row: f"surprise is {stated[row]}; recomputed {found.surprise[rows[row]] / UNIT}",
     )
-    order = _Order(found, rank_by)
+    evidence = groups.table["evidence"].to_numpy()
+    refuse_first(
+        groups.path,
+        ~(np.abs(evidence - found.evidence[rows] / UNIT) * UNIT <= _UNSURE),
+        lambda row: f"evidence is {evidence[row]}; recomputed {found.evidence[rows[row]] / UNIT}",
+    )
     for row in range(1, n):
         if not order.is_before(rows[row - 1], rows[row]):
-            raise groups.refuse(row, f"ranks behind a group that is worse by {rank_by}")
+            raise groups.refuse(row, f"ranks behind a group that is worse by {order.name}")
     overlapped = np.flatnonzero(found.first_overlap[rows] != np.arange(n))
     if overlapped.size:
         row = int(overlapped[0])
@@ -130,17 +143,23 @@ def _rows_of(groups: Groups, found: Found) -> np.ndarray:
 class _Order:
     """How bicliques rank, exactly."""
 
-    def __init__(self, found: Found, rank_by: str) -> None:
-        self._keys, self._surprise = found.keys, found.surprise
-        self._divisors = found.n_members if rank_by == "surprise_per_vertex" else np.ones_like(found.n_members)
-        self.strength = self._surprise / self._divisors
+    def __init__(self, found: Found, name: str) -> None:
+        self.name, self._keys = name, found.keys
+        ones = np.ones_like(found.keys)
+        self._values, self._divisors = {
+            "surprise": (found.surprise, ones),
+            "surprise_per_vertex": (found.surprise, found.n_left + found.n_right),
+            "surprise_per_edge": (found.surprise, found.n_left * found.n_right),
+            "evidence": (found.evidence, ones),
+        }[name]
+        self.strength = self._values / self._divisors
 
     def is_before(self, one: int, other: int) -> bool:
         """Whether the one ranks before the other."""
         return self._place(one) < self._place(other)
 
     def _place(self, row: int) -> tuple[Fraction, int]:
-        return -Fraction(int(self._surprise[row]), int(self._divisors[row])), int(self._keys[row])
+        return -Fraction(int(self._values[row]), int(self._divisors[row])), int(self._keys[row])
 
 
 def _check_none_missing(
@@ -226,16 +245,22 @@ def _hundredths(percent: float) -> str:
     return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
 
 
-def _check_counts(job: Job, groups: Groups, found: Found) -> None:
+def _check_counts(job: Job, groups: Groups, found: Found, n_not_scored: int) -> None:
+    stated: Mapping[str, int] = job.manifest.derived["groups"]
+    is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {
         "groups": len(groups),
         "left_members": int(np.unique(groups.side(0)[1]).size),
         "right_members": int(np.unique(groups.side(1)[1]).size),
         "significant_candidates": int(found.is_candidate.sum()),
+        "candidates_not_scored": n_not_scored,
+        # Nothing is grown here: none of a short list, and else as many as there are seeds, at most.
+        "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), found.seed_keys.size * is_grown)),
     }
-    stated: Mapping[str, int] = job.manifest.derived["groups"]
     if not found.is_whole:
         # Of the candidates only the groups are known.
         counts["significant_candidates"] = max(len(groups), stated.get("significant_candidates", 0))
+        for name in ("candidates_not_scored", "seeds_not_grown"):
+            counts[name] = max(0, stated.get(name, -1))
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")

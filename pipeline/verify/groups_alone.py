@@ -12,11 +12,11 @@ from pipeline.verify.job import Job
 from pipeline.verify.rows import Batch
 from pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
 
-__all__ = ["score_groups"]
+__all__ = ["rows_of", "score_groups"]
 
 _NOT_CHECKED = (
-    "groups: that no better one is missing, n_bicliques, seeds and significant_candidates; vertex scores: score, but "
-    "for a lower bound: the bicliques are not to be had"
+    "groups: that no better one is missing, n_bicliques, seeds, significant_candidates and what there were no steps "
+    "for; vertex scores: the scores, but for lower bounds: the bicliques are not to be had"
 )
 
 
@@ -31,8 +31,7 @@ def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted) -> Found:
         A group is no maximal biclique of the input.
     """
     job.not_checked(_NOT_CHECKED)
-    is_grown = job.manifest.config.section("groups").kind == "grown_cover"
-    rows = [] if is_grown or not len(groups) else [_rows(groups)]
+    rows = rows_of(job, groups)
     if job.edges is not None and rows:
         edges = job.edges
         graph = closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
@@ -44,10 +43,13 @@ def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted) -> Found:
     return replace(score_bicliques(rows, null, wanted), is_whole=False)
 
 
-def _rows(groups: Groups) -> Batch:
+def rows_of(job: Job, groups: Groups) -> list[Batch]:
+    """The groups as rows of bicliques; none where they are grown and no bicliques."""
+    if job.manifest.config.section("groups").kind == "grown_cover" or not len(groups):
+        return []
     (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
     n_left, n_right = np.diff(left_offsets), np.diff(right_offsets)
-    return Batch(
+    rows = Batch(
         start=0,
         keys=np.array(groups.column("group_key"), np.int64),
         offsets=(left_offsets, right_offsets),
@@ -56,3 +58,4 @@ def _rows(groups: Groups) -> Batch:
         n_right=n_right,
         n_edges=n_left * n_right,
     )
+    return [rows]

@@ -108,8 +108,9 @@ def check_grown(
         refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
     if bicliques.is_whole:
         _check_seeds(groups, bicliques)
-    surprise, gains = _scores(job, groups, found, degrees)
+    surprise, evidence, gains = _scores(job, groups, found, degrees)
     _check_units(groups, "surprise", surprise, found)
+    _check_units(groups, "evidence", evidence, found)
     _check_units(groups, "residual_gain", gains, found)
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
     job.not_checked("groups: n_bicliques, and that no other group adds more; the bicliques are not grown again")
@@ -128,35 +129,41 @@ def _check_units(groups: Groups, name: str, units: np.ndarray, found: Within) ->
 
 def _check_seeds(groups: Groups, bicliques: Found) -> None:
     seeds = np.array(groups.column("seed_biclique_key"), np.int64)
-    is_there = np.isin(seeds, bicliques.keys[bicliques.is_candidate])
-    refuse_first(groups.path, ~is_there, "seed_biclique_key is no candidate of this run whose surprise is positive")
+    is_there = np.isin(seeds, bicliques.seed_keys)
+    refuse_first(
+        groups.path,
+        ~is_there,
+        "seed_biclique_key is neither the best biclique of a vertex nor among the 2,000 best of all",
+    )
 
 
 def _scores(
     job: Job, groups: Groups, found: Within, degrees: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Surprise and gain of each group, in units."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Surprise, evidence and gain of each group, in units."""
     null = Null(degrees, job.manifest.input.n_edges, (degrees[0].size, degrees[1].size))
     worth = np.maximum(null.log_edges - null.logs[0][found.left] - null.logs[1][found.right], _LEAST_WORTH)
     sizes = np.diff(groups.side(0)[0]), np.diff(groups.side(1)[0])
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(found.n_edges)])
     pairs = found.left << 32 | found.right
     explained = np.empty(0, np.int64)
-    surprise, gains = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
+    surprise, evidence, gains = (np.zeros(len(groups), np.int64) for _ in range(3))
     for row in range(len(groups)):
         own = slice(int(offsets[row]), int(offsets[row + 1]))
         n_left, n_right = int(sizes[0][row]), int(sizes[1][row])
         n_cells, n_present = n_left * n_right, own.stop - own.start
-        base = _density(n_present, n_cells) - int(null.costs[0][n_left]) - int(null.costs[1][n_right])
+        density = _density(n_present, n_cells)
+        base = density - int(null.costs[0][n_left]) - int(null.costs[1][n_right])
         of_sizes = int(null.costs[0][1]) + int(null.costs[1][1])
         surprise[row] = int(worth[own].sum()) + base - of_sizes
+        evidence[row] = int(worth[own].sum()) + density
         is_known = np.isin(pairs[own], explained)
         is_complete = n_present == n_cells
         log_share = 0 if is_complete else round(math.log(n_present / n_cells) * UNIT)
         gains[row] = int(worth[own][~is_known].sum()) + base - int(is_known.sum()) * log_share
         gains[row] -= 0 if is_complete else of_sizes
         explained = np.union1d(explained, pairs[own])
-    return surprise, gains
+    return surprise, evidence, gains
 
 
 def _density(n_present: int, n_cells: int) -> int:

@@ -15,17 +15,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import INTS, LONGS, compiled, readonly, readonly_view, steps_of
 from pipeline.verify.rows import Batch
 
-__all__ = ["UNIT", "Found", "Null", "Wanted", "score_bicliques"]
+__all__ = ["UNIT", "Found", "Null", "Wanted", "compile_steps", "score_bicliques"]
 
 UNIT = 1 << 24
-_TOP = 20_000
-_LARGEST_KEY = np.iinfo(np.int64).max
+_TOP, _SEEDS = 20_000, 2_000
+_LOWEST, _LARGEST_KEY = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Null:
@@ -65,6 +68,11 @@ class Wanted:
     members: np.ndarray
     max_overlap: float
 
+    @classmethod
+    def none(cls) -> Wanted:
+        """No groups, where none may be overlapped too much."""
+        return cls(np.zeros(1, np.int64), np.empty(0, np.int64), 1.0)
+
     def __len__(self) -> int:
         return self.offsets.size - 1
 
@@ -75,13 +83,17 @@ class Found:
 
     Attributes
     ----------
-    keys, surprise : (n,) int64
-        Of the bicliques whose surprise is positive; below, as well.
-    n_members : (n,) int64
-        Left and right.
+    keys, surprise, evidence : (n,) int64
+        Of the bicliques whose surprise is positive; below, as well. Evidence is surprise without what naming costs.
+    n_left, n_right : (n,) int64
+        Members.
     first_overlap : (n,) int64
         The first of the published groups that overlaps it too much; their number where none does.
     is_candidate : (n,) bool
+    best_keys : (m,) int64
+        Of the best biclique of some vertex, whatever its surprise; ascending.
+    top_keys : (k,) int64
+        Of the best of all, whatever their surprise; best first.
     share_numerators : pair of (n_vertices,) int64
         Largest ``b b a`` of a left vertex's bicliques, ``a a b`` of a right one's.
     is_whole : bool
@@ -90,11 +102,20 @@ class Found:
 
     keys: np.ndarray
     surprise: np.ndarray
-    n_members: np.ndarray
+    evidence: np.ndarray
+    n_left: np.ndarray
+    n_right: np.ndarray
     first_overlap: np.ndarray
     is_candidate: np.ndarray
+    best_keys: np.ndarray
+    top_keys: np.ndarray
     share_numerators: tuple[np.ndarray, np.ndarray]
     is_whole: bool = True
+
+    @property
+    def seed_keys(self) -> np.ndarray:
+        """What groups are grown from: the best of each vertex, and the 2,000 best of all."""
+        return np.union1d(self.best_keys, self.top_keys[:_SEEDS])
 
 
 def score_bicliques(rows: Iterable[Batch], null: Null, wanted: Wanted) -> Found:
@@ -106,41 +127,104 @@ def score_bicliques(rows: Iterable[Batch], null: Null, wanted: Wanted) -> Found:
     null : Null
     wanted : Wanted
     """
-    best = [_Best(logs.size) for logs in null.logs]
-    numerators = tuple(np.zeros(logs.size, np.int64) for logs in null.logs)
+    best = tuple(_Best.of_none(logs.size) for logs in null.logs)
+    top = _Top()
     overlaps = _Overlaps(wanted, null.logs[0].size)
-    kept: list[tuple[np.ndarray, ...]] = [tuple(np.empty(0, np.int64) for _ in range(4))]
+    kept: list[tuple[np.ndarray, ...]] = [tuple(np.empty(0, np.int64) for _ in range(6))]
     for batch in rows:
         sizes, surprise = [batch.sizes(side) for side in (0, 1)], null.surprise(batch)
         for side in (0, 1):
-            values = sizes[1 - side] ** 2 * sizes[side]
-            np.maximum.at(numerators[side], batch.members[side], np.repeat(values, sizes[side]))
-        rows = np.flatnonzero(surprise > 0)
-        for side in (0, 1):
-            members, n = _members_of(batch, side, rows), sizes[side][rows]
-            best[side].add(members, np.repeat(surprise[rows], n), np.repeat(batch.keys[rows], n))
-        first = overlaps.first(_members_of(batch, 0, rows), sizes[0][rows])
-        kept.append((batch.keys[rows], surprise[rows], sizes[0][rows] + sizes[1][rows], first))
-    keys, surprise, n_members, first = (np.concatenate(part) for part in zip(*kept, strict=True))
-    is_candidate = np.isin(keys, np.concatenate([each.keys[each.surprise > 0] for each in best]))
-    is_candidate[np.lexsort((keys, -surprise))[:_TOP]] = True
-    return Found(keys, surprise, n_members, first, is_candidate, (numerators[0], numerators[1]))
+            numerators = sizes[1 - side] ** 2 * sizes[side]
+            members, keys = readonly_view(batch.members[side]), readonly_view(batch.keys)
+            _note_best(batch.offsets[side], members, keys, surprise, numerators, *best[side])
+        top.add(batch.keys, surprise)
+        high = np.flatnonzero(surprise > 0)
+        first = overlaps.first(_members_of(batch, 0, high), sizes[0][high])
+        n_left, n_right = sizes[0][high], sizes[1][high]
+        evidence = surprise[high] + null.costs[0][n_left] + null.costs[1][n_right]
+        kept.append((batch.keys[high], surprise[high], evidence, n_left, n_right, first))
+    all_keys, surprise, evidence, n_left, n_right, first = (np.concatenate(part) for part in zip(*kept, strict=True))
+    best_keys = np.unique(np.concatenate([each.keys[each.surprise > _LOWEST] for each in best]))
+    top_keys = top.keys()
+    return Found(
+        keys=all_keys,
+        surprise=surprise,
+        evidence=evidence,
+        n_left=n_left,
+        n_right=n_right,
+        first_overlap=first,
+        is_candidate=np.isin(all_keys, np.concatenate([best_keys, top_keys])),
+        best_keys=best_keys,
+        top_keys=top_keys,
+        share_numerators=(best[0].numerators, best[1].numerators),
+    )
 
 
-class _Best:
-    """The best biclique of each vertex of a side so far; 0 where none is positive."""
+class _Best(NamedTuple):
+    """What the bicliques of each vertex of a side have at most; keys are of the most surprising."""
 
-    def __init__(self, n_vertices: int) -> None:
-        self.surprise = np.zeros(n_vertices, np.int64)
-        self.keys = np.full(n_vertices, _LARGEST_KEY)
+    surprise: np.ndarray
+    keys: np.ndarray
+    numerators: np.ndarray
 
-    def add(self, members: np.ndarray, surprise: np.ndarray, keys: np.ndarray) -> None:
-        """Take some in: a value for each member."""
-        before = self.surprise.copy()
-        np.maximum.at(self.surprise, members, surprise)
-        self.keys[self.surprise > before] = _LARGEST_KEY
-        is_best = surprise == self.surprise[members]
-        np.minimum.at(self.keys, members[is_best], keys[is_best])
+    @classmethod
+    def of_none(cls, n: int) -> _Best:
+        return cls(np.full(n, _LOWEST), np.full(n, _LARGEST_KEY), np.zeros(n, np.int64))
+
+
+class _Top:
+    """The best bicliques of all so far: most surprise, then smallest key."""
+
+    def __init__(self) -> None:
+        self._keys, self._surprise = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._least = _LOWEST
+
+    def add(self, keys: np.ndarray, surprise: np.ndarray) -> None:
+        """Take some in."""
+        rows = surprise >= self._least
+        self._keys = np.concatenate([self._keys, keys[rows]])
+        self._surprise = np.concatenate([self._surprise, surprise[rows]])
+        if self._keys.size > 4 * _TOP:
+            self._sort()
+
+    def keys(self) -> np.ndarray:
+        """Theirs, the best first."""
+        self._sort()
+        return self._keys
+
+    def _sort(self) -> None:
+        order = np.lexsort((self._keys, -self._surprise))[:_TOP]
+        self._keys, self._surprise = self._keys[order], self._surprise[order]
+        if order.size == _TOP:
+            self._least = int(self._surprise[-1])
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_note_best)
+
+
+@compiled(LONGS, readonly(INTS), readonly(LONGS), LONGS, LONGS, LONGS, LONGS, LONGS)
+def _note_best(offsets, members, keys, surprise, numerators, best_surprise, best_keys, best_numerators):
+    """Take the members of one side of some rows into what their vertices have at most.
+
+    Parameters
+    ----------
+    offsets, members : (n + 1,) int64 and int32
+        Members of each row.
+    keys, surprise, numerators : (n,) int64
+        Of the rows.
+    best_surprise, best_keys, best_numerators : (n_vertices,) int64
+        Changed in place.
+    """
+    for row in range(keys.size):
+        key, value, numerator = keys[row], surprise[row], numerators[row]
+        for i in range(offsets[row], offsets[row + 1]):
+            vertex = members[i]
+            if value > best_surprise[vertex] or (value == best_surprise[vertex] and key < best_keys[vertex]):
+                best_surprise[vertex], best_keys[vertex] = value, key
+            if numerator > best_numerators[vertex]:
+                best_numerators[vertex] = numerator
 
 
 class _Overlaps:
@@ -152,6 +236,8 @@ class _Overlaps:
 
     def first(self, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Of each biclique the first such group; their number where there is none."""
+        if not len(self._wanted):
+            return np.zeros(sizes.size, np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         common = (_incidence(offsets, members, self._by_vertex.shape[0]) @ self._by_vertex).tocoo()
         union = sizes[common.row] + self._sizes[common.col] - common.data

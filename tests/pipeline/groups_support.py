@@ -84,8 +84,13 @@ def wanted(
     for row in pq.read_table(run_dir / "bicliques").to_pylist():
         sides = set(row["left"]), set(row["right"])
         value = _surprise(degrees, sides)
-        members = len(sides[0]) + len(sides[1])
-        strength = value / members if rank_by == "surprise_per_vertex" else value
+        n_left, n_right = map(len, sides)
+        strength = {
+            "surprise": value,
+            "surprise_per_vertex": value / (n_left + n_right),
+            "surprise_per_edge": value / (n_left * n_right),
+            "evidence": value + _names(degrees, sides),
+        }[rank_by]
         found.append((-round(strength, 5), row["biclique_key"], sides, value))
     kept: list[dict[str, Any]] = []
     for _, key, sides, value in sorted(found, key=lambda each: each[:2]):
@@ -104,7 +109,12 @@ def _surprise(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> flo
     ratio = len(left) * len(right) * math.log(sum(degrees[0]))
     ratio -= len(right) * sum(math.log(degrees[0][u]) for u in left)
     ratio -= len(left) * sum(math.log(degrees[1][v]) for v in right)
-    return ratio - sum(math.log(math.comb(len(degrees[side]), len(sides[side]))) for side in (0, 1))
+    return ratio - _names(degrees, sides)
+
+
+def _names(degrees: list[list[int]], sides: tuple[set[int], set[int]]) -> float:
+    """What naming the members costs."""
+    return sum(math.log(math.comb(len(degrees[side]), len(sides[side]))) for side in (0, 1))
 
 
 def _jaccard(one: set[int], other: set[int]) -> float:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from mbe_stage.groups import reference
 from mbe_stage.problem import OUTPUTS, derived_outputs, problem_named
 from pipeline import Config, cli, cli_options, load_config, run, tiers
 from pipeline.cli_sections import output_parameters
@@ -39,6 +40,8 @@ ROOT = Path(__file__).parents[2]
 SECTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"rank_by": "surprise_per_vertex"},
+    {"rank_by": "surprise_per_edge"},
+    {"rank_by": "evidence", "max_overlap": 0.8},
     {"max_overlap": 1.0, "limit": 7},
     {"max_overlap": 0.3, "limit": 2},
 )
@@ -97,8 +100,10 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
         "kind": "short_list",
         "n_bicliques": 1,
     }
-    surprise = 12 * math.log(n_edges) - 12 * math.log(4) - 12 * math.log(3)
-    surprise -= math.log(math.comb(403, 3)) + math.log(math.comb(404, 4))
+    evidence = 12 * math.log(n_edges) - 12 * math.log(4) - 12 * math.log(3)
+    assert group["evidence"] == pytest.approx(evidence, abs=1e-5)
+    assert group["significant"] is True
+    surprise = evidence - math.log(math.comb(403, 3)) - math.log(math.comb(404, 4))
     assert group["surprise"] == pytest.approx(surprise, abs=1e-5)
     assert (group["expected_edges"], group["left_edge_share"], group["median_right_degree"]) == (144 / 412, 1.0, 3.0)
     assert group["explanation"] == (
@@ -113,9 +118,21 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
     ]
     scores = rows(result.run_dir, "vertex_scores")
     in_it, beside = scores[0], scores[3]
-    assert (in_it["score"], in_it["group_key"], in_it["n_groups"]) == (math.sqrt(4 * 4 * 3 / 4), group["group_key"], 1)
+    assert (in_it["share_size"], in_it["group_key"], in_it["n_groups"]) == (
+        math.sqrt(4 * 4 * 3 / 4),
+        group["group_key"],
+        1,
+    )
+    for name in ("score", "edge_share", "edge_sqrt"):
+        assert in_it[name] == pytest.approx(4**0.25 * math.sqrt(evidence), abs=1e-5)
+        assert beside[name] == pytest.approx(math.sqrt(math.log(n_edges)), abs=1e-5)
     assert (in_it["group_edge_share"], in_it["degree"], in_it["degree_percentile"]) == (1.0, 4, 401.5 / 403)
-    assert (beside["score"], beside["group_key"], beside["n_groups"], beside["group_edge_share"]) == (1.0, None, 0, 0.0)
+    assert (beside["share_size"], beside["group_key"], beside["n_groups"], beside["group_edge_share"]) == (
+        1.0,
+        None,
+        0,
+        0.0,
+    )
     assert [row["key"] for row in scores] == [*range(3), *range(10, 410), *range(4), *range(10, 410)]
 
 
@@ -125,11 +142,18 @@ def test_vertex_scores_by_definition(tmp_path: Path, section: dict[str, Any]) ->
     groups = [each["sides"] for each in wanted(run_dir, **section)]
     keys = [row["group_key"] for row in rows(run_dir, "groups")]
     bicliques = [(set(row["left"]), set(row["right"])) for row in pq.read_table(run_dir / "bicliques").to_pylist()]
+    graph, pairs = ingest(Config().input, EDGES).graph(), [tuple(map(tuple, sides)) for sides in bicliques]
+    by_edge = {
+        name: reference.edge_sqrt(graph, pairs, by_share=name == "edge_share") for name in ("edge_share", "edge_sqrt")
+    }
+    by_edge["score"] = by_edge["edge_share"]
     for row in rows(run_dir, "vertex_scores"):
         own = int(row["side"] == "right")
         holding = [sides for sides in bicliques if row["vertex"] in sides[own]]
         best = max(len(sides[1 - own]) ** 2 * len(sides[own]) for sides in holding)
-        assert row["score"] == pytest.approx(math.sqrt(best / row["degree"]))
+        assert row["share_size"] == pytest.approx(math.sqrt(best / row["degree"]))
+        for name, by_vertex in by_edge.items():
+            assert row[name] == pytest.approx(by_vertex[own][row["vertex"]], abs=1e-5)
         inside = [place for place, sides in enumerate(groups) if row["vertex"] in sides[own]]
         assert (row["n_groups"], row["group_key"]) == (len(inside), keys[inside[0]] if inside else None)
         explained = set().union(*(groups[place][1 - own] for place in inside))
@@ -313,6 +337,7 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
     told = said("enumerate", edges, "--out", tmp_path / "o", "--engine", "reference", "--quiet", "--groups")
     run_dir = Path(told["run"])
     nothing = {"groups": 0, "left_members": 0, "right_members": 0, "significant_candidates": 0}
+    nothing |= {"candidates_not_scored": 0, "seeds_not_grown": 0}
     assert told["derived"] == {"groups": nothing}
     assert rows(run_dir, "groups") == rows(run_dir, "group_members") == []
     scores = rows(run_dir, "vertex_scores")

@@ -61,6 +61,8 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("density", lambda q: q / 2), "density is"),
     ("groups", changed("surprise", lambda s: s + 1e-5), "surprise is"),
     ("groups", changed("surprise", lambda _: math.nan), "surprise is"),
+    ("groups", changed("significant", lambda _: False), "significant is"),
+    ("groups", changed("evidence", lambda e: e + 1e-5), "evidence is"),
     ("groups", changed("residual_gain", lambda _: 1.0), "residual_gain of 1 groups of a short list"),
     ("groups", changed("expected_edges", lambda e: e * (1 + 1e-9)), "expected_edges is"),
     ("groups", changed("left_edge_share", lambda q: q / 2), "left_edge_share is"),
@@ -83,7 +85,12 @@ FORGED: list[tuple[str, Any, str]] = [
     ("vertex_scores", changed("side", lambda _: "right"), "is of the wrong side"),
     ("vertex_scores", changed("vertex", lambda u: u + 1), "vertex is"),
     ("vertex_scores", changed("key", lambda key: key + "?"), "key is"),
-    ("vertex_scores", changed("score", lambda s: s * (1 + 1e-9)), "score is"),
+    ("vertex_scores", changed("share_size", lambda s: s * (1 + 1e-9)), "share_size is"),
+    *(
+        ("vertex_scores", changed(name, lambda s: s + 1e-4, row=row), f"{name} is")
+        for name in ("score", "edge_share", "edge_sqrt")
+        for row in (1, 20, -1)
+    ),
     ("vertex_scores", changed("group_key", lambda key: key + 1, row=1), "group_key is"),
     ("vertex_scores", changed("group_key", lambda _: None, row=1), "group_key is null just where no group is"),
     ("vertex_scores", changed("group_key", lambda _: 7, row=20), "group_key is null just where no group is"),
@@ -125,8 +132,9 @@ def test_a_sound_run_passes(run_dir: Path) -> None:
     assert "of" in next(check.detail for check in report.checks if check.name == "groups")
 
 
-def test_forged_counts_are_found(run_dir: Path) -> None:
-    edit(run_dir, lambda values: values["derived"]["groups"].update(groups=1))
+@pytest.mark.parametrize("count", ["groups", "candidates_not_scored", "seeds_not_grown"])
+def test_forged_counts_are_found(run_dir: Path, count: str) -> None:
+    edit(run_dir, lambda values: values["derived"]["groups"].update({count: 1}))
     with pytest.raises(VerificationError, match=r"manifest\.json: derived\.groups is"):
         verify_run(run_dir)
 
@@ -172,6 +180,8 @@ def test_groups_in_another_order_are_found(run_dir: Path) -> None:
         ({"limit": 2}, {"limit": 1}, "one group too many"),
         ({"limit": 1}, {"limit": 100}, "is missing"),
         ({"rank_by": "surprise_per_vertex"}, {"rank_by": "surprise"}, "ranks behind"),
+        ({"rank_by": "surprise_per_edge"}, {"rank_by": "surprise_per_vertex"}, "ranks behind|is missing"),
+        ({"rank_by": "evidence"}, {"rank_by": "surprise_per_edge"}, "ranks behind|is missing"),
     ],
 )
 def test_another_list_than_was_asked_for_is_found(
@@ -191,7 +201,7 @@ def test_bicliques_without_significance_are_no_groups(tmp_path: Path) -> None:
     made = run(settings(tmp_path), source).run_dir
     (first, *_) = pq.read_table(made / "bicliques").to_pylist()
     schema = pq.read_schema(made / "groups.parquet")
-    zeros = {"int64": 0, "int32": 1, "double": 0.0, "string": "short_list"}
+    zeros = {"int64": 0, "int32": 1, "double": 0.0, "string": "short_list", "bool": True}
     row = {field.name: None if field.nullable else zeros[str(field.type)] for field in schema}
     key = first["biclique_key"]
     row |= {"residual_gain": None, "group_key": key, "n_left": first["n_left"], "n_right": first["n_right"]}
@@ -227,7 +237,7 @@ def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch
     n_groups = 0
     for seed in range(8):
         section = {"max_overlap": (0.2, 0.5, 1.0)[seed % 3], "limit": (100, 3)[seed % 2]}
-        rank_by = ("surprise", "surprise_per_vertex")[seed // 4]
+        rank_by = ("surprise", "surprise_per_vertex", "surprise_per_edge", "evidence")[seed // 2]
         output = {"directory": str(tmp_path / str(seed)), "report": False}
         source = planted(seed, ((3 + seed, 5), (6, 3 + seed // 2), (4, 4)))
         made = run(settings(tmp_path, groups={**section, "rank_by": rank_by}, output=output), source).run_dir

@@ -10,10 +10,9 @@ from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import Candidates
-from mbe_stage.groups.cover import cover
-from mbe_stage.groups.growth import grow
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.groups.selection import cost_of_names, covered, grown_above_chance
 from mbe_stage.groups.short_list import overlap_fraction, short_list
 from pipeline.outputs.groups.section import GroupsSection
 from pipeline.publication import Collecting
@@ -22,9 +21,6 @@ __all__ = ["GROWN_COVER", "SHORT_LIST", "Chosen", "GroupEdges", "edges_of", "gro
 
 SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
 """The kinds of groups, as `groups.kind` and the table have them."""
-
-MOST_SEEDS = 5_000
-"""So many significant candidates are grown, the best ones: what a seed costs grows with the density of the graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,21 +37,27 @@ class Chosen:
     surprise : (n,) int64
         In units of `mbe_stage.groups.null_model.UNIT`; of what is grown the score of
         `mbe_stage.groups.quasi_bicliques`.
+    evidence : (n,) int64
+        Surprise without what naming the group costs.
     gains : (n,) int64 or None
         What each adds to those before it, in units; None of a short list.
     n_bicliques : (n,) int64
         The group itself, and the significant candidates that overlap it too much to be groups of their own; each counts
         for the group of those that ranks first. Of what is grown: the seeds that have grown to it.
     members : GroupMembers
+    n_left_out : int
+        Seeds that there were no steps left to grow.
     """
 
     kind: str
     keys: np.ndarray
     seeds: np.ndarray
     surprise: np.ndarray
+    evidence: np.ndarray
     gains: np.ndarray | None
     n_bicliques: np.ndarray
     members: GroupMembers
+    n_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,9 +85,9 @@ class GroupEdges:
     explained_right: np.ndarray
 
 
-def short_list_of(candidates: Candidates, asked: GroupsSection) -> Chosen:
+def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel) -> Chosen:
     """The best candidates without near copies (`mbe_stage.groups.short_list`)."""
-    rows = short_list(candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, limit=asked.limit)
+    rows = short_list(candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, limit=asked.limit, model=model)
     others = np.setdiff1d(np.flatnonzero(candidates.surprise > 0), rows)
     members = candidates.members.take(rows)
     return Chosen(
@@ -93,41 +95,52 @@ def short_list_of(candidates: Candidates, asked: GroupsSection) -> Chosen:
         keys=candidates.keys[rows],
         seeds=candidates.keys[rows],
         surprise=candidates.surprise[rows],
+        evidence=candidates.surprise[rows]
+        + model.left_costs[members.left_sizes]
+        + model.right_costs[members.right_sizes],
         gains=None,
         n_bicliques=1 + _near_copies(members, candidates.members.take(others), asked.max_overlap),
         members=members,
     )
 
 
-def grown_cover(candidates: Candidates, collecting: Collecting, model: NullModel) -> Chosen:
-    """What the best candidates grow to, as far as it is significant and explains edges that nothing before it does.
+def grown_cover(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel) -> Chosen:
+    """What seeds grow to, as far as it is significant and explains edges that nothing before it does.
 
-    See `mbe_stage.groups.growth` and `mbe_stage.groups.cover`.
+    See `mbe_stage.groups.selection`.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    seeds : (n,) int64
+        Their rows (`mbe_stage.groups.selection.seed_rows`).
+    collecting : Collecting
+    model : NullModel
     """
     config, graph = collecting.config, collecting.graph
-    seeds = candidates.take(np.flatnonzero(candidates.surprise > 0)[:MOST_SEEDS])
-    grown = grow(
+    grown = grown_above_chance(
         graph,
-        seeds.members,
+        candidates,
+        seeds,
         model,
         min_left=config.query.min_left,
         min_right=config.query.min_right,
         threads=config.execution.threads,
     )
-    significant = np.flatnonzero(grown.scores > 0)
-    found = cover(graph, grown.members.take(significant), model, limit=config.section("groups").limit)
-    rows = significant[found.rows]
-    members = grown.members.take(rows)
+    chosen, gains = covered(graph, grown, model, config.section("groups").limit)
+    members = chosen.members
     left_sizes, right_sizes = (sizes.astype(np.int32) for sizes in (members.left_sizes, members.right_sizes))
     block = BicliqueBlock(len(members), left_sizes, right_sizes, members.left_members, members.right_members)
     return Chosen(
         kind=GROWN_COVER,
         keys=biclique_keys(block, *collecting.edges.key_hashes()),
-        seeds=seeds.keys[grown.first_seeds[rows]],
-        surprise=grown.scores[rows],
-        gains=found.gains,
-        n_bicliques=grown.n_seeds[rows],
+        seeds=candidates.keys[chosen.seeds],
+        surprise=chosen.scores,
+        evidence=chosen.scores + cost_of_names(graph, members),
+        gains=gains,
+        n_bicliques=chosen.n_seeds,
         members=members,
+        n_left_out=chosen.n_left_out,
     )
 
 

@@ -62,13 +62,14 @@ def _check(job: Any) -> None:
 
 
 def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
-    from mbe_stage.groups import candidates, cover, growth, short_list
+    from mbe_stage.groups import candidates, selection, short_list, vertex_scores
 
     asked = None if config is None else config.section("groups").kind
     return (
         *candidates.compile_steps(),
+        *vertex_scores.compile_steps(),
         *(short_list.compile_steps() if asked != "grown_cover" else ()),
-        *((*growth.compile_steps(), *cover.compile_steps()) if asked != "short_list" else ()),
+        *(selection.compile_steps() if asked != "short_list" else ()),
     )
 
 
@@ -87,6 +88,12 @@ def _device_bytes(collecting: Collecting) -> int:
     return pool_bytes(collecting)
 
 
+def _check_steps() -> Sequence[CompileStep]:
+    from pipeline.verify import surprise
+
+    return surprise.compile_steps()
+
+
 PUBLICATION = DerivedPublication(
     name="groups",
     problem="bicliques",
@@ -96,6 +103,7 @@ PUBLICATION = DerivedPublication(
     collector=_collector,
     page=_page,
     check=_check,
+    check_steps=_check_steps,
     compile_steps=_compile_steps,
     device_compile_steps=_device_compile_steps,
     frames=("arrow", "cudf"),

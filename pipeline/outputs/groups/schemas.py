@@ -36,6 +36,10 @@ GROUPS = pa.schema(
         # Itself and the candidates that were left out because they overlap it; each counts for the best such group. Of
         # what is grown: the seeds that have grown to it.
         pa.field("n_bicliques", pa.int64(), nullable=False),
+        # Whether the surprise is above 0; nothing else is listed.
+        pa.field("significant", pa.bool_(), nullable=False),
+        # In nats: the surprise without what naming the group costs.
+        pa.field("evidence", pa.float64(), nullable=False),
         # Of the edges' weights, where the input has some; that of an edge is the sum of its rows'.
         pa.field("weight_total", pa.float64(), nullable=True),
         pa.field("weight_median", pa.float64(), nullable=True),
@@ -93,7 +97,7 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("side", _SIDE, nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
-            # `mbe_stage.groups.vertex_scores.share_size`; 0 of a vertex that is in no biclique.
+            # The score to begin with: `edge_share`.
             pa.field("score", pa.float64(), nullable=False),
             # Of the groups that hold the vertex, the one that ranks first; null where none does.
             pa.field("group_key", pa.int64(), nullable=True),
@@ -103,6 +107,10 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("degree", pa.int64(), nullable=False),
             # Share of the side's vertices with a smaller degree, and half of those with the same.
             pa.field("degree_percentile", pa.float64(), nullable=False),
+            # See `mbe_stage.groups.vertex_scores`; all are 0 of a vertex that is in no biclique.
+            pa.field("share_size", pa.float64(), nullable=False),
+            pa.field("edge_share", pa.float64(), nullable=False),
+            pa.field("edge_sqrt", pa.float64(), nullable=False),
         ]
     )
 

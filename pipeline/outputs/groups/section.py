@@ -19,8 +19,8 @@ class GroupsSection(Section):
     kind: Literal["short_list", "grown_cover"] = Field(
         "short_list", description="The best bicliques, or the larger groups that they grow to."
     )
-    rank_by: Literal["surprise", "surprise_per_vertex"] = Field(
-        "surprise", description="What ranks them; per vertex suits communities."
+    rank_by: Literal["surprise", "surprise_per_vertex", "surprise_per_edge", "evidence"] = Field(
+        "surprise", description="What ranks them; per vertex or edge suits communities, evidence puts large ones first."
     )
     max_overlap: float = Field(
         0.5,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT
-from mbe_stage.groups.vertex_scores import degree_percentiles, share_size
+from mbe_stage.groups.vertex_scores import degree_percentiles
 from pipeline.outputs.groups.chosen import Chosen, GroupEdges
 from pipeline.outputs.groups.explanation import explanation
 from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
 from pipeline.outputs.groups.times import GroupEvents, within_words
 
-__all__ = ["edges_table", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
+__all__ = ["DEFAULT_SCORE", "edges_table", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
+
+DEFAULT_SCORE = "edge_share"
+"""What stands first: on labelled graphs no other is better on all."""
 
 # Plain strings hold so many bytes in one array.
 _MOST_TEXT = 1 << 31
@@ -59,6 +64,8 @@ def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, events:
         [float(np.median(part)) for part in right_degrees],
         chosen.seeds,
         chosen.n_bicliques,
+        chosen.surprise > 0,
+        chosen.evidence / UNIT,
         *([getattr(group, name) for group in events] for name in _OF_EVENTS),
         [explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)],
     ]
@@ -104,7 +111,7 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
 
 
 def scores_table(
-    chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, numerators: tuple[np.ndarray, np.ndarray], keys: pa.Array
+    chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, scores: Mapping[str, np.ndarray], keys: pa.Array
 ) -> pa.Table:
     """`vertex_scores`: every vertex, the left ones first.
 
@@ -113,8 +120,8 @@ def scores_table(
     chosen : Chosen
     edges : GroupEdges
     graph : BipartiteCSR
-    numerators : pair of (n,) int64
-        `CandidateSink.left_share` and `right_share`.
+    scores : mapping
+        ``share_size``, ``edge_share`` and ``edge_sqrt``: ``(n,) float64``, the left vertices first.
     keys : pa.Array
         As `keys_of_both_sides` gives them.
     """
@@ -135,12 +142,13 @@ def scores_table(
         _sides(np.arange(len(keys)) >= graph.n_left),
         pa.array(np.concatenate(vertices)),
         keys,
-        pa.array(np.concatenate([share_size(*of) for of in zip(numerators, degrees, strict=True)])),
+        pa.array(scores[DEFAULT_SCORE]),
         pa.array(best, mask=in_none),
         pa.array(np.concatenate(n_groups)),
         pa.array(explained / all_degrees),
         pa.array(all_degrees),
         pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
+        *(pa.array(scores[name]) for name in ("share_size", "edge_share", "edge_sqrt")),
     ]
     return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
 

@@ -23,8 +23,9 @@ def as_pairs(members: GroupMembers) -> list[blocks.Group]:
 
 
 def as_grown(groups: list[blocks.Group], scores: list[int]) -> Grown:
-    none = np.zeros(len(groups), np.int64)
-    return Grown(GroupMembers.of(groups), none, np.array(scores, np.int64), none, none, none)
+    """Each has grown from as many seeds as its row says, and one; the last rows have the first seeds."""
+    none, rows = np.zeros(len(groups), np.int64), np.arange(len(groups))
+    return Grown(GroupMembers.of(groups), none, np.array(scores, np.int64), 1 + rows, rows[::-1].copy(), none)
 
 
 @pytest.mark.parametrize("edges_at_once", [1, 300, 1 << 20])
@@ -44,20 +45,27 @@ def test_as_the_specification_says(edges_at_once: int, monkeypatch: pytest.Monke
         # A score that is not positive: such a group is left out whatever it holds.
         scores = [1, 1, 0, *[1] * (len(groups) - 3)]
         stripped = [reference.without_bystanders(null, group, share) for group in groups]
+        least = 1 + seed % 3, 1 + seed % 2
         wanted: dict[blocks.Group, tuple[int, int]] = {}
+        merged: dict[blocks.Group, list[int]] = {}
         for row, group in enumerate(stripped):
-            if scores[row] and group[0] and null.score(group) > 0:
+            if scores[row] and null.score(group) > 0 and all(len(group[side]) >= least[side] for side in (0, 1)):
+                merged.setdefault(group, []).append(row)
                 n_twice += group in wanted
                 wanted.setdefault(group, (-null.score(group), row))
             n_changed += group != groups[row]
             n_lost += not group[0]
-        found = without_bystanders(graph, as_grown(groups, scores), model, min_share=float(share))
+        found = without_bystanders(
+            graph, as_grown(groups, scores), model, min_share=float(share), min_left=least[0], min_right=least[1]
+        )
         order = sorted(wanted, key=lambda group: wanted[group])
         assert as_pairs(found.members) == order
         assert [(-score, row) for score, row in zip(found.scores, found.rows, strict=True)] == [
             wanted[group] for group in order
         ]
         assert found.n_edges.tolist() == [len(null.present(group)) for group in order]
+        assert found.n_seeds.tolist() == [sum(1 + row for row in merged[group]) for group in order]
+        assert found.first_seeds.tolist() == [len(groups) - 1 - max(merged[group]) for group in order]
         n_kept += len(order)
     assert min(n_changed, n_lost, n_twice, n_kept) > 5, (n_changed, n_lost, n_twice, n_kept)
 

@@ -7,6 +7,7 @@ import pytest
 
 from mbe_stage import BipartiteCSR
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.groups import growth
 from mbe_stage.groups import reference_selection as reference
 from mbe_stage.groups.growth import Grown, GrowthSchedule, grow
 from mbe_stage.groups.members import GroupMembers
@@ -90,6 +91,28 @@ def test_threads_change_nothing() -> None:
         for name in ("n_edges", "scores", "n_seeds", "first_seeds", "groups_of_seeds"):
             assert getattr(other, name).tolist() == getattr(one, name).tolist()
     check(graph, seeds, one)
+
+
+def test_seeds_that_there_are_no_steps_for_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first seeds grow as they do alone, however many threads do it and however many at once."""
+    graph = planted(7, 12, 0.5)
+    model, seeds = NullModel.of(graph), [(u,) for u in range(200) if graph.left_degrees[u]]
+    members = GroupMembers.of((left, tuple(graph.neighbours_of_left(left[0]).tolist())) for left in seeds)
+    steps, n_grown = grow(graph, members, model).n_steps, []
+    for most_steps in (0, steps // 3, steps // 2, steps - 1, steps):
+        found = grow(graph, members, model, most_steps=most_steps)
+        n = found.groups_of_seeds.size
+        alone = grow(graph, members.take(np.arange(n)), model)
+        assert as_pairs(found.members) == as_pairs(alone.members)
+        assert (found.n_left_out, alone.n_left_out) == (len(seeds) - n, 0)
+        assert found.n_steps == alone.n_steps <= most_steps
+        for at_once, threads in ((1, 1), (7, 3)):
+            monkeypatch.setattr(growth, "_SEEDS_AT_ONCE", at_once)
+            again = grow(graph, members, model, most_steps=most_steps, threads=threads)
+            assert (as_pairs(again.members), again.n_left_out) == (as_pairs(found.members), found.n_left_out)
+            monkeypatch.undo()
+        n_grown.append(n)
+    assert n_grown[0] == 0 < n_grown[1] < n_grown[2] < n_grown[3] == len(seeds) - 1 == n_grown[4] - 1
 
 
 def test_seeds_of_one_block_grow_to_one_group() -> None:
