@@ -18,7 +18,7 @@ from mbe_stage.groups.null_model import NullModel
 from pipeline import Config, run
 from pipeline.errors import VerificationError
 from pipeline.ingest import ingest
-from pipeline.outputs.groups import collector
+from pipeline.outputs.groups.arrow import sink
 from pipeline.verify import surprise, verify_run
 from pipeline.verify.surprise import Null
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
@@ -232,7 +232,7 @@ def test_both_round_the_same_logarithms() -> None:
 @pytest.mark.parametrize("top", [1, 4, 20_000])
 def test_writing_and_checking_agree_on_random_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: int) -> None:
     """Neither shares code with the other; a small top leaves candidates that are only the best of a vertex."""
-    monkeypatch.setattr(collector, "CandidateSink", partial(CandidateSink, top=top))
+    monkeypatch.setattr(sink, "CandidateSink", partial(CandidateSink, top=top))
     monkeypatch.setattr(surprise, "_TOP", top)
     n_groups = 0
     for seed in range(8):
@@ -251,7 +251,7 @@ def test_other_candidates_than_are_defined_are_found(tmp_path: Path, monkeypatch
     pairs = [*crown_pairs(10), *((u, u) for u in range(10, 1010))]
     source = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     made = run(settings(tmp_path / "all", "cpu"), source)
-    monkeypatch.setattr(collector, "CandidateSink", partial(CandidateSink, top=1))
+    monkeypatch.setattr(sink, "CandidateSink", partial(CandidateSink, top=1))
     fewer = run(settings(tmp_path / "one", "cpu"), source)
     assert made.manifest.derived["groups"]["significant_candidates"] >= 252
     assert fewer.manifest.derived["groups"]["significant_candidates"] <= 21
