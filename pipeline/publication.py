@@ -164,7 +164,7 @@ class Page:
     ----------
     title : str
         What the report is about, plain text: ``"Maximal bicliques"``. Not looked at for a derived output, as all below
-        but `first_sections` and `sections`.
+        but `first_sections`, `sections` and `script`.
     lede : str
         What that is, in a sentence of HTML.
     figures : sequence of (str, str)
@@ -179,6 +179,8 @@ class Page:
         What else is to be known of an incomplete result.
     footer : str
         How to go on with the tables, HTML.
+    script : str
+        JavaScript that is run once the page is there, and that it says everything without. No other runs.
     """
 
     title: str = ""
@@ -189,6 +191,7 @@ class Page:
     later_sections: Sequence[PageSection] = ()
     incomplete: str = "counts are lower bounds"
     footer: str = ""
+    script: str = ""
 
 
 def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature

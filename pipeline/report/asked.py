@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pipeline.config import Config
 from pipeline.edges import InputFacts
-from pipeline.report.wording import count, key
+from pipeline.report.wording import count, key, tuple_key
 from pipeline.wording import plural, seconds_text
 
-__all__ = ["conditions", "input_facts", "side_name"]
+__all__ = ["conditions", "input_facts", "right_key", "side_name"]
 
 
 def conditions(config: Config) -> list[str]:
@@ -59,6 +59,11 @@ def side_name(config: Config, side: str) -> str:
     columns = (config.input.left,) if side == "left" else config.input.right_columns
     named = all(isinstance(column, str) for column in columns) and columns != (side,)
     return f"{side} ({', '.join(map(key, columns))})" if named else side
+
+
+def right_key(config: Config) -> Callable[[object], str]:
+    """How right keys are written: part by part where several columns, or a bucket of time, make one."""
+    return tuple_key if len(config.input.right_columns) > 1 or config.input.time_bucket is not None else key
 
 
 def input_facts(facts: InputFacts) -> list[tuple[str, str]]:

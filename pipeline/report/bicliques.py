@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
@@ -9,7 +10,7 @@ from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection
 from pipeline.reading import has_bicliques
 from pipeline.report import sections
-from pipeline.report.asked import conditions, side_name
+from pipeline.report.asked import conditions, right_key, side_name
 from pipeline.report.charts import degree_plot
 from pipeline.report.explain import explanation, ladder
 from pipeline.report.heat_map import heat_map
@@ -72,7 +73,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
             PageSection("bicliques", "The bicliques", _BICLIQUES.substitute(_bicliques(manifest, sizes, sides))),
         ),
         later_sections=(
-            PageSection("largest", "The largest, by edges", _largest(run_path, sizes, top)),
+            PageSection("largest", "The largest, by edges", _largest(run_path, sizes, top, right_key(manifest.config))),
             PageSection("vertices", "The vertices in most bicliques", _VERTICES.substitute(_vertices(sizes, sides))),
         ),
         incomplete="counts are lower bounds, and the largest may be missing",
@@ -119,7 +120,7 @@ def _vertices(sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> dict[str,
     return {"left_vertices": left, "right_vertices": right}
 
 
-def _largest(run_path: Path, sizes: Sizes, top: int) -> str:
+def _largest(run_path: Path, sizes: Sizes, top: int, written: Callable[[object], str]) -> str:
     """The largest by edges; where most of these are stars or nearly, the largest broad ones come before them."""
     if not sizes.total:
         return '<p class="quiet">None.</p>'
@@ -129,11 +130,11 @@ def _largest(run_path: Path, sizes: Sizes, top: int) -> str:
     fewest = next((size for size in (3, 2) if sizes.at_least(size, size)), 1)
     narrow = sum(min(len(biclique.left), len(biclique.right)) < fewest for biclique in largest)
     if 2 * narrow <= len(largest):
-        return sections.groups(largest)
+        return sections.groups(largest, written)
     broad = largest_bicliques(run_path, top, min_left=fewest, min_right=fewest)
     return (
-        f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad)}"
-        f"<h3>Of any shape</h3>{_star_note(largest)}{sections.groups(largest)}"
+        f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad, written)}"
+        f"<h3>Of any shape</h3>{_star_note(largest)}{sections.groups(largest, written)}"
     )
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.config import Config
 from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection
+from pipeline.report.asked import right_key, side_name
 from pipeline.report.group_pattern import MOST_COLUMNS, MOST_ROWS, pattern
 from pipeline.report.sections import members
-from pipeline.report.wording import count, escape
+from pipeline.report.time_line import WIDTHS, time_line
+from pipeline.report.wording import count, escape, key
 from pipeline.wording import plural
 
 __all__ = ["page"]
@@ -28,35 +34,60 @@ _GROWN = """<p>Groups that the most surprising bicliques have grown to: with mor
 _NOTHING = """<p><strong>No group is significant.</strong> No biclique of this run has a positive surprise: the degrees
     of the vertices explain what there is. That is a result; nothing was left out. The table
     <code>vertex_scores</code> scores every vertex all the same.</p>"""
-_BARS = """<p class="quiet">In the pictures rows are left and columns right members; a filled square is an edge. A bar
-    says which share of a member's own edges lies in the group; the line where it would end is all of them.</p>"""
+_BARS = Template(
+    """<p class="quiet">In the pictures rows are members on the <span class="left-name">$left</span>, columns on the
+    <span class="right-name">$right</span>; a filled square is an edge. A bar says which share of a member's own edges
+    lies in the group; the line where it would end is all of them.</p>"""
+)
+_LINES = """<p class="quiet">A time line counts the rows behind a group's edges; the window that holds most of them is
+    marked.</p>"""
 _OPEN = 8
+_AT_ONCE = 100
+_MOST_BYTES = 3_000_000
 
 
-def page(run_path: Path, manifest: Manifest, top: int) -> Page:
+def page(run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG001 - how many there are was asked for
     """The section of a run's groups, before all others; see `pipeline.publication.DerivedPublication`.
+
+    All groups are shown as far as they take 3 MB; `top` is the length of lists that nobody asked for.
 
     Parameters
     ----------
     run_path : Path
     manifest : Manifest
     top : int
-        How many groups are shown.
     """
     groups = pq.read_table(run_path / "groups.parquet")
-    shown = groups.slice(0, top)
-    members_of = _by_group(run_path / "group_members.parquet", shown)
     is_grown = manifest.config.section("groups").kind == "grown_cover"
-    edges_of = _by_group(run_path / "group_edges.parquet", shown) if is_grown else {}
-    items = []
-    for group in shown.to_pylist():
-        of_group = edges_of.get(group["group_key"], [])
-        items.append(
-            _group(group, members_of[group["group_key"]], {(edge["left"], edge["right"]) for edge in of_group})
-        )
     about = _GROWN if is_grown else _ABOUT
-    body = f"{about}{_shown(len(items), groups.num_rows)}{_BARS}{_list(items)}" if items else _NOTHING
-    return Page(first_sections=[PageSection("groups", "Groups", _incomplete(manifest) + body)])
+    items = list(_items(run_path, groups, manifest.config))
+    bars = _BARS.substitute({side: side_name(manifest.config, side) for side in ("left", "right")})
+    pictures = bars + (_LINES if any('class="times"' in item for item in items) else "")
+    found = f"{about}{_shown(len(items), groups.num_rows)}{pictures}{_controls(groups)}{_list(items)}"
+    section = PageSection("groups", "Groups", _incomplete(manifest) + (found if items else _NOTHING))
+    script = files("pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
+    return Page(first_sections=[section], script=script if items else "")
+
+
+def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
+    """The groups by rank, until they fill the page."""
+    is_grown = config.section("groups").kind == "grown_cover"
+    has_times = config.input.timestamp is not None
+    written, n_bytes = right_key(config), 0
+    for start in range(0, groups.num_rows, _AT_ONCE):
+        part = groups.slice(start, _AT_ONCE)
+        members_of = _by_group(run_path / "group_members.parquet", part)
+        edges_of = _by_group(run_path / "group_edges.parquet", part) if is_grown else {}
+        times_of = _by_group(run_path / "group_times.parquet", part) if has_times else {}
+        for group in part.to_pylist():
+            group_key = group["group_key"]
+            edges = {(edge["left"], edge["right"]) for edge in edges_of.get(group_key, [])}
+            item = _group(group, members_of[group_key], edges, times_of.get(group_key, []), written)
+            n_bytes += len(item.encode())
+            # The first one is there however large it is.
+            if n_bytes > _MOST_BYTES and group["rank"] > 1:
+                return
+            yield item
 
 
 def _by_group(path: Path, groups: pa.Table) -> dict[int, list[dict[str, Any]]]:
@@ -75,7 +106,7 @@ def _incomplete(manifest: Manifest) -> str:
 
 
 def _shown(n_shown: int, n_groups: int) -> str:
-    listed = "All" if n_shown == n_groups else f"The first {count(n_shown)}"
+    listed = "All" if n_shown == n_groups else f"The first {count(n_shown)}, which fill this page,"
     where = "<code>groups</code>, <code>group_members</code> and <code>vertex_scores</code>"
     return (
         f"<p>{listed} of {plural(n_groups, 'group')}. The tables {where} have them, with a score of every vertex.</p>"
@@ -91,8 +122,14 @@ def _list(items: list[str]) -> str:
     return f'{shown}<details class="more">{summary}<ol class="groups">{"".join(items[_OPEN:])}</ol></details>'
 
 
-def _group(group: dict[str, Any], rows: list[dict[str, Any]], edges: set[tuple[int, int]]) -> str:
-    """A group; `edges` are those that it has, where some may be missing."""
+def _group(
+    group: dict[str, Any],
+    rows: list[dict[str, Any]],
+    edges: set[tuple[int, int]],
+    times: list[dict[str, Any]],
+    written: Callable[[object], str],
+) -> str:
+    """A group; `edges` are those that it has, where some may be missing, `times` the parts of its time line."""
     size = f"{count(group['n_left'])} × {count(group['n_right'])}"
     # Where not all can be shown, those with most edges are.
     left, right = (
@@ -107,14 +144,77 @@ def _group(group: dict[str, Any], rows: list[dict[str, Any]], edges: set[tuple[i
     ]
     left_shares, right_shares = ([row["edge_share"] for row in side] for side in (left, right))
     sides = "".join(
-        members([row["key"] for row in side], name, "group_members")
-        for side, name in ((left, "left"), (right, "right"))
+        members([row["key"] for row in side], name, "group_members", of_side)
+        for side, name, of_side in ((left, "left", key), (right, "right", written))
     )
     return (
-        f'<li><header><span class="rank">{group["rank"]}</span><b>{size}</b>'
-        f"<span>surprise {group['surprise']:,.1f}</span>{_stands_for(group)}<code>{group['group_key']}</code></header>"
+        f'<li {_sortable(group)}><header><span class="rank">{group["rank"]}</span><b>{size}</b>'
+        f"<span>surprise {group['surprise']:,.1f}</span>{_stands_for(group)}{_weight(group)}"
+        f"<code>{group['group_key']}</code></header>"
         f"<p>{escape(group['explanation'])}.</p>"
-        f'<div class="members">{sides}</div>{pattern(left_shares, right_shares, absent)}</li>'
+        f'<div class="members">{sides}</div>'
+        f'<div class="pictures">{pattern(left_shares, right_shares, absent)}{time_line(group, times)}</div></li>'
+    )
+
+
+def _weight(group: dict[str, Any]) -> str:
+    if group["weight_total"] is None:
+        return ""
+    return f"<span>weight {group['weight_total']:,.6g}, median {group['weight_median']:,.6g}</span>"
+
+
+def _sortable(group: dict[str, Any]) -> str:
+    """The figures that the page can be sorted by, as attributes; what is not known has none."""
+    return " ".join(f'data-{name}="{value}"' for name, value in _orders(group).items() if value is not None)
+
+
+def _orders(group: dict[str, Any]) -> dict[str, float | None]:
+    """By the names of `_ORDERS`."""
+    first, last, share = group["first_time"], group["last_time"], group["busiest_share"]
+    return {
+        "rank": group["rank"],
+        "edges": group["n_edges"],
+        "left": group["n_left"],
+        "right": group["n_right"],
+        "surprise": group["surprise"],
+        # A narrower window before a larger share of a wider one.
+        "sudden": None if share is None else share - list(WIDTHS).index(group["busiest_window"]),
+        "first": None if first is None else first.timestamp(),
+        "last": None if last is None else last.timestamp(),
+        "weight": group["weight_total"],
+    }
+
+
+_ORDERS = {
+    "rank up": "rank",
+    "surprise down": "surprise",
+    "edges down": "most edges",
+    "left down": "most left members",
+    "right down": "most right members",
+    "sudden down": "most sudden",
+    "last down": "latest",
+    "first up": "earliest",
+    "weight down": "most weight",
+    "weight up": "least weight",
+}
+
+
+def _controls(groups: pa.Table) -> str:
+    """What finds and sorts, hidden until the script shows it; orders by what no group has are left out."""
+    known = {
+        name
+        for group in groups.slice(0, _AT_ONCE).to_pylist()
+        for name, value in _orders(group).items()
+        if value is not None
+    }
+    options = "".join(
+        f'<option value="{order}">{label}</option>' for order, label in _ORDERS.items() if order.split()[0] in known
+    )
+    return (
+        '<div id="find-groups" class="find" role="search" hidden>'
+        '<label>Find <input id="wanted-groups" type="search" placeholder="a member, or a group\'s key"></label>'
+        f'<label>Order <select id="order-groups">{options}</select></label>'
+        '<span id="found-groups" aria-live="polite"></span></div>'
     )
 
 

@@ -5,6 +5,8 @@ The template is `page.html` with its style sheet; the file that is written is `r
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -48,6 +50,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
     derived = [each.page(run_path, manifest, top) for each in derived_of(manifest.config)]
     first = [section for each in (page, *derived) for section in each.first_sections]
     last = [section for each in derived for section in each.sections]
+    scripts = [each.script for each in (page, *derived) if each.script]
     template = Template(files("pipeline.report").joinpath("page.html").read_text(encoding="utf-8"))
     fields = {
         **_head(manifest, publication, page),
@@ -61,10 +64,19 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
         **_making(manifest),
         "results": escape(publication.counted),
         "footer": page.footer,
+        "policy": _policy(scripts),
+        "scripts": "".join(f"<script>{script}</script>" for script in scripts),
     }
     path = run_path / REPORT_NAME
     path.write_text(template.substitute(fields), encoding="utf-8")
     return path
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """What a browser is to allow the page: nothing from elsewhere, and no script but these."""
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; form-action 'none'; base-uri 'none'"
 
 
 def _head(manifest: Manifest, publication: Publication, page: Page) -> dict[str, str]:

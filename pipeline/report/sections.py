@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pipeline.report.explain import Rung
 from pipeline.report.tables import SideSummary, VertexRow
@@ -87,9 +87,9 @@ def ladder_table(rungs: Sequence[Rung]) -> str:
     )
 
 
-def groups(bicliques: Sequence[Biclique]) -> str:
-    """Bicliques with their members, the first ones open and the rest folded."""
-    items = [_group(rank, biclique) for rank, biclique in enumerate(bicliques, 1)]
+def groups(bicliques: Sequence[Biclique], written: Callable[[object], str] = key) -> str:
+    """Bicliques with their members, the first ones open and the rest folded; right keys as `written` writes them."""
+    items = [_group(rank, biclique, written) for rank, biclique in enumerate(bicliques, 1)]
     shown = f'<ol class="groups">{"".join(items[:_OPEN_GROUPS])}</ol>'
     if len(items) <= _OPEN_GROUPS:
         return shown
@@ -98,22 +98,22 @@ def groups(bicliques: Sequence[Biclique]) -> str:
     return f'{shown}<details class="more">{summary}<ol class="groups">{rest}</ol></details>'
 
 
-def _group(rank: int, biclique: Biclique) -> str:
+def _group(rank: int, biclique: Biclique, written: Callable[[object], str]) -> str:
     size = f"{count(len(biclique.left))} × {count(len(biclique.right))}"
     return (
         f'<li><header><span class="rank">{rank}</span><b>{size}</b>'
         f"<span>{plural(biclique.n_edges, 'edge')}</span><code>{biclique.key}</code></header>"
         f'<div class="members">{members(biclique.left, "left", "bicliques")}'
-        f"{members(biclique.right, 'right', 'bicliques')}</div></li>"
+        f"{members(biclique.right, 'right', 'bicliques', written)}</div></li>"
     )
 
 
-def members(keys: Sequence[object], side: str, table: str) -> str:
+def members(keys: Sequence[object], side: str, table: str, written: Callable[[object], str] = key) -> str:
     """The first keys in the open, more of them folded, and a pointer to the table for the rest."""
-    shown = _chips(keys[:_SHOWN_MEMBERS], side)
+    shown = _chips(keys[:_SHOWN_MEMBERS], side, written)
     if len(keys) <= _SHOWN_MEMBERS + _NOT_WORTH_FOLDING:
-        return f"<div>{_chips(keys, side)}</div>"
-    folded = _chips(keys[_SHOWN_MEMBERS:_LISTED_MEMBERS], side)
+        return f"<div>{_chips(keys, side, written)}</div>"
+    folded = _chips(keys[_SHOWN_MEMBERS:_LISTED_MEMBERS], side, written)
     unlisted = len(keys) - _LISTED_MEMBERS
     if unlisted > 0:
         folded += f'<p class="quiet">and {count(unlisted)} that only the table <code>{escape(table)}</code> lists</p>'
@@ -121,8 +121,8 @@ def members(keys: Sequence[object], side: str, table: str) -> str:
     return f"<div>{shown}<details><summary>{summary}</summary>{folded}</details></div>"
 
 
-def _chips(keys: Iterable[object], side: str) -> str:
-    return f'<ul class="chips {side}">' + "".join(f"<li>{key(value)}</li>" for value in keys) + "</ul>"
+def _chips(keys: Iterable[object], side: str, written: Callable[[object], str]) -> str:
+    return f'<ul class="chips {side}">' + "".join(f"<li>{written(value)}</li>" for value in keys) + "</ul>"
 
 
 def vertex_table(side: SideSummary, total: int) -> str:

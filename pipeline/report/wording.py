@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 
-__all__ = ["compact", "count", "escape", "key", "percent"]
+__all__ = ["compact", "count", "escape", "key", "percent", "tuple_key"]
 
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
@@ -42,6 +43,23 @@ def key(value: object) -> str:
     tooltip = whole if len(whole) <= _LONGEST_TOOLTIP else whole[:_LONGEST_TOOLTIP] + "…"
     shown = f"{whole[: _LONGEST_KEY - 20]}…{whole[-16:]}"
     return f'<bdi title="{escape(tooltip)}">{_breakable(shown)}</bdi>'
+
+
+def tuple_key(value: object) -> str:
+    """A key of several columns, which is the JSON array of its parts, part by part; any other as `key`.
+
+    Examples
+    --------
+    >>> tuple_key('["B00A7",5]')
+    '<span class="parts"><bdi>B00A7</bdi> · <bdi>5</bdi></span>'
+    """
+    try:
+        parts = json.loads(str(value))
+    except ValueError:
+        return key(value)
+    if not isinstance(parts, list) or not parts:
+        return key(value)
+    return f'<span class="parts">{" · ".join(key(part) for part in parts)}</span>'
 
 
 def _breakable(text: str) -> str:

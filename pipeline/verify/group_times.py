@@ -29,16 +29,10 @@ __all__ = ["TIMES", "WEIGHTS", "check_times"]
 WEIGHTS = ("weight_total", "weight_median")
 TIMES = ("first_time", "last_time", "busiest_share", "busiest_window", "busiest_start")
 _HOURS = {"1h": 1, "1d": 24, "3d": 72, "7d": 168}
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _PARTS = (
-    60,
-    600,
-    3600,
-    6 * 3600,
-    86_400,
-    7 * 86_400,
-    28 * 86_400,
-    364 * 86_400,
-    *(364 * 86_400 * 10**k for k in (1, 2)),
+    *(_MINUTE, 3 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 2 * _DAY),
+    *(7 * _DAY, 28 * _DAY, 91 * _DAY, 364 * _DAY, 3640 * _DAY, 36_400 * _DAY),
 )
 
 

@@ -31,7 +31,25 @@ WINDOWS = {
 
 # Of the events, as a fraction: what the narrowest window holds that is told of.
 _MOST = (4, 5)
-_STEPS = tuple(seconds * _SECOND for seconds in (60, 600, 3600, 21_600, 86_400, 604_800, 2_419_200, 31_449_600))
+# From a minute to a year of 52 weeks, each at most four times the one before.
+_STEPS = tuple(
+    seconds * _SECOND
+    for seconds in (
+        60,
+        180,
+        600,
+        1800,
+        3600,
+        10_800,
+        43_200,
+        86_400,
+        172_800,
+        604_800,
+        2_419_200,
+        7_862_400,
+        31_449_600,
+    )
+)
 _MOST_STEPS = 120
 _CHUNK = 1 << 22
 

@@ -1,0 +1,56 @@
+// Search and sort of the groups. The page says everything without it: the controls are shown only here.
+(() => {
+  "use strict";
+  const bar = document.getElementById("find-groups");
+  const lists = [...document.querySelectorAll("#groups ol.groups")];
+  if (!bar || !lists.length) return;
+  const folded = lists[1] && lists[1].closest("details");
+  const groups = lists.flatMap((list) => [...list.children]);
+  const open = lists[0].children.length;
+  // What is searched: the users' keys, whole where the page shows them cut, and the keys of the groups.
+  const textOf = (element) => {
+    const cut = element.querySelector("bdi[title]");
+    return (cut ? cut.title : element.textContent).toLowerCase();
+  };
+  const texts = groups.map((group) => [...group.querySelectorAll(".chips li, header code")].map(textOf).join("\n"));
+  const [wanted, order, said] = ["wanted", "order", "found"].map((name) => document.getElementById(name + "-groups"));
+  const number = (group, name) => {
+    const value = group.getAttribute("data-" + name);
+    return value === null ? null : Number(value);
+  };
+  // Groups without the figure stand last, whichever way.
+  const compared = (one, other, up) => {
+    if (one === null || other === null) return (one === null) - (other === null);
+    return up ? one - other : other - one;
+  };
+
+  const show = () => {
+    const text = wanted.value.trim().toLowerCase();
+    const [name, up] = order.value.split(" ");
+    const found = groups.filter((group, i) => texts[i].includes(text));
+    found.sort(
+      (one, other) =>
+        compared(number(one, name), number(other, name), up) || number(one, "rank") - number(other, "rank"),
+    );
+    for (const group of groups) group.remove();
+    const all = text !== "" || !folded;
+    lists[0].append(...(all ? found : found.slice(0, open)));
+    if (folded) {
+      folded.hidden = all;
+      lists[1].append(...(all ? [] : found.slice(open)));
+    }
+    for (const group of groups) {
+      for (const key of group.querySelectorAll(".chips li")) {
+        const hit = text !== "" && textOf(key).includes(text);
+        key.classList.toggle("hit", hit);
+        if (hit && key.closest("details")) key.closest("details").open = true;
+      }
+    }
+    said.textContent = text === "" ? "" : `${found.length} of ${groups.length}`;
+  };
+
+  wanted.addEventListener("input", show);
+  order.addEventListener("change", show);
+  bar.hidden = false;
+  show();
+})();
