@@ -33,6 +33,7 @@ from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.errors import StageError
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config, load_config
+from pipeline.derived_inputs import inputs_of
 from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of, publication_of
@@ -264,7 +265,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
         config = configured()
         with RunStore(config.output.directory).begin() as staging:
             # Before anything is read: whether all that is asked for can be published together.
-            derived_of(config)
+            inputs_of(config)
             return on_a_tier_that_fits(
                 config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending)
             )

@@ -168,6 +168,33 @@ class Groups:
             metavar="X",
         ),
     ]
+    Labels = Annotated[
+        str | None,
+        _option(
+            _GROUPS,
+            "A table of known cases: key, and possibly side and class.",
+            "--groups-labels",
+            metavar="FILE",
+        ),
+    ]
+    Negative = Annotated[
+        list[str] | None,
+        _option(
+            _GROUPS,
+            "A class of labels that are no known case, in small or capital letters (repeatable).",
+            "--groups-negative",
+            metavar="CLASS",
+        ),
+    ]
+    Allow = Annotated[
+        str | None,
+        _option(
+            _GROUPS,
+            "A table of keys that are known good: groups of them alone are muted.",
+            "--groups-allow",
+            metavar="FILE",
+        ),
+    ]
 
 
 Override = Annotated[
@@ -237,6 +264,9 @@ GROUPS = (
             "kind": Groups.Kind,
             "rank_by": Groups.RankBy,
             "max_overlap": Groups.MaxOverlap,
+            "labels": Groups.Labels,
+            "negative": Groups.Negative,
+            "allow": Groups.Allow,
         }.items()
     ),
 )

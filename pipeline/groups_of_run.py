@@ -17,6 +17,7 @@ from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.stream import Sink, StreamFacts
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
+from pipeline.derived_inputs import inputs_of
 from pipeline.edges import EdgeData
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.ingest import ingest
@@ -86,6 +87,7 @@ def regroup(
     if (lost := lost_file(run_dir, manifest)) is not None:
         raise PublishError(f"{run_dir}: {lost}; expected a whole run; publish it again")
     config = _config(run_dir, manifest, sections or {})
+    inputs_of(config)
     store = RunStore(config.output.directory)
     store.check_writable()
     load_host_modules()

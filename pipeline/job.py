@@ -12,8 +12,9 @@ from typing import Any
 from mbe_stage.stream import wants_outlook
 from pipeline.compiling import OnCompile
 from pipeline.config import Config
+from pipeline.derived_inputs import inputs_of
 from pipeline.edges import InputFacts
-from pipeline.installed_publications import derived_of, reading_of
+from pipeline.installed_publications import reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
 from pipeline.publish import RunStore
@@ -124,8 +125,8 @@ def run(
     PublishError
         The output cannot be written. In every case nothing is published, and earlier runs stay as they are.
     """
-    # Before anything is read: whether all that is asked for can be published together.
-    derived_of(config)
+    # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
+    inputs_of(config)
     store = RunStore(config.output.directory)
     store.check_writable()
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, StrictInt, TypeAdapter, ValidationEr
 
 from pipeline.compared import Comparison
 from pipeline.config import Config, PublishedConfig
+from pipeline.derived_inputs import DerivedInput
 from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
 from pipeline.installed_publications import derived_of, publication_of
@@ -80,6 +81,10 @@ class Manifest(_Frozen):
         How many of what; whole numbers by name where the problem has no model of its own, or is not installed here.
     derived : dict of dict
         How many of what each derived output holds, by its name.
+    derived_inputs : dict of dict
+        The files that derived outputs were given beside the edges, by output and key of its section.
+    derived_comparison : dict of Comparison
+        What of derived outputs differs from the run before, by output.
     truncated : str or None
         Why the result is incomplete; None when it is complete.
     made_of : str or None
@@ -103,6 +108,8 @@ class Manifest(_Frozen):
     device: str
     counts: Any
     derived: dict[str, dict[str, StrictInt]] = {}
+    derived_inputs: dict[str, dict[str, DerivedInput]] = {}
+    derived_comparison: dict[str, Comparison] = {}
     seconds: dict[str, float]
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
@@ -153,8 +160,9 @@ def config_fingerprint(config: Config) -> str:
     In it: the whole section of the problem and those of derived outputs, `max_bicliques` and `time_limit_seconds`, the
     type of the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
     report's tables are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and
-    how they are filtered (the input fingerprint names the very edges), the output directory, `keep_runs`, compression,
-    engine, threads and memory: none of them changes what a reader finds.
+    how they are filtered (the input fingerprint names the very edges), the files that derived outputs are given
+    (`derived_inputs` names what they say), the output directory, `keep_runs`, compression, engine, threads and memory:
+    none of them changes what a reader finds.
     """
     asked = {
         "schema_version": SCHEMA_VERSION,
@@ -167,7 +175,10 @@ def config_fingerprint(config: Config) -> str:
         # Runs that have the table are called what they were called before it could be left out.
         asked["output"]["bicliques"] = False
     if derived := derived_of(config):
-        asked["derived"] = {each.name: config.section(each.name).model_dump(mode="json") for each in derived}
+        asked["derived"] = {
+            each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
+            for each in derived
+        }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 

@@ -11,7 +11,7 @@ of its problem: where the section is there, the output is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mbe_stage.stream import Progress
     from pipeline.compared import Comparison
     from pipeline.config import Config
+    from pipeline.derived_inputs import DerivedInput
     from pipeline.manifest import Manifest
     from pipeline.outlook import Prospect, Trying
     from pipeline.publish import RunStore
@@ -33,6 +34,8 @@ __all__ = [
     "Collected",
     "Collecting",
     "Collector",
+    "Completed",
+    "Completing",
     "DerivedCollector",
     "DerivedPublication",
     "Page",
@@ -135,6 +138,50 @@ class DerivedCollector(Protocol):
 
     def finish(self) -> Mapping[str, int]:
         """Write the tables below the run path; returns counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completing:
+    """What a derived output completes its tables with, once all are written and before checksums are taken.
+
+    Attributes
+    ----------
+    run_path : Path
+    config : Config
+    config_fingerprint : str
+    truncated : str or None
+        As in the manifest.
+    store : RunStore or None
+        Where the run before is; None where nothing is compared.
+    """
+
+    run_path: Path
+    config: Config
+    config_fingerprint: str
+    truncated: str | None
+    store: RunStore | None
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What is known only then.
+
+    Attributes
+    ----------
+    inputs : mapping of str to DerivedInput
+        The files that the section names, by its keys.
+    comparison : Comparison or None
+        With the run before; None where nothing was to be compared.
+    warnings : sequence of str
+        What the user should know, a sentence each.
+    compile_seconds : float
+        What of the time went into compiling.
+    """
+
+    inputs: Mapping[str, DerivedInput] = field(default_factory=dict)
+    comparison: Comparison | None = None
+    warnings: Sequence[str] = ()
+    compile_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +373,14 @@ class DerivedPublication:
         them: `Edges.events` of `Collecting.edges`.
     nothing : str
         What is said in a flow where `largest` finds nothing.
+    input_keys : tuple of str
+        Keys of the section that name files. They are no part of what is asked (`config_fingerprint`), as the path of
+        the edges is none: what such a file says has a fingerprint of its own.
+    inputs : callable
+        Takes the configuration, reads these files, and gives the fingerprint of each that is given, by its key. Raises
+        `pipeline.errors.InputError` where one cannot be used; nothing else was read then.
+    complete : callable or None
+        Takes a `Completing`, may write the output's own tables again, and gives what is `Completed`.
     """
 
     name: str
@@ -344,3 +399,6 @@ class DerivedPublication:
     nothing: str = "there is nothing to show"
     device_bytes: Callable[[Collecting], int] = lambda _: 0
     events: bool = False
+    input_keys: tuple[str, ...] = ()
+    inputs: Callable[[Config], Mapping[str, str]] = lambda _: {}
+    complete: Callable[[Completing], Completed] | None = None

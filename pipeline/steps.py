@@ -24,10 +24,11 @@ from pipeline.backends.arrow.backend import ARROW
 from pipeline.backends.backend import Backend
 from pipeline.clean.facts import InputFacts
 from pipeline.config import Config, InputConfig
+from pipeline.derived_inputs import inputs_of
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.errors import PublishError
 from pipeline.ingest import ingest
-from pipeline.installed_publications import publication_of
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import (
     Manifest,
     config_fingerprint,
@@ -40,7 +41,7 @@ from pipeline.manifest import (
     write_manifest,
 )
 from pipeline.outputs.derived import derived_collectors
-from pipeline.publication import Collecting
+from pipeline.publication import Collecting, Completed, Completing
 from pipeline.publish import RunStore, as_publish_errors, synced_beside
 
 __all__ = [
@@ -321,6 +322,11 @@ def finish(
     """
     clock = Clock()
     # The tables are complete: they go to the disk while they are summed up.
+    with as_publish_errors(run_path):
+        completed = _completed(run_path, config, facts, store if config.output.compare else None)
+        clock.lap("tables")
+        if compiling := sum(each.compile_seconds for each in completed.values()):
+            clock.seconds |= {"tables": max(0.0, clock.seconds["tables"] - compiling), "compile": compiling}
     with as_publish_errors(run_path), synced_beside(run_path):
         files = file_entries(run_path)
         clock.lap("checksums")
@@ -336,12 +342,20 @@ def finish(
             device=facts.device,
             counts=facts.counts,
             derived=facts.derived,
+            derived_inputs={name: dict(each.inputs) for name, each in completed.items() if each.inputs},
+            derived_comparison={
+                name: each.comparison for name, each in completed.items() if each.comparison is not None
+            },
             seconds=_with_total(_summed(seconds or {}, facts.seconds, clock.seconds)),
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
             truncated=facts.truncated,
             made_of=facts.made_of,
-            warnings=(*input_facts.warnings, *facts.warnings),
+            warnings=(
+                *input_facts.warnings,
+                *facts.warnings,
+                *(text for each in completed.values() for text in each.warnings),
+            ),
             files=files,
         )
         if store is not None and config.output.compare:
@@ -353,7 +367,7 @@ def finish(
 
 
 def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> Path | None:
-    """The latest run, if a new one would publish the same: the same edges, and a configuration that asks the same.
+    """The latest run, if a new one would publish the same: the same edges and other files, and the same question.
 
     A run that a time limit cut short does not count (another attempt may get further), nor does one that has lost
     files since.
@@ -374,7 +388,19 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
     same_input = manifest.input.fingerprint == input_facts.fingerprint
     same_input &= manifest.input.events_fingerprint == input_facts.events_fingerprint
     same_config = manifest.config_fingerprint == config_fingerprint(config)
-    return latest if same_input and same_config and lost_file(latest, manifest) is None else None
+    if not (same_input and same_config):
+        return None
+    beside = {
+        name: {key: facts.fingerprint for key, facts in inputs.items()}
+        for name, inputs in manifest.derived_inputs.items()
+    }
+    return latest if beside == inputs_of(config) and lost_file(latest, manifest) is None else None
+
+
+def _completed(run_path: Path, config: Config, facts: EnumerationFacts, store: RunStore | None) -> dict[str, Completed]:
+    """What derived outputs know once all tables are written, by their names."""
+    completing = Completing(run_path, config, config_fingerprint(config), facts.truncated, store)
+    return {each.name: each.complete(completing) for each in derived_of(config) if each.complete is not None}
 
 
 def _with_comparison(store: RunStore, run_path: Path, manifest: Manifest) -> Manifest:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from pipeline.config import Config
 from pipeline.manifest import Manifest
 from pipeline.reading import key_type
 
-__all__ = ["Comparability", "comparability"]
+__all__ = ["Asked", "Comparability", "comparability", "unlike_questions"]
 
 # Which columns were read, and what makes a row an edge; the window of time moves from run to run by its nature.
 _COLUMNS = ("left", "right", "weight", "timestamp")
 _FILTERS = ("min_weight", "time_bucket", "time_offset")
+
+
+class Asked(Protocol):
+    """What a run was asked: a manifest, or what will be one."""
+
+    @property
+    def config(self) -> Config:
+        """Its configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
     PublishError
         A vertex table is missing.
     """
-    unlike = [*_questions(old_manifest, new_manifest), *_key_types(old, new)]
+    unlike = [*unlike_questions(old_manifest, new_manifest), *_key_types(old, new)]
     truncated = [
         f"the {name} run is incomplete: it {manifest.truncated}; what only the {other} run has may {verb}"
         for name, manifest, other, verb in (
@@ -64,7 +74,8 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
     )
 
 
-def _questions(old: Manifest, new: Manifest) -> list[str]:
+def unlike_questions(old: Asked, new: Asked) -> list[str]:
+    """What two runs were asked otherwise, so that they cannot be compared like with like; a sentence each."""
     found = []
     for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _COLUMNS + _FILTERS)):
         for name in names:

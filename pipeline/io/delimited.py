@@ -21,7 +21,7 @@ from pipeline.errors import InputError
 from pipeline.io.arrow_csv import read_csv
 from pipeline.io.compression import open_bytes
 from pipeline.io.dialect import Dialect, find_dialect, joined, rows_of
-from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
+from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, shortened
 from pipeline.naming import setting
 
 __all__ = ["read"]
@@ -29,10 +29,10 @@ __all__ = ["read"]
 _BLOCK_BYTES = 8 << 20
 
 
-def read(path: Path, config: InputConfig) -> RawEdges:
-    """Read a delimited file."""
-    dialect = find_dialect(path, config)
-    chosen = choose_columns(dialect.names, config, str(path))
+def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
+    """Read a delimited file; `choose` says which columns, by default those of edges, which are two at least."""
+    dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
+    chosen = choose_columns(dialect.names, config, str(path)) if choose is None else choose(dialect.names, str(path))
     counted = _Counted(open_bytes(path))
     try:
         # Names of our own making: those in the file may repeat.

@@ -56,13 +56,20 @@ class Dialect:
         return len(self.names)
 
 
-def find_dialect(path: Path, config: InputConfig) -> Dialect:
+def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     """Work out the dialect from the configuration, the file's name and its first rows.
+
+    Parameters
+    ----------
+    path : Path
+    config : InputConfig
+    fewest : int
+        Columns that there have to be.
 
     Raises
     ------
     InputError
-        There is one column only, the delimiter is not one ASCII character, or nothing tells a header from data.
+        There are fewer columns, the delimiter is not one ASCII character, or nothing tells a header from data.
     """
     with open_bytes(path) as stream:
         head = stream.read(_SAMPLE_BYTES)
@@ -74,7 +81,7 @@ def find_dialect(path: Path, config: InputConfig) -> Dialect:
     if not filled:
         raise InputError.at(path, found="no rows", expected="one edge a row", remedy="check that the file is complete")
     first = rows[filled[0]]
-    if len(first) < 2:
+    if len(first) < fewest:
         raise _one_column(path, delimiter, text, filled[0] + 1)
     header = config.header if config.header is not None else _is_header(path, config, rows, filled)
     if header:

@@ -5,7 +5,9 @@ Page checksums are verified where the writer left them; a file without them may 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import read_all
-from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.io.raw import Choose, Place, RawEdges, choose_columns
 from pipeline.naming import setting
 
 __all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
@@ -74,9 +76,9 @@ class ParquetPlan:
         raise AssertionError("a row beyond the last file")
 
 
-def read(path: Path, config: InputConfig) -> RawEdges:
-    """Read a Parquet file or directory."""
-    plan = plan_reading(path, config)
+def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
+    """Read a Parquet file or directory; `choose` says which columns, by default those of edges."""
+    plan = plan_reading(path, config, choose)
     names = list(plan.names.values())
     try:
         if path.is_dir():
@@ -95,16 +97,17 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     return RawEdges(table=pa.table(columns), source=str(path), format="parquet", names=plan.names, locate=locate)
 
 
-def plan_reading(path: Path, config: InputConfig) -> ParquetPlan:
-    """Look at the footers and choose the columns; no row is read.
+def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) -> ParquetPlan:
+    """Look at the footers and choose the columns, by default those of edges; no row is read.
 
     Raises
     ------
     InputError
         A file is no Parquet, the files have no common schema, or a column is not there or there twice.
     """
+    choose = choose or partial(_of_edges, config)
     if path.is_dir():
-        return _plan_directory(path, config)
+        return _plan_directory(path, choose)
     content = read_all(path)
     try:
         with pq.ParquetFile(_opened(path, content)) as file:
@@ -112,7 +115,7 @@ def plan_reading(path: Path, config: InputConfig) -> ParquetPlan:
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
-    chosen = choose_columns(schema.names, config, str(path))
+    chosen = choose(schema.names, str(path))
     _refuse_repeated(schema.names, chosen, path)
     return ParquetPlan(path, content, [path], schema, n_rows, chosen)
 
@@ -138,7 +141,11 @@ def unreadable(path: Path, error: Exception) -> InputError:
     )
 
 
-def _plan_directory(directory: Path, config: InputConfig) -> ParquetPlan:
+def _of_edges(config: InputConfig, available: Sequence[str], source: str) -> dict[str, int]:
+    return choose_columns(available, config, source)
+
+
+def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
     files = data_files(directory)
     if not files:
         raise InputError.at(
@@ -156,7 +163,7 @@ def _plan_directory(directory: Path, config: InputConfig) -> ParquetPlan:
     # What the paths add (the partitions) comes after what the files hold.
     in_paths = [field for field in inspected if field.name not in schema.names]
     schema = pa.schema([*schema, *in_paths])
-    chosen = choose_columns(schema.names, config, str(directory))
+    chosen = choose(schema.names, str(directory))
     _refuse_repeated(schema.names, chosen, directory)
     plan = ParquetPlan(
         path=directory,

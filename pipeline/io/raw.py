@@ -13,9 +13,12 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["Place", "RawEdges", "choose_columns", "refuse_several", "shortened"]
+__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "refuse_several", "shortened"]
 
 _LONGEST_QUOTE = 80
+
+Choose = Callable[[Sequence[str], str], dict[str, int]]
+"""Takes the names of all columns, and the source for messages; gives the position of the column of each role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pipeline.config import Config
 from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection
 from pipeline.report.asked import right_key, side_name
+from pipeline.report.group_cases import marks, muted, preface
 from pipeline.report.group_pattern import MOST_COLUMNS, MOST_ROWS, pattern
 from pipeline.report.sections import members
 from pipeline.report.time_line import WIDTHS, time_line
@@ -46,10 +47,10 @@ _AT_ONCE = 100
 _MOST_BYTES = 3_000_000
 
 
-def page(run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG001 - how many there are was asked for
+def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     """The section of a run's groups, before all others; see `pipeline.publication.DerivedPublication`.
 
-    All groups are shown as far as they take 3 MB; `top` is the length of lists that nobody asked for.
+    All groups are shown as far as they take 3 MB, and `top` of those that are muted.
 
     Parameters
     ----------
@@ -57,14 +58,22 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:  # noqa: ARG001 
     manifest : Manifest
     top : int
     """
-    groups = pq.read_table(run_path / "groups.parquet")
+    every_group = pq.read_table(run_path / "groups.parquet")
+    groups = every_group.filter(pc.invert(every_group["is_muted"]))
+    quiet = every_group.filter(every_group["is_muted"])
     is_grown = manifest.config.section("groups").kind == "grown_cover"
     about = _GROWN if is_grown else _ABOUT
     items = list(_items(run_path, groups, manifest.config))
     bars = _BARS.substitute({side: side_name(manifest.config, side) for side in ("left", "right")})
     pictures = bars + (_LINES if any('class="times"' in item for item in items) else "")
     found = f"{about}{_shown(len(items), groups.num_rows)}{pictures}{_controls(groups)}{_list(items)}"
-    section = PageSection("groups", "Groups", _incomplete(manifest) + (found if items else _NOTHING))
+    parts = (
+        _incomplete(manifest),
+        preface(manifest),
+        found if items else _NOTHING,
+        muted(quiet.slice(0, top).to_pylist(), quiet.num_rows),
+    )
+    section = PageSection("groups", "Groups", "".join(parts))
     script = files("pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
     return Page(first_sections=[section], script=script if items else "")
 
@@ -149,7 +158,7 @@ def _group(
     )
     return (
         f'<li {_sortable(group)}><header><span class="rank">{group["rank"]}</span><b>{size}</b>'
-        f"<span>surprise {group['surprise']:,.1f}</span>{_stands_for(group)}{_weight(group)}"
+        f"<span>surprise {group['surprise']:,.1f}</span>{_stands_for(group)}{_weight(group)}{marks(group)}"
         f"<code>{group['group_key']}</code></header>"
         f"<p>{escape(group['explanation'])}.</p>"
         f'<div class="members">{sides}</div>'

@@ -44,6 +44,7 @@ UNTOLD = {
         "warnings",
         "made_of",
         "comparison",
+        "derived_comparison",
     ),
     "input": ("warnings",),
     "config.input": (
@@ -179,18 +180,27 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
 
 
 def check_derived(run: Path, manifest: Manifest) -> None:
-    """There are counts of just those derived outputs that the configuration asks for.
+    """There are counts of just those derived outputs that the configuration asks for, and nothing is said of others.
 
     Raises
     ------
     VerificationError
-        There are others.
+        There is something of another.
     """
     asked = sorted(each.name for each in derived_of(manifest.config))
     if sorted(manifest.derived) != asked:
         raise VerificationError(
             f"{run / 'manifest.json'}: derived holds {', '.join(sorted(manifest.derived)) or 'nothing'}; expected "
             f"{', '.join(asked) or 'nothing'}, by its config"
+        )
+    for name in ("derived_inputs", "derived_comparison"):
+        if others := sorted(set(getattr(manifest, name)) - set(asked)):
+            raise VerificationError(
+                f"{run / 'manifest.json'}: {name} holds {others[0]}, which its config does not ask for"
+            )
+    if manifest.derived_comparison and not manifest.config.output.compare:
+        raise VerificationError(
+            f"{run / 'manifest.json'}: derived_comparison is there; output.compare of its config is 0: expected none"
         )
 
 
@@ -237,5 +247,8 @@ def _config_fingerprint(manifest: Manifest) -> str:
     if not config["output"]["bicliques"]:
         asked["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):
-        asked["derived"] = {each.name: config[each.name] for each in derived}
+        asked["derived"] = {
+            each.name: {key: value for key, value in config[each.name].items() if key not in each.input_keys}
+            for each in derived
+        }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

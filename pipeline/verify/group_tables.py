@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _SIDES = ("left", "right")
+# Columns of `groups` whose nulls are looked at where their values are.
 _NULLABLE = (
     "residual_gain",
     "weight_total",
@@ -44,6 +45,10 @@ _NULLABLE = (
     "busiest_share",
     "busiest_window",
     "busiest_start",
+    "since",
+    "n_known",
+    "known_share",
+    "known_p_value",
 )
 # Of roots of sums of logarithms, where another machine rounds one of them otherwise.
 _UNSURE = 1e-6
@@ -115,7 +120,7 @@ def read_groups(job: Job, degrees: tuple[np.ndarray, np.ndarray]) -> Groups:
     """Both tables; that members are in their places, and that a group's key is that of its members."""
     assert job.hashes is not None
     path, members_path = job.run / "groups.parquet", job.run / "group_members.parquet"
-    table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path)
+    table, members = without_nulls(path, but=_NULLABLE), without_nulls(members_path, but=("label",))
     keys = table["group_key"].to_pylist()
     position = {key: row for row, key in enumerate(keys)}
     if len(position) < len(keys):
@@ -233,7 +238,7 @@ def check_scores(
     """
     assert job.keys is not None
     path = job.run / "vertex_scores.parquet"
-    table = without_nulls(path, but=("group_key",))
+    table = without_nulls(path, but=("group_key", "association"))
     sizes = degrees[0].size, degrees[1].size
     if table.num_rows != sum(sizes):
         raise VerificationError(f"{path}: has {table.num_rows} rows; expected one for each of {sum(sizes)} vertices")

@@ -17,6 +17,7 @@ import numpy as np
 from pipeline.errors import VerificationError
 from pipeline.verify.edge_scores import edge_scores
 from pipeline.verify.files import table_parts
+from pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
 from pipeline.verify.group_tables import (
     Groups,
     Within,
@@ -53,6 +54,7 @@ def check(job: Job) -> None:
     degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
     groups = read_groups(job, degrees)
     asked = job.manifest.config.section("groups")
+    known = check_known(job, groups)
     null = Null(degrees, job.manifest.input.n_edges)
     # Groups of a cover may overlap.
     wanted = Wanted.none() if asked.kind == "grown_cover" else Wanted(*groups.side(0), asked.max_overlap)
@@ -62,21 +64,23 @@ def check(job: Job) -> None:
         found = score_bicliques(_bicliques(job, groups), null, wanted)
     if asked.kind == "grown_cover":
         edges = read_edges(job, groups)
-        check_grown(job, groups, found, edges, degrees)
+        check_grown(job, groups, found, edges, degrees, known.n_listed(groups))
         job.passed("groups", f"{len(groups):,}, grown from bicliques of this run")
     else:
         edges = every_edge(groups, (degrees[0].size, degrees[1].size))
-        _check_chosen(groups, found, asked.limit, _Order(found, asked.rank_by))
+        _check_chosen(groups, found, known.n_listed(groups), asked.limit, _Order(found, asked.rank_by))
         of_all = f" of {int(found.is_candidate.sum()):,} candidates" if found.is_whole else ""
         job.passed("groups", f"{len(groups):,}{of_all}")
     compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
     check_times(job, groups)
+    check_known_figures(job, groups, known)
     _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
     check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     by_edge = edge_scores(_bicliques(job, groups), null, found, degrees)
     job.passed("vertex scores", check_scores(job, groups, found, by_edge, edges.explained, degrees))
-    _check_counts(job, groups, found, by_edge.n_left_out)
+    check_association(job, groups, known)
+    _check_counts(job, groups, found, by_edge.n_left_out, known)
 
 
 def _bicliques(job: Job, groups: Groups) -> Iterable[Batch]:
@@ -84,11 +88,21 @@ def _bicliques(job: Job, groups: Groups) -> Iterable[Batch]:
     return rows_of(job, groups) if job.results is None else batches(table_parts(job.results, "bicliques"))
 
 
-def _check_chosen(groups: Groups, found: Found, limit: int, order: _Order) -> None:
-    """Each group is a candidate, as surprising as it says, and in its place; and no candidate is missing."""
+def _check_chosen(groups: Groups, found: Found, n_listed: int, limit: int, order: _Order) -> None:
+    """Each group is a candidate, as surprising as it says, and in its place; and no candidate is missing.
+
+    Parameters
+    ----------
+    groups : Groups
+    found : Found
+    n_listed : int
+        How many groups may be there at most: as many as were asked for, and the muted ones between them.
+    limit : int
+    order : _Order
+    """
     n = len(groups)
-    if n > limit:
-        raise groups.refuse(limit, f"one group too many; groups.limit is {limit}")
+    if n > n_listed:
+        raise groups.refuse(n_listed, f"one group too many; groups.limit is {limit}")
     compare(groups.path, "rank", groups.column("rank"), list(range(1, n + 1)))
     compare(groups.path, "kind", groups.column("kind"), ["short_list"] * n)
     n_gains = n - groups.table["residual_gain"].null_count
@@ -118,7 +132,7 @@ def _check_chosen(groups: Groups, found: Found, limit: int, order: _Order) -> No
         raise groups.refuse(row, f"overlaps the group of rank {better} by groups.max_overlap or more")
     others = found.is_candidate.copy()
     others[rows] = False
-    _check_none_missing(groups, found, rows, np.flatnonzero(others), order, limit)
+    _check_none_missing(groups, found, rows, np.flatnonzero(others), order, is_full=n == n_listed)
     near = found.first_overlap[others]
     copies = 1 + np.bincount(near[near < n], minlength=n)
     if found.is_whole:
@@ -163,7 +177,7 @@ class _Order:
 
 
 def _check_none_missing(
-    groups: Groups, found: Found, rows: np.ndarray, others: np.ndarray, order: _Order, limit: int
+    groups: Groups, found: Found, rows: np.ndarray, others: np.ndarray, order: _Order, is_full: bool
 ) -> None:
     """A candidate that is no group overlaps one that is better, or comes behind the last of as many as were asked for.
 
@@ -176,10 +190,10 @@ def _check_none_missing(
     others : int64
         The candidates that are no groups.
     order : _Order
-    limit : int
+    is_full : bool
+        Whether there are as many groups as there may be.
     """
-    n = len(groups)
-    last = rows[-1:] if n == limit else rows[:0]
+    last = rows[-1:] if is_full else rows[:0]
     # Behind the groups stands the one that nobody may be better than, where the list is full.
     bar = np.concatenate([rows, last]) if last.size else np.append(rows, -1)
     against = bar[found.first_overlap[others]]
@@ -245,7 +259,7 @@ def _hundredths(percent: float) -> str:
     return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
 
 
-def _check_counts(job: Job, groups: Groups, found: Found, n_not_scored: int) -> None:
+def _check_counts(job: Job, groups: Groups, found: Found, n_not_scored: int, known: Known) -> None:
     stated: Mapping[str, int] = job.manifest.derived["groups"]
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {
@@ -256,6 +270,7 @@ def _check_counts(job: Job, groups: Groups, found: Found, n_not_scored: int) -> 
         "candidates_not_scored": n_not_scored,
         # Nothing is grown here: none of a short list, and else as many as there are seeds, at most.
         "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), found.seed_keys.size * is_grown)),
+        **known.counts(groups),
     }
     if not found.is_whole:
         # Of the candidates only the groups are known.

@@ -78,7 +78,12 @@ def _check_against_input(edges: EdgeData, groups: Groups, found: Within) -> None
 
 
 def check_grown(
-    job: Job, groups: Groups, bicliques: Found, found: Within, degrees: tuple[np.ndarray, np.ndarray]
+    job: Job,
+    groups: Groups,
+    bicliques: Found,
+    found: Within,
+    degrees: tuple[np.ndarray, np.ndarray],
+    n_listed: int,
 ) -> None:
     """Ranks, sizes, seeds, surprise and gain of each group.
 
@@ -91,6 +96,8 @@ def check_grown(
     found : Within
         As `read_edges` gives it.
     degrees : pair of (n,) int64
+    n_listed : int
+        How many groups may be there at most.
 
     Raises
     ------
@@ -99,8 +106,8 @@ def check_grown(
     """
     config, n = job.manifest.config, len(groups)
     limit = config.section("groups").limit
-    if n > limit:
-        raise groups.refuse(limit, f"one group too many; groups.limit is {limit}")
+    if n > n_listed:
+        raise groups.refuse(n_listed, f"one group too many; groups.limit is {limit}")
     compare(groups.path, "rank", groups.column("rank"), np.arange(1, n + 1))
     compare(groups.path, "kind", groups.column("kind"), ["grown_cover"] * n)
     for name, least in (("n_left", config.query.min_left), ("n_right", config.query.min_right)):

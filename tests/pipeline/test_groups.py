@@ -337,7 +337,7 @@ def test_nothing_significant_is_a_result(tmp_path: Path) -> None:
     told = said("enumerate", edges, "--out", tmp_path / "o", "--engine", "reference", "--quiet", "--groups")
     run_dir = Path(told["run"])
     nothing = {"groups": 0, "left_members": 0, "right_members": 0, "significant_candidates": 0}
-    nothing |= {"candidates_not_scored": 0, "seeds_not_grown": 0}
+    nothing |= {"candidates_not_scored": 0, "seeds_not_grown": 0, "cases": 0}
     assert told["derived"] == {"groups": nothing}
     assert rows(run_dir, "groups") == rows(run_dir, "group_members") == []
     scores = rows(run_dir, "vertex_scores")

@@ -204,9 +204,15 @@ def test_bicliques_without_significance_are_no_groups(tmp_path: Path) -> None:
     zeros = {"int64": 0, "int32": 1, "double": 0.0, "string": "short_list", "bool": True}
     row = {field.name: None if field.nullable else zeros[str(field.type)] for field in schema}
     key = first["biclique_key"]
-    row |= {"residual_gain": None, "group_key": key, "n_left": first["n_left"], "n_right": first["n_right"]}
+    row |= {
+        "is_muted": False,
+        "residual_gain": None,
+        "group_key": key,
+        "n_left": first["n_left"],
+        "n_right": first["n_right"],
+    }
     members = [
-        {"group_key": key, "side": side, "vertex": u, "key": "?", "n_edges": 1, "edge_share": 1.0}
+        {"group_key": key, "side": side, "vertex": u, "key": "?", "n_edges": 1, "edge_share": 1.0, "label": None}
         for side in ("left", "right")
         for u in first[side]
     ]

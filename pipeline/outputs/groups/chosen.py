@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.groups.selection import cost_of_names, covered, grown_above_chance
 from mbe_stage.groups.short_list import overlap_fraction, short_list
+from pipeline.outputs.groups.known import Known, up_to_limit
 from pipeline.outputs.groups.section import GroupsSection
 from pipeline.publication import Collecting
 
@@ -85,9 +87,15 @@ class GroupEdges:
     explained_right: np.ndarray
 
 
-def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel) -> Chosen:
-    """The best candidates without near copies (`mbe_stage.groups.short_list`)."""
-    rows = short_list(candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, limit=asked.limit, model=model)
+def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel, known: Known) -> Chosen:
+    """The best candidates without near copies (`mbe_stage.groups.short_list`); muted ones do not use up the limit."""
+    choose = partial(short_list, candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, model=model)
+    rows, n = up_to_limit(
+        asked.limit,
+        lambda limit: choose(limit=limit),
+        lambda rows: known.is_muted(candidates.members.take(rows)),
+    )
+    rows = rows[:n]
     others = np.setdiff1d(np.flatnonzero(candidates.surprise > 0), rows)
     members = candidates.members.take(rows)
     return Chosen(
@@ -104,7 +112,9 @@ def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel
     )
 
 
-def grown_cover(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel) -> Chosen:
+def grown_cover(
+    candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel, known: Known
+) -> Chosen:
     """What seeds grow to, as far as it is significant and explains edges that nothing before it does.
 
     See `mbe_stage.groups.selection`.
@@ -116,6 +126,8 @@ def grown_cover(candidates: Candidates, seeds: np.ndarray, collecting: Collectin
         Their rows (`mbe_stage.groups.selection.seed_rows`).
     collecting : Collecting
     model : NullModel
+    known : Known
+        Muted groups do not use up the limit.
     """
     config, graph = collecting.config, collecting.graph
     grown = grown_above_chance(
@@ -127,7 +139,12 @@ def grown_cover(candidates: Candidates, seeds: np.ndarray, collecting: Collectin
         min_right=config.query.min_right,
         threads=config.execution.threads,
     )
-    chosen, gains = covered(graph, grown, model, config.section("groups").limit)
+    (chosen, gains), n = up_to_limit(
+        config.section("groups").limit,
+        lambda limit: covered(graph, grown, model, limit),
+        lambda found: known.is_muted(found[0].members),
+    )
+    chosen, gains = chosen.take(np.arange(n)), gains[:n]
     members = chosen.members
     left_sizes, right_sizes = (sizes.astype(np.int32) for sizes in (members.left_sizes, members.right_sizes))
     block = BicliqueBlock(len(members), left_sizes, right_sizes, members.left_members, members.right_members)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.outputs.groups.section import GroupsSection
-from pipeline.publication import Collecting, DerivedPublication, Page
+from pipeline.publication import Collecting, Completed, Completing, DerivedPublication, Page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,16 +24,17 @@ __all__ = ["PUBLICATION"]
 
 
 def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
-    from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUP_TIMES, GROUPS, group_members, key_type, vertex_scores
+    from pipeline.outputs.groups import schemas as of
 
-    keys = key_type(key_types)
-    is_grown = config.section("groups").kind == "grown_cover"
+    keys, asked = of.key_type(key_types), config.section("groups")
+    has_lists = asked.labels is not None or asked.allow is not None
     return {
-        **({"group_edges.parquet": GROUP_EDGES} if is_grown else {}),
-        **({"group_times.parquet": GROUP_TIMES} if config.input.timestamp is not None else {}),
-        "groups.parquet": GROUPS,
-        "group_members.parquet": group_members(keys),
-        "vertex_scores.parquet": vertex_scores(keys),
+        **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),
+        **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
+        **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
+        "groups.parquet": of.GROUPS,
+        "group_members.parquet": of.group_members(keys),
+        "vertex_scores.parquet": of.vertex_scores(keys),
     }
 
 
@@ -41,6 +42,18 @@ def _collector(collecting: Collecting) -> GroupsCollector:
     from pipeline.outputs.groups.collector import GroupsCollector
 
     return GroupsCollector(collecting)
+
+
+def _inputs(config: Config) -> Mapping[str, str]:
+    from pipeline.outputs.groups.known_keys import read_lists
+
+    return {name: each.fingerprint for name, each in read_lists(config.section("groups")).items()}
+
+
+def _complete(completing: Completing) -> Completed:
+    from pipeline.outputs.groups.completing import complete
+
+    return complete(completing)
 
 
 def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
@@ -111,4 +124,7 @@ PUBLICATION = DerivedPublication(
     events=True,
     largest=_largest,
     nothing="no group is significant: the degrees of the vertices explain what there is",
+    input_keys=("labels", "allow"),
+    inputs=_inputs,
+    complete=_complete,
 )

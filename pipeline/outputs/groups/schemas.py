@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "MOMENT", "group_members", "key_type", "vertex_scores"]
+__all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "KNOWN_KEYS", "MOMENT", "group_members", "key_type", "vertex_scores"]
 
 MOMENT = pa.timestamp("us", "UTC")
 """The type of times."""
@@ -50,6 +50,17 @@ GROUPS = pa.schema(
         # "1h", "1d", "3d" or "7d".
         pa.field("busiest_window", pa.string(), nullable=True),
         pa.field("busiest_start", MOMENT, nullable=True),
+        # 16 hexadecimal digits that groups share which a chain of common left members connects.
+        pa.field("case", pa.string(), nullable=False),
+        # new, grown, shrunk, changed or same, beside the last run; null where there is none to compare with.
+        pa.field("since", pa.string(), nullable=True),
+        # Known cases among the members, their share of the members that are counted, and the chance of so many; the
+        # first is null without labels, the others too where none of the members is counted.
+        pa.field("n_known", pa.int64(), nullable=True),
+        pa.field("known_share", pa.float64(), nullable=True),
+        pa.field("known_p_value", pa.float64(), nullable=True),
+        # All its left members, or all its right ones, are known good.
+        pa.field("is_muted", pa.bool_(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
     ]
 )
@@ -74,6 +85,21 @@ GROUP_TIMES = pa.schema(
     ]
 )
 
+# What `groups.labels` and `groups.allow` say, in this order; ascending by side and key, each once in a list.
+KNOWN_KEYS = pa.schema(
+    [
+        # labels or allow
+        pa.field("list", pa.string(), nullable=False),
+        pa.field("side", _SIDE, nullable=False),
+        # As text.
+        pa.field("key", pa.large_string(), nullable=False),
+        # Null in the allow list.
+        pa.field("class", pa.large_string(), nullable=True),
+        # Of the vertex with this key; null where the graph has none.
+        pa.field("vertex", pa.int32(), nullable=True),
+    ]
+)
+
 
 def group_members(keys: pa.DataType) -> pa.Schema:
     """Schema of `group_members`: rows by rank, the left members before the right ones, ascending by `vertex`."""
@@ -86,6 +112,8 @@ def group_members(keys: pa.DataType) -> pa.Schema:
             # Of the member, to members of the group's other side; and by all that it has.
             pa.field("n_edges", pa.int64(), nullable=False),
             pa.field("edge_share", pa.float64(), nullable=False),
+            # The member's class in `groups.labels`; null without.
+            pa.field("label", pa.string(), nullable=True),
         ]
     )
 
@@ -111,6 +139,8 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("share_size", pa.float64(), nullable=False),
             pa.field("edge_share", pa.float64(), nullable=False),
             pa.field("edge_sqrt", pa.float64(), nullable=False),
+            # With known cases (`pipeline.outputs.groups.association`); null of vertices with a label, and without any.
+            pa.field("association", pa.float64(), nullable=True),
         ]
     )
 

@@ -28,6 +28,21 @@ class GroupsSection(Section):
         le=1,
         description="Left out from this Jaccard with a better one on, by left members.",
     )
+    labels: str | None = Field(
+        None,
+        description="A table of known cases: key, and possibly side and class.",
+        json_schema_extra={"metavar": "FILE"},
+    )
+    negative: tuple[int | str, ...] = Field(
+        ("0", "false", "no", "negative", "normal", "good", "benign"),
+        description="A class of labels that are no known case, in small or capital letters.",
+        json_schema_extra={"metavar": "CLASS"},
+    )
+    allow: str | None = Field(
+        None,
+        description="A table of keys that are known good: groups of them alone are muted.",
+        json_schema_extra={"metavar": "FILE"},
+    )
 
     @model_validator(mode="after")
     def _a_cover_ranks_by_itself(self) -> GroupsSection:

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import degree_percentiles
+from pipeline.outputs.groups.association import labels_of
 from pipeline.outputs.groups.chosen import Chosen, GroupEdges
 from pipeline.outputs.groups.explanation import explanation
+from pipeline.outputs.groups.known import Known
 from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
 from pipeline.outputs.groups.times import GroupEvents, within_words
 
@@ -33,8 +36,24 @@ _OF_EVENTS = (
 )
 
 
-def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, events: list[GroupEvents]) -> pa.Table:
-    """`groups`, one row a group, by rank."""
+def groups_table(
+    chosen: Chosen,
+    edges: GroupEdges,
+    graph: BipartiteCSR,
+    events: list[GroupEvents],
+    further: Mapping[str, ArrayLike | pa.Array],
+) -> pa.Table:
+    """`groups`, one row a group, by rank.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    edges : GroupEdges
+    graph : BipartiteCSR
+    events : list of GroupEvents
+    further : mapping
+        The columns that are not made here, by name; one that is missing is null throughout.
+    """
     members, n = chosen.members, len(chosen.members)
     left_degrees, right_degrees = (
         [degrees[part] for part in parts]
@@ -49,27 +68,30 @@ def groups_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, events:
     expected = [left * right / graph.n_edges for left, right in zip(left_sums, right_sums, strict=True)]
     shares = [found / degrees for found, degrees in zip(n_edges, left_sums, strict=True)]
     within = [within_words(group) for group in events]
-    columns = [
-        chosen.keys,
-        np.arange(1, n + 1, dtype=np.int32),
-        [chosen.kind] * n,
-        n_left,
-        n_right,
-        n_edges,
-        [found / (a * b) for found, a, b in zip(n_edges, n_left, n_right, strict=True)],
-        chosen.surprise / UNIT,
-        [None] * n if chosen.gains is None else chosen.gains / UNIT,
-        expected,
-        shares,
-        [float(np.median(part)) for part in right_degrees],
-        chosen.seeds,
-        chosen.n_bicliques,
-        chosen.surprise > 0,
-        chosen.evidence / UNIT,
-        *([getattr(group, name) for group in events] for name in _OF_EVENTS),
-        [explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)],
-    ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, GROUPS, strict=True)]
+    columns = {
+        "group_key": chosen.keys,
+        "rank": np.arange(1, n + 1, dtype=np.int32),
+        "kind": [chosen.kind] * n,
+        "n_left": n_left,
+        "n_right": n_right,
+        "n_edges": n_edges,
+        "density": [found / (a * b) for found, a, b in zip(n_edges, n_left, n_right, strict=True)],
+        "surprise": chosen.surprise / UNIT,
+        "residual_gain": [None] * n if chosen.gains is None else chosen.gains / UNIT,
+        "expected_edges": expected,
+        "left_edge_share": shares,
+        "median_right_degree": [float(np.median(part)) for part in right_degrees],
+        "seed_biclique_key": chosen.seeds,
+        "n_bicliques": chosen.n_bicliques,
+        "significant": chosen.surprise > 0,
+        "evidence": chosen.evidence / UNIT,
+        **{name: [getattr(group, name) for group in events] for name in _OF_EVENTS},
+        "explanation": [
+            explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
+        ],
+        **further,
+    }
+    arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in GROUPS]
     return pa.Table.from_arrays(arrays, schema=GROUPS)
 
 
@@ -79,7 +101,7 @@ def edges_table(chosen: Chosen, edges: GroupEdges) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=GROUP_EDGES)
 
 
-def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array) -> pa.Table:
+def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: pa.Array, known: Known) -> pa.Table:
     """`group_members`: of each group the left members, then the right ones.
 
     Parameters
@@ -89,6 +111,7 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
     graph : BipartiteCSR
     keys : pa.Array
         As `keys_of_both_sides` gives them.
+    known : Known
     """
     members = chosen.members
     sizes = np.column_stack([members.left_sizes, members.right_sizes]).ravel()
@@ -106,12 +129,18 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
         keys.take(pa.array(places)),
         pa.array(n_edges),
         pa.array(n_edges / degrees[places]),
+        labels_of(vertices, is_right, known),
     ]
     return pa.Table.from_arrays(columns, schema=group_members(keys.type))
 
 
 def scores_table(
-    chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, scores: Mapping[str, np.ndarray], keys: pa.Array
+    chosen: Chosen,
+    edges: GroupEdges,
+    graph: BipartiteCSR,
+    scores: Mapping[str, np.ndarray],
+    keys: pa.Array,
+    association: pa.Array | None,
 ) -> pa.Table:
     """`vertex_scores`: every vertex, the left ones first.
 
@@ -124,6 +153,8 @@ def scores_table(
         ``share_size``, ``edge_share`` and ``edge_sqrt``: ``(n,) float64``, the left vertices first.
     keys : pa.Array
         As `keys_of_both_sides` gives them.
+    association : (n_left + n_right,) float64
+        As `pipeline.outputs.groups.association.associations` gives it; None without labels.
     """
     members = chosen.members
     degrees = graph.left_degrees, graph.right_degrees
@@ -149,6 +180,7 @@ def scores_table(
         pa.array(all_degrees),
         pa.array(np.concatenate([degree_percentiles(of) for of in degrees])),
         *(pa.array(scores[name]) for name in ("share_size", "edge_share", "edge_sqrt")),
+        pa.nulls(len(keys), pa.float64()) if association is None else association,
     ]
     return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
 

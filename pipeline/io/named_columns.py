@@ -1,0 +1,91 @@
+"""Tables beside the edges, such as lists of known keys: CSV, TSV or Parquet with a header, by the readers of edges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io import compression, reading
+from pipeline.io.raw import RawEdges
+
+__all__ = ["read_named_columns"]
+
+
+def read_named_columns(given: str, required: Sequence[str], optional: Sequence[str], setting_name: str) -> RawEdges:
+    """Read the columns of these names.
+
+    Parameters
+    ----------
+    given : str
+        The path: a file, compressed or not, or a directory of Parquet files.
+    required, optional : sequence of str
+        Names of columns; those of the optional ones that are not there are left out.
+    setting_name : str
+        What the user calls the setting that holds the path; for messages.
+
+    Returns
+    -------
+    RawEdges
+        `table` has the columns by these names; of a CSV they are text.
+
+    Raises
+    ------
+    InputError
+        Nothing is there, it cannot be read, or a required column is missing.
+    """
+
+    def choose(available: Sequence[str], source: str) -> dict[str, int]:
+        for name in required:
+            if name not in available:
+                shown = ", ".join(map(repr, available[:20])) or "none"
+                raise InputError.at(
+                    source,
+                    found=f"no column {name!r} for {setting_name}; its columns are {shown}",
+                    expected=f"a header with {' and '.join(map(repr, required))}"
+                    + (f", and possibly {' and '.join(map(repr, optional))}" if optional else ""),
+                    remedy="rename a column, or add a first line with the names",
+                )
+        wanted = [name for name in (*required, *optional) if name in available]
+        for name in wanted:
+            if list(available).count(name) > 1:
+                raise InputError.at(
+                    source,
+                    found=f"{list(available).count(name)} columns are named {name!r}",
+                    expected="distinct names",
+                    remedy="rename all but one of them",
+                )
+        return {name: list(available).index(name) for name in wanted}
+
+    path = Path(os.path.expanduser(given))
+    with reading(path):
+        if not path.exists():
+            raise InputError.at(
+                path,
+                found="no such file",
+                expected=f"a table for {setting_name}: CSV, TSV or Parquet",
+                remedy=f"correct {setting_name}",
+            )
+        compression.check_path(path)
+        if path.is_dir() or _is_parquet(path, setting_name):
+            from pipeline.io import parquet
+
+            return parquet.read(path, InputConfig(), choose)
+        from pipeline.io import delimited
+
+        return delimited.read(path, InputConfig(header=True), choose)
+
+
+def _is_parquet(path: Path, setting_name: str) -> bool:
+    with compression.open_bytes(path) as stream:
+        head = stream.read(4)
+    if not head:
+        raise InputError.at(
+            path,
+            found="an empty file",
+            expected=f"a table for {setting_name}",
+            remedy="check that it was written completely",
+        )
+    return head == b"PAR1"

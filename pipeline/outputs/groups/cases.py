@@ -1,0 +1,138 @@
+"""Cases: groups that share left members, as whoever investigates an account wants all that it is in at once.
+
+Connected components on the host: there are as many groups as somebody reads, whatever the size of the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from mbe_stage.groups.members import GroupMembers
+
+__all__ = ["case_ids", "case_numbers", "inherited_ids", "members_of_cases"]
+
+
+def case_numbers(members: GroupMembers, is_muted: np.ndarray) -> np.ndarray:
+    """The case of each group: 0, 1, 2 ... in the order of their first groups.
+
+    Groups are of one case where a chain of groups leads from one to the other of which each shares a left member with
+    the next. A muted group leads to muted ones only: what is known good connects no suspects.
+
+    Parameters
+    ----------
+    members : GroupMembers
+    is_muted : (n,) bool
+
+    Returns
+    -------
+    (n,) int64
+
+    Examples
+    --------
+    >>> groups = GroupMembers.of([([0, 1], [0]), ([5], [0]), ([1, 2], [3]), ([2, 7], [0])])
+    >>> case_numbers(groups, np.array([False, False, False, False])).tolist()
+    [0, 1, 0, 0]
+    """
+    n = len(members)
+    if n == 0:
+        return np.empty(0, np.int64)
+    owners = np.repeat(np.arange(n), members.left_sizes)
+    accounts = 2 * members.left_members.astype(np.int64) + is_muted[owners]
+    distinct, places = np.unique(accounts, return_inverse=True)
+    ones = np.ones(owners.size, np.int8)
+    size = n + distinct.size
+    graph = sparse.coo_array((ones, (owners, n + places)), shape=(size, size))
+    _, components = csgraph.connected_components(graph, directed=False)
+    _, first, of_group = np.unique(components[:n], return_index=True, return_inverse=True)
+    ranks = np.empty(first.size, np.int64)
+    ranks[np.argsort(first)] = np.arange(first.size)
+    return ranks[of_group]
+
+
+def members_of_cases(numbers: np.ndarray, owners: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:
+    """The left members of each case, distinct and ascending, by the hashes of their keys.
+
+    Parameters
+    ----------
+    numbers : (n,) int64
+        The case of each group: 0, 1, 2 ... without a gap.
+    owners : (m,) int64
+        The group of each left member.
+    hashes : (m,) uint64
+        Of its key (`EdgeData.key_hashes`).
+    """
+    cases = numbers[owners]
+    order = np.argsort(cases, kind="stable")
+    ends = np.cumsum(np.bincount(cases, minlength=int(numbers.max(initial=-1)) + 1))
+    return [np.unique(part) for part in np.split(hashes[order], ends[:-1])] if numbers.size else []
+
+
+def case_ids(members: Sequence[np.ndarray], known: Mapping[int, str] = MappingProxyType({})) -> list[str]:
+    """The id of each case: that which it has already, else 16 hexadecimal digits of a SHA-256 of its members.
+
+    Parameters
+    ----------
+    members : sequence of uint64
+        As `members_of_cases` gives them.
+    known : mapping of int to str
+        The ids of some of these cases, by position; no other case gets one of them.
+    """
+    used, ids = set(known.values()), []
+    for case, hashes in enumerate(members):
+        if case not in known:
+            content = hashes.astype("<u8").tobytes()
+            name = _digest(content)
+            while name in used:
+                # An older case began with the same members, or both muted groups and others have them.
+                content += b"+"
+                name = _digest(content)
+            used.add(name)
+        ids.append(known.get(case) or name)
+    return ids
+
+
+def inherited_ids(
+    members: Sequence[np.ndarray], before: Sequence[np.ndarray], ids_before: Sequence[str]
+) -> dict[int, str]:
+    """The ids of the run before that cases keep, by position.
+
+    A case keeps the id of one of which it has more than half of the left members; of several, that of which it has
+    most, then the one with the larger Jaccard, then the smaller id.
+
+    Parameters
+    ----------
+    members, before : sequence of uint64
+        Of the cases of either run, as `members_of_cases` gives them.
+    ids_before : sequence of str
+        Of the cases before.
+    """
+    places: dict[int, list[int]] = {}
+    for case, hashes in enumerate(members):
+        for account in hashes.tolist():
+            places.setdefault(account, []).append(case)
+    pairs = []
+    for old, hashes in enumerate(before):
+        counts = Counter(case for account in hashes.tolist() for case in places.get(account, ()))
+        for case, n in counts.items():
+            if 2 * n > hashes.size:
+                jaccard = Fraction(n, hashes.size + members[case].size - n)
+                pairs.append((-n, -jaccard, ids_before[old], case))
+    kept: dict[int, str] = {}
+    given: set[str] = set()
+    for _, _, name, case in sorted(pairs):
+        if case not in kept and name not in given:
+            kept[case] = name
+            given.add(name)
+    return kept
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

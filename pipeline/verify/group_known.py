@@ -1,0 +1,362 @@
+"""What is known of groups, recomputed: the lists of known keys, muted groups, known cases, and what goes with them.
+
+Written from the definitions in docs/groups.md, over one group after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.errors import VerificationError
+from pipeline.verify.group_tables import Groups, compare, refuse_first
+from pipeline.verify.job import Job
+from pipeline.verify.recipe import vertex_hashes
+
+__all__ = ["Known", "check_association", "check_known", "check_known_figures"]
+
+_SIDES = ("left", "right")
+_LISTS = ("labels", "allow")
+_SINCE = ("new", "grown", "shrunk", "changed", "same")
+# Of a chance: logarithms of factorials are rounded, and many are added up.
+_NEAR = 1e-5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """The lists of a run, by vertices.
+
+    Attributes
+    ----------
+    limit : int
+        `groups.limit`.
+    classes : pair of dict, or None
+        Class of each vertex with a label, by side; None without labels.
+    positive : pair of set of int
+        The known cases.
+    counted : pair of set of int, or None
+        Vertices among which they are counted; None for all of the side.
+    sizes : (int, int)
+        Vertices of the sides.
+    allowed : pair of set of int, or None
+    """
+
+    limit: int
+    classes: tuple[dict[int, str], dict[int, str]] | None
+    positive: tuple[set[int], set[int]]
+    counted: tuple[set[int] | None, set[int] | None]
+    sizes: tuple[int, int]
+    allowed: tuple[set[int], set[int]] | None
+
+    def is_muted(self, sides: Sequence[np.ndarray]) -> bool:
+        """Whether a group of these members is."""
+        if self.allowed is None:
+            return False
+        return any(set(members.tolist()) <= known for members, known in zip(sides, self.allowed, strict=True))
+
+    def n_listed(self, groups: Groups) -> int:
+        """How many groups may be there: up to the last that is not muted and within the limit."""
+        is_heard = ~groups.table["is_muted"].to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(is_heard)
+        if places.size >= self.limit:
+            return int(places[self.limit - 1]) + 1
+        return len(groups) + self.limit - places.size
+
+    def n_counted(self, side: int) -> int:
+        """Vertices of a side among which known cases are counted."""
+        of_side = self.counted[side]
+        return self.sizes[side] if of_side is None else len(of_side)
+
+    def counts(self, groups: Groups) -> dict[str, int]:
+        """What the manifest says of cases and muted groups."""
+        muted = {} if self.allowed is None else {"muted": int(pc.sum(groups.table["is_muted"]).as_py() or 0)}
+        return {"cases": len(set(groups.column("case"))), **muted}
+
+
+def check_known(job: Job, groups: Groups) -> Known:
+    """The lists of known keys, and which groups are muted.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    known = _read_known(job)
+    compare(groups.path, "is_muted", groups.column("is_muted"), [known.is_muted(each) for each in _members(groups)])
+    return known
+
+
+def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
+    """Labels of members, known cases of groups, which groups share a case, and what is said of the run before.
+
+    Raises
+    ------
+    VerificationError
+        The first value that is another.
+    """
+    of_groups = _members(groups)
+    _check_cases(groups, [left for left, _ in of_groups])
+    _check_since(job, groups, [left for left, _ in of_groups])
+    _check_labels(groups, known)
+    figures = [_figures(each, known) for each in of_groups]
+    for place, name in enumerate(("n_known", "known_share", "known_p_value")):
+        expected = [each[place] for each in figures]
+        _check_nullable(groups, name, groups.column(name), expected)
+    job.passed("cases", f"{len(set(groups.column('case'))):,} of {len(groups):,} groups")
+
+
+def check_association(job: Job, groups: Groups, known: Known) -> None:
+    """Of `vertex_scores`, which has a row for each vertex in its place.
+
+    Raises
+    ------
+    VerificationError
+        The first value that is another.
+    """
+    path = job.run / "vertex_scores.parquet"
+    stated = pq.read_table(path, columns=["association"])["association"].to_pylist()
+    n_counted = sum(known.n_counted(side) for side in (0, 1))
+    if known.classes is None or n_counted == 0:
+        refuse_first(path, np.array([value is not None for value in stated]), "association is there without labels")
+        return
+    base = sum(map(len, known.positive)) / n_counted
+    best: list[dict[int, float]] = [{}, {}]
+    sides = [groups.side(side) for side in (0, 1)]
+    is_muted = groups.column("is_muted")
+    for row in range(len(groups)):
+        members = [ids[offsets[row] : offsets[row + 1]].tolist() for offsets, ids in sides]
+        if is_muted[row]:
+            continue
+        n_known, n_others = _totals(members, known)
+        for side, of_side in enumerate(members):
+            counted = known.counted[side]
+            for vertex in of_side:
+                own = counted is None or vertex in counted
+                value = (n_known + base) / (n_others - own + 1)
+                best[side][vertex] = max(best[side].get(vertex, value), value)
+    expected = [
+        None if vertex in known.classes[side] else best[side].get(vertex, base)
+        for side in (0, 1)
+        for vertex in range(known.sizes[side])
+    ]
+    refuse_first(
+        path,
+        np.array([not _is_near(a, b, 1e-12) for a, b in zip(stated, expected, strict=True)]),
+        lambda row: f"association is {stated[row]}; recomputed {expected[row]}",
+    )
+
+
+def _members(groups: Groups) -> list[list[np.ndarray]]:
+    """The left and the right members of each group."""
+    sides = [groups.side(side) for side in (0, 1)]
+    return [[members[offsets[row] : offsets[row + 1]] for offsets, members in sides] for row in range(len(groups))]
+
+
+def _read_known(job: Job) -> Known:
+    assert job.hashes is not None
+    asked = job.manifest.config.section("groups")
+    given = [name for name in _LISTS if getattr(asked, name) is not None]
+    sizes = job.hashes[0].size, job.hashes[1].size
+    if not given:
+        return Known(asked.limit, None, (set(), set()), (set(), set()), sizes, None)
+    path = job.run / "known_keys.parquet"
+    table = pq.read_table(path)
+    rows = list(zip(*(table[name].to_pylist() for name in ("list", "side", "key", "class")), strict=True))
+    for row, (name, side, key, of_class) in enumerate(rows):
+        if name not in given or side not in _SIDES or key is None or (of_class is None) != (name == "allow"):
+            raise VerificationError(f"{path}, row {row}: {name}, {side}, {of_class}: no row of a list that was given")
+    places = [(_LISTS.index(name), side, key.encode()) for name, side, key, _ in rows]
+    is_behind = [False, *(after <= before for before, after in pairwise(places))]
+    refuse_first(path, np.array(is_behind[: len(rows)]), "out of order; expected rows by list, side and key, each once")
+    vertices = _vertices(job, table)
+    compare(path, "vertex", pc.fill_null(table["vertex"], -1).to_numpy(), vertices)
+    _check_inputs(job, given, rows, vertices)
+    labels = tuple(_by_vertex(rows, vertices, "labels", side) for side in _SIDES)
+    negative = {str(name).strip().lower() for name in asked.negative}
+    positive = tuple({v for v, name in each.items() if name.strip().lower() not in negative} for each in labels)
+    counted = tuple(
+        set(each) if not each or len(cases) < len(each) else None for each, cases in zip(labels, positive, strict=True)
+    )
+    allowed = tuple(set(_by_vertex(rows, vertices, "allow", side)) for side in _SIDES)
+    return Known(
+        limit=asked.limit,
+        classes=(labels[0], labels[1]) if "labels" in given else None,
+        positive=(positive[0], positive[1]),
+        counted=(counted[0], counted[1]),
+        sizes=sizes,
+        allowed=(allowed[0], allowed[1]) if "allow" in given else None,
+    )
+
+
+def _vertices(job: Job, table: pa.Table) -> np.ndarray:
+    """The vertex of each listed key by its hash, -1 where the graph has none."""
+    assert job.hashes is not None
+    found = np.full(table.num_rows, -1, np.int64)
+    sides = np.array(table["side"].cast(pa.string()).to_pylist(), object)
+    for side, name in enumerate(_SIDES):
+        rows = np.flatnonzero(sides == name)
+        hashes, order = job.hashes[side], np.argsort(job.hashes[side])
+        wanted = vertex_hashes(table["key"].take(pa.array(rows)), name)
+        places = order[np.minimum(np.searchsorted(hashes, wanted, sorter=order), hashes.size - 1)]
+        found[rows] = np.where(hashes[places] == wanted, places, -1)
+    return found
+
+
+def _by_vertex(rows: list[tuple[Any, ...]], vertices: np.ndarray, name: str, side: str) -> dict[int, str]:
+    listed = zip(rows, vertices.tolist(), strict=True)
+    return {vertex: row[3] for row, vertex in listed if vertex >= 0 and row[0] == name and row[1] == side}
+
+
+def _check_inputs(job: Job, given: list[str], rows: list[tuple[Any, ...]], vertices: np.ndarray) -> None:
+    """What the manifest says of the lists; of keys that are no vertices only that those named are among them."""
+    asked, stated = job.manifest.config.section("groups"), job.manifest.derived_inputs.get("groups", {})
+    place = job.run / "manifest.json"
+    if sorted(stated) != sorted(given):
+        raise VerificationError(
+            f"{place}: derived_inputs.groups has {sorted(stated)}; the config names {sorted(given)}"
+        )
+    for name in given:
+        of_list = [(row, vertex) for row, vertex in zip(rows, vertices.tolist(), strict=True) if row[0] == name]
+        lines = (json.dumps(list(row[1:])) + "\n" for row, _ in of_list)
+        absent = [f"{row[1]} {row[2][:200]!r}" for row, vertex in of_list if vertex < 0]
+        facts = stated[name]
+        for what, found, expected in (
+            ("source", facts.source, getattr(asked, name)),
+            ("rows", facts.rows, len(of_list)),
+            ("fingerprint", facts.fingerprint, hashlib.sha256("".join(lines).encode()).hexdigest()),
+            ("n_not_in_graph", facts.n_not_in_graph, len(absent)),
+            ("not_in_graph", list(facts.not_in_graph), absent[:5]),
+        ):
+            if found != expected:
+                raise VerificationError(
+                    f"{place}: derived_inputs.groups.{name}.{what} is {found!r}; recomputed {expected!r}"
+                )
+
+
+def _check_cases(groups: Groups, accounts: list[np.ndarray]) -> None:
+    """Groups have the same case exactly where shared left members connect them; muted ones apart."""
+    leader = list(range(len(accounts)))
+
+    def first(row: int) -> int:
+        while leader[row] != row:
+            leader[row] = leader[leader[row]]
+            row = leader[row]
+        return row
+
+    seen: dict[tuple[int, bool], int] = {}
+    for row, (members, is_muted) in enumerate(zip(accounts, groups.column("is_muted"), strict=True)):
+        for account in members.tolist():
+            one, other = first(seen.setdefault((account, is_muted), row)), first(row)
+            leader[max(one, other)] = min(one, other)
+    cases = groups.column("case")
+    firsts: dict[str, int] = {}
+    for row, case in enumerate(cases):
+        if cases[first(row)] != case:
+            raise groups.refuse(
+                row, f"case is {case}; a group that shares left members with it has {cases[first(row)]}"
+            )
+        if first(firsts.setdefault(case, row)) != first(row):
+            raise groups.refuse(
+                row, f"case is {case}, as that of row {firsts[case]}; no shared left member connects them"
+            )
+
+
+def _check_since(job: Job, groups: Groups, accounts: list[np.ndarray]) -> None:
+    """Beside no other run nothing is said, and the ids of cases are new ones; of another, that they may be older."""
+    assert job.hashes is not None
+    stated, cases = groups.column("since"), groups.column("case")
+    comparison = job.manifest.derived_comparison.get("groups")
+    is_word = [word is None or word in _SINCE for word in stated]
+    refuse_first(groups.path, ~np.array(is_word, np.bool_), lambda row: f"since is {stated[row]!r:.80}")
+    if comparison is not None and comparison.run_id is not None:
+        job.not_checked(f"groups: since, and ids of cases: run {comparison.run_id}, the one before, is not looked at")
+        return
+    refuse_first(
+        groups.path,
+        np.array([word is not None for word in stated], np.bool_),
+        lambda row: f"since is {stated[row]}, and the manifest names no run before",
+    )
+    used: set[str] = set()
+    for case in dict.fromkeys(cases):
+        rows = [row for row, other in enumerate(cases) if other == case]
+        members = np.unique(job.hashes[0][np.concatenate([accounts[row] for row in rows])])
+        content = members.astype("<u8").tobytes()
+        while (name := hashlib.sha256(content).hexdigest()[:16]) in used:
+            content += b"+"
+        used.add(name)
+        if name != case:
+            raise groups.refuse(rows[0], f"case is {case}; recomputed {name}")
+
+
+def _check_labels(groups: Groups, known: Known) -> None:
+    classes = known.classes or ({}, {})
+    members = zip(groups.vertices.tolist(), groups.is_right.tolist(), strict=True)
+    expected = [classes[is_right].get(vertex) for vertex, is_right in members]
+    stated = groups.members["label"].to_pylist()
+    differs = np.array([one != other for one, other in zip(stated, expected, strict=True)], np.bool_)
+    refuse_first(
+        groups.members_path, differs, lambda row: f"label is {stated[row]!r:.80}; recomputed {expected[row]!r:.80}"
+    )
+
+
+def _totals(sides: Sequence[Sequence[int]], known: Known) -> tuple[int, int]:
+    """Known cases of a group, and the members among which they are counted."""
+    n_known = n_counted = 0
+    for members, positive, counted in zip(sides, known.positive, known.counted, strict=True):
+        n_known += sum(vertex in positive for vertex in members)
+        n_counted += len(members) if counted is None else sum(vertex in counted for vertex in members)
+    return n_known, n_counted
+
+
+def _figures(sides: list[np.ndarray], known: Known) -> tuple[int | None, float | None, float | None]:
+    """Number and share of known cases in a group, and the chance of so many."""
+    if known.classes is None:
+        return None, None, None
+    members = [side.tolist() for side in sides]
+    n_known, n_counted = _totals(members, known)
+    if n_counted == 0:
+        return n_known, None, None
+    chances = [1.0]
+    for side in (0, 1):
+        counted = known.counted[side]
+        drawn = len(members[side]) if counted is None else sum(vertex in counted for vertex in members[side])
+        of_side = _chances(known.n_counted(side), len(known.positive[side]), drawn)
+        chances = of_side if chances == [1.0] else chances if of_side == [1.0] else list(np.convolve(chances, of_side))
+    return n_known, n_known / n_counted, min(1.0, math.fsum(chances[n_known:]))
+
+
+def _chances(population: int, positive: int, drawn: int) -> list[float]:
+    """The chance of 0, 1, 2 ... positive ones among those drawn without replacement."""
+
+    def log_ways(n: int, k: int) -> float:
+        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+    of_all = log_ways(population, drawn)
+    return [
+        math.exp(log_ways(positive, k) + log_ways(population - positive, drawn - k) - of_all)
+        if drawn - k <= population - positive
+        else 0.0
+        for k in range(min(positive, drawn) + 1)
+    ]
+
+
+def _check_nullable(groups: Groups, name: str, stated: list[Any], expected: list[Any]) -> None:
+    near = _NEAR if name == "known_p_value" else 1e-12
+    differs = np.array([not _is_near(a, b, near) for a, b in zip(stated, expected, strict=True)], np.bool_)
+    refuse_first(groups.path, differs, lambda row: f"{name} is {stated[row]}; recomputed {expected[row]}")
+
+
+def _is_near(stated: float | None, expected: float | None, near: float) -> bool:
+    if stated is None or expected is None:
+        return stated is expected
+    return math.isclose(stated, expected, rel_tol=near, abs_tol=0.0) or abs(stated - expected) < 1e-300
