@@ -124,8 +124,9 @@ def column_groups(words, start, end, masks):
 
 @compiled(nrt=False)
 def subsets_of(words, start, end, left, masks):
-    """The subsets that are ``words[start:end]`` restricted to `left`: the groups each row holds (no branches: vector
-    code).
+    """The subsets that are ``words[start:end]`` restricted to `left`: the groups that each row holds.
+
+    There are no branches, so it is vector code.
     """
     rows = words[start:end]
     m0, m1, m2, m3, m4, m5 = masks[0], masks[1], masks[2], masks[3], masks[4], masks[5]

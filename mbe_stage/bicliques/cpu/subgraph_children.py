@@ -36,8 +36,7 @@ _NO_GROUPS: Any = np.int64(-1)
 
 @njit(inline="always")
 def visit_subgraph_child(node, offset, worker, output):
-    """Visit the next child of the deepest frame, a subgraph that begins at ``node[offset]``; push it if it has
-    children of its own.
+    """Visit the next child of the deepest frame, a subgraph at ``node[offset]``; push it if it has children of its own.
 
     Returns
     -------

@@ -73,8 +73,10 @@ def count_child(child, below, goes_below):
 
 @cuda.jit(device=True, forceinline=True)
 def _is_written(kind, mode, techniques):
-    """Whether a frame's children are in the output when they are visited: all candidates of a node are bicliques, and
-    are written together, by the time a frame is made of them. That is so where no dominated ones are among them.
+    """Whether a frame's children are in the output when they are visited.
+
+    All candidates of a node are bicliques, and are written together, by the time a frame is made of them, where no
+    dominated ones are among them.
     """
     return kind == at.OF_LIST or (mode > at.COUNTS and techniques & DOMINATED != 0 and kind == at.BELOW)
 

@@ -67,8 +67,7 @@ def right_bounds(seen, node, child, own, pool):
 
 @cuda.jit(device=True, forceinline=True)
 def allows(left_most, right_least, right_most, pool):
-    """Whether sides within these bounds, in the user's vertices, may be of a wanted size on the right, with the edges
-    wanted."""
+    """Whether sides within these bounds, in the user's vertices, may have a wanted right size and edges enough."""
     return (
         right_least <= pool.constraints[at.MAX_RIGHT]
         and right_most >= pool.constraints[at.MIN_RIGHT]

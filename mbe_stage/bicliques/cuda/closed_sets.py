@@ -1,10 +1,10 @@
-"""The closed-set bitmap of a small subtree: the subsets of at most ten left vertices fit the lanes of a warp, 32 to
-each.
+"""The closed-set bitmap of a small subtree.
 
-A set of subsets is a bitmap, one uint32 a lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. See
-`mbe_stage.bicliques.cpu.closed_sets` for what is computed; here the steps of the upper five vertices are shuffles, and
-the down-sets without one vertex share their common steps. A vertex that the subtree does not have changes nothing, so
-all subtrees take the same steps: short code without a branch.
+The subsets of at most ten left vertices fit the lanes of a warp, 32 to each. A set of subsets is a bitmap, one uint32 a
+lane: the subset with index ``s`` is bit ``s & 31`` of lane ``s >> 5``. See `mbe_stage.bicliques.cpu.closed_sets` for
+what is computed; here the steps of the upper five vertices are shuffles, and the down-sets without one vertex share
+their common steps. A vertex that the subtree does not have changes nothing, so all subtrees take the same steps: short
+code without a branch.
 """
 
 from __future__ import annotations
@@ -214,8 +214,7 @@ def spread(index, left, moves):
 
 @cuda.jit(device=True, forceinline=True)
 def collect_subsets(left, moves, words, first, cursor, n_rows, n_excluded, singles, subsets):
-    """The candidates and the excluded rows of a child of a bitset frame, restricted to `left`, as two bitmaps of
-    subsets.
+    """Candidates and excluded rows of a bitset frame's child, restricted to `left`, as two bitmaps of subsets.
 
     Rows before the cursor are excluded, too; the one at the cursor is the child. `subsets` is shared memory of the
     warp, (64,) uint32.

@@ -1,8 +1,8 @@
-"""Writing found bicliques. Each warp fills a chunk of its own (`output_chunk`); where there is none left, nothing has
-been written.
+"""Writing found bicliques over the columns of a word.
 
-Bicliques over the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right
-sides come from a list of rows in the arenas of words and ids: all that hold the whole left side.
+Each warp fills a chunk of its own (`output_chunk`); where there is none left, nothing has been written. Bicliques over
+the columns of a word are written up to 32 at a time, the left side of each in a lane's word. Their right sides come
+from a list of rows in the arenas of words and ids: all that hold the whole left side.
 """
 
 from __future__ import annotations
@@ -107,8 +107,11 @@ def _sum_over(mask, value):
 
 @cuda.jit(device=True, forceinline=True)
 def _left_sizes(word, length, multiplicity, counts_twins):
-    """How many vertices of the reduced graph, and where `counts_twins` of the user's, stand behind the columns of this
-    lane's word; `length` and `multiplicity` are those of the lane's own column."""
+    """How many vertices stand behind the columns of this lane's word.
+
+    Of the reduced graph, and where `counts_twins` of the user's; `length` and `multiplicity` are those of the lane's
+    own column.
+    """
     size = count_bits(word)
     merged = ballot(length > 1)
     while merged != 0:

@@ -123,8 +123,10 @@ def open_bitset_frame(node, child, n_columns, seen, own, pool, launch):
 
 @cuda.jit(device=True, forceinline=True)
 def _split_rows(full, node, child, seen, places, own, pool, mode):
-    """Excluded rows to the bottom of the arena, candidates behind the child's row, and where something is written the
-    superset: every row that can be in a right side below, those of the path and the later ones.
+    """Excluded rows to the bottom of the arena, candidates behind the child's row.
+
+    Where something is written, the superset too: every row that can be in a right side below, those of the path and the
+    later ones.
 
     Parameters
     ----------

@@ -1,5 +1,7 @@
-"""What the walk keeps in device memory, by scope: the pool of subgraphs and the control block (all warps), a warp's
-state and arenas (one warp), its shared memory (one warp, one launch), the output.
+"""What the walk keeps in device memory, by scope.
+
+The pool of subgraphs and the control block (all warps), a warp's state and arenas (one warp), its shared memory (one
+warp, one launch), the output.
 
 Right vertices are *rows*, left vertices are *columns*, as in the CPU engine. A node of the search tree is a *subgraph*,
 the subgraph that its left set induces, in CSR with local numbers, or a *bitset frame*, a word for each row. A child of
@@ -19,11 +21,11 @@ __all__ += ["Output", "Pool", "Warps"]
 
 
 class Pool(NamedTuple):
-    """Induced subgraphs in CSR, the whole graph being node 0. A node is written once, before its `END` is, and never
-    changes.
+    """Induced subgraphs in CSR, the whole graph being node 0.
 
-    A node's piece of `ints` holds, one behind the other: offsets and ids of the vertices behind its columns, row ids,
-    row offsets, column offsets, row members, column members, path. Excluded rows come first, the cursor starts behind.
+    A node is written once, before its `END` is, and never changes. Its piece of `ints` holds, one behind the other:
+    offsets and ids of the vertices behind its columns, row ids, row offsets, column offsets, row members, column
+    members, path. Excluded rows come first, the cursor starts behind.
 
     Attributes
     ----------

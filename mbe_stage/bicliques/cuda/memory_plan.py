@@ -191,11 +191,11 @@ def preparation_bytes(n_vertices: int) -> int:
 
 
 def expansion_bytes(n_slots: int, piece_members: int) -> int:
-    """What `twin_expansion.room_for_sizes` and `twin_expansion.expanded` allocate at most for so many slots and members
-    of a block.
+    """What expanding allocates at most for so many slots and members of a block: `room_for_sizes` and `expanded`.
 
-    The lengths of all lists and their running sums, tile by tile, for the whole run; two blocks, since whoever takes
-    them holds one while the next is made; the numbers of one block's long lists. A biclique has two members at least.
+    Both are of `twin_expansion`. The lengths of all lists and their running sums, tile by tile, for the whole run; two
+    blocks, since whoever takes them holds one while the next is made; the numbers of one block's long lists. A biclique
+    has two members at least.
     """
     lengths = 10 * n_slots + 120
     block = 4 * piece_members + 16 * (min(n_slots, piece_members // 2) + 1)

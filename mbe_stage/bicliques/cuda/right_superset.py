@@ -1,5 +1,6 @@
-"""The superset of a bitset frame, where bicliques are written: every row that can be in a right side below it, in the
-arena of words, with ids in the arena of ints. It bounds right sides, too.
+"""The superset of a bitset frame, where bicliques are written: every row that can be in a right side below it.
+
+It stands in the arena of words, with ids in the arena of ints, and bounds right sides, too.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ def restrict_superset(left, fewest, cursor, frame, own, pool, mode):
 
 @cuda.jit(device=True, forceinline=True)
 def drop_from_superset(left, n_superset, top, n_candidates, frame, own, pool):
-    """Keep the rows of a child's superset that hold all of `left` or are equal to a candidate: the others lie inside an
-    excluded row, and hold nothing new below (see `restrict_superset`).
+    """Keep the rows of a child's superset that hold all of `left` or are equal to a candidate.
+
+    The others lie inside an excluded row, and hold nothing new below (see `restrict_superset`).
 
     Returns how many they are, and how many of the user's vertices: no right side below the child is larger.
 

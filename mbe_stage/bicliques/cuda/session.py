@@ -141,8 +141,9 @@ class Session:
         self._arrange_warps(with_larger_arenas(self.plan, needed, self._task_bytes(state), self._budget_bytes), state)
 
     def _replan_pool(self, needed: int) -> None:
-        """Leave only the nodes in the pool that have children left or are being visited, and make it larger where that
-        is not enough; where a larger one does not fit, with fewer warps.
+        """Leave only the nodes in the pool that have children left or are being visited.
+
+        Where that is not enough it is made larger, and where a larger one does not fit, with fewer warps.
         """
         n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
         state = cp.asnumpy(self._warps.state)
@@ -169,8 +170,9 @@ class Session:
         return waiting + task_bytes(self._warps, state, self.mode > at.COUNTS)
 
     def _arrange_warps(self, plan: MemoryPlan, state: np.ndarray) -> None:
-        """As many warps as planned, with arenas as planned; they go on with the tasks in progress, as far as these go
-        round.
+        """As many warps as planned, with arenas as planned.
+
+        They go on with the tasks in progress, as far as these go round.
         """
         suspended = suspend(self._warps, state, self.mode > at.COUNTS)
         own_nodes = self._warps.own_nodes[: plan.n_warps].copy()

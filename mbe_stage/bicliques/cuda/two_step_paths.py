@@ -58,8 +58,11 @@ def list_of(place, n_left, node, child, numbers):
 
 @cuda.jit(device=True, forceinline=True)
 def end_to_end(length, start):
-    """The lanes' lists behind each other: where each ends, how far it lies from its place among the node's column
-    members, and how many paths all of them have."""
+    """The lanes' lists behind each other.
+
+    Where each ends, how far it lies from its place among the node's column members, and how many paths all of them
+    have.
+    """
     ends = inclusive_sum(length)
     return ends, np.int32(start - (ends - length)), cuda.shfl_sync(ALL, ends, 31)
 
@@ -166,10 +169,10 @@ def _record(path, group, n_pairs, child, own):
 
 @cuda.jit(device=True, forceinline=True)
 def count_paths(node, child, own, numbers, mode):
-    """Count in `counts` how many of the left set every row holds; collects those that hold some in `nonzero`, and
-    records the paths to later ones.
+    """Count in `counts` how many of the left set every row holds.
 
-    Returns how many of both there are (see `layout.Rows`).
+    Collects those that hold some in `nonzero`, and records the paths to later ones. Returns how many of both there are
+    (see `layout.Rows`).
     """
     n_nonzero = np.int32(0)
     n_pairs = np.int32(0)

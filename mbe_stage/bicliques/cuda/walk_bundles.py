@@ -1,5 +1,7 @@
-"""What the functions of the walk hand to each other, as bundles: of the launch, of a warp, of a node and a child that
-is being visited. `layout` says what stands in memory. This module needs no GPU library.
+"""What the functions of the walk hand to each other, as bundles.
+
+Of the launch, of a warp, of a node and a child that is being visited. `layout` says what stands in memory. This module
+needs no GPU library.
 """
 
 from __future__ import annotations
@@ -46,8 +48,10 @@ class Launch(NamedTuple):
 
 
 class Own(NamedTuple):
-    """One warp's rows of `Warps`, and its shared memory: a table, two bitmaps of subsets or a few candidates, its
-    chunk of the output."""
+    """One warp's rows of `Warps`, and its shared memory.
+
+    A table, two bitmaps of subsets or a few candidates, its chunk of the output.
+    """
 
     words: Any
     ints: Any
@@ -165,8 +169,10 @@ class Columns(NamedTuple):
 
 
 class FramePlaces(NamedTuple):
-    """Where the parts of a first frame are laid: the child's row, candidates behind it, and the superset in the arena
-    of words; the superset's ids in that of ints; all int32. Excluded rows begin at 0.
+    """Where the parts of a first frame are laid.
+
+    The child's row, candidates behind it, and the superset in the arena of words; the superset's ids in that of ints;
+    all int32. Excluded rows begin at 0.
     """
 
     first: Any
@@ -224,8 +230,9 @@ class Below(NamedTuple):
 
 
 class Superset(NamedTuple):
-    """The rows that can be in a right side: where they begin in the arena of words, how many, where their ids begin in
-    that of ints; all int32.
+    """The rows that can be in a right side.
+
+    Where they begin in the arena of words, how many, where their ids begin in that of ints; all int32.
     """
 
     rows: Any
