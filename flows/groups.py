@@ -43,7 +43,7 @@ def configure(
     more = []
     if config.section("groups") is None:
         # The section is there when one of its keys is.
-        section = next(each.section for each in derived_publications(config.problem) if each.name == "groups")
+        section = next(each.section for each in derived_publications("bicliques") if each.name == "groups")
         more.append(f"groups.limit={section.model_fields['limit'].default}")
     if "bicliques" not in config.output.model_fields_set:
         more.append("output.bicliques=false")

@@ -161,3 +161,9 @@ def test_the_example_ranks_accounts(capsys: pytest.CaptureFixture[str]) -> None:
     ranking = [line.split() for line in printed.splitlines()[2:]]
     assert sorted(account for account, *_ in ranking) == [f"ring-{i}" for i in range(6)]
     assert {(groups, items) for _, groups, items, _ in ranking} == {("1", "12")}
+
+
+def test_the_example_of_groups_finds_the_ring(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / "rapids_groups.py"), run_name="__main__")
+    first = capsys.readouterr().out.splitlines()[1].split()
+    assert first[:3] == ["1", "6", "72"]
