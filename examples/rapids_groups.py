@@ -1,4 +1,4 @@
-"""Groups on the GPU, joined back to the purchases that they were found in: what each ring bought, and what it was worth.
+"""Groups on the GPU, joined back to the purchases they were found in: what each ring bought, and what it was worth.
 
 python examples/rapids_groups.py             needs an NVIDIA GPU and the extra rapids-cu13 (or rapids-cu12)
 """
