@@ -14,19 +14,20 @@ multiple of 2^-24.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numba import int64
 
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import LONGS, compiled, steps_of
 from pipeline.verify.rows import Batch
 from pipeline.verify.surprise import UNIT, Found, Null
 
-__all__ = ["EdgeScores", "edge_scores"]
+__all__ = ["EdgeScores", "compile_steps", "edge_scores"]
 
 _MOST_STEPS = 500_000_000
-# Edges of candidates that are looked at together; some hundred bytes each.
-_PAIRS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,15 +64,14 @@ def edge_scores(rows: Iterable[Batch], null: Null, found: Found, degrees: tuple[
     """
     candidates = _read(rows, null, np.union1d(found.best_keys, found.top_keys))
     n_done = _affordable(candidates, degrees[0])
-    codes, best = np.empty(0, np.int64), np.empty((3, 0))
-    for new_codes, values in _pairs(candidates, n_done, degrees[1].size):
-        codes, best = _most(np.concatenate([codes, new_codes]), np.concatenate([best, values], axis=1))
-    ends = codes // max(1, degrees[1].size), codes % max(1, degrees[1].size)
-    sqrt, share = [], []
-    for side in (0, 1):
-        sqrt.append(_summed(best[0], ends[side], degrees[side]))
-        share.append(_summed(best[1 + side] / degrees[side][ends[side]], ends[side], degrees[side]))
+    sides = [(sums, degrees[side]) for side, sums in enumerate(_sums(candidates, n_done, degrees))]
+    sqrt, share = (tuple(sums[i] / UNIT / np.sqrt(own * np.sqrt(own)) for sums, own in sides) for i in (0, 1))
     return EdgeScores((sqrt[0], sqrt[1]), (share[0], share[1]), candidates.evidence.size - n_done)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_sum_up)
 
 
 def _read(bicliques: Iterable[Batch], null: Null, keys: np.ndarray) -> _Candidates:
@@ -120,40 +120,68 @@ def _affordable(candidates: _Candidates, left_degrees: np.ndarray) -> int:
     return int(np.searchsorted(running[candidates.offsets[0][1:] - 1], _MOST_STEPS, side="right"))
 
 
-def _pairs(candidates: _Candidates, n: int, n_right: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Edges of the first candidates, as one number each, and what each candidate says for them; some at a time."""
-    sizes = candidates.sizes(0)[:n], candidates.sizes(1)[:n]
-    ends = np.cumsum(sizes[0] * sizes[1])
-    first = 0
-    while first < n:
-        before = ends[first - 1] if first else 0
-        end = max(first + 1, int(np.searchsorted(ends, before + _PAIRS_AT_ONCE, side="right")))
-        rows = np.arange(first, end)
-        left, right = (
-            _reordered(candidates.sizes(side), candidates.members[side], rows)[1].astype(np.int64) for side in (0, 1)
-        )
-        # Each left member stands before all right members of its candidate.
-        of_left = np.repeat(rows, sizes[0][rows])
-        starts = (_offsets(sizes[1][rows])[:-1])[of_left - first]
-        n_of = sizes[1][of_left]
-        place = np.arange(int(n_of.sum())) - np.repeat(_offsets(n_of)[:-1], n_of)
-        codes = np.repeat(left * n_right, n_of) + right[np.repeat(starts, n_of) + place]
-        evidence = candidates.evidence[rows].astype(np.float64)
-        says = np.stack([evidence, evidence * sizes[1][rows], evidence * sizes[0][rows]])
-        yield _most(codes, np.repeat(says[:, of_left - first], n_of, axis=1))
-        first = end
+def _sums(candidates: _Candidates, n: int, degrees: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Of the vertices of each side the two sums of roots, in units, that the first candidates make."""
+    end = candidates.offsets[0][n]
+    left = candidates.members[0][:end]
+    owners = np.repeat(np.arange(n), candidates.sizes(0)[:n])[np.argsort(left, kind="stable")]
+    starts = _offsets(np.bincount(left, minlength=degrees[0].size))
+    sums = np.zeros((2, degrees[0].size), np.int64), np.zeros((2, degrees[1].size), np.int64)
+    _sum_up(
+        starts,
+        owners,
+        candidates.sizes(0),
+        candidates.offsets[1],
+        np.ascontiguousarray(candidates.members[1], np.int64),
+        candidates.evidence,
+        *(np.ascontiguousarray(of, np.int64) for of in degrees),
+        *sums,
+    )
+    return sums
 
 
-def _most(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each code once, ascending, and the most of each row of `values`."""
-    if not codes.size:
-        return codes, values
-    order = np.argsort(codes, kind="stable")
-    ascending = codes[order]
-    starts = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
-    return ascending[starts], np.maximum.reduceat(values[:, order], starts, axis=1)
+@compiled(LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, int64[:, ::1], int64[:, ::1])
+def _sum_up(
+    starts, owners, n_left, right_offsets, right_members, evidence, left_degrees, right_degrees, left_sums, right_sums
+):
+    """Go through the left vertices, and for each through what its candidates say for its edges.
+
+    Parameters
+    ----------
+    starts, owners : (n_left_vertices + 1,) and (n_pairs,) int64
+        The candidates of each left vertex.
+    n_left, right_offsets, right_members, evidence : int64
+        Of the candidates.
+    left_degrees, right_degrees : (n,) int64
+    left_sums, right_sums : (2, n) int64
+        Changed in place: of most evidence, and of most evidence by the own share.
+    """
+    best = np.zeros((right_degrees.size, 3))
+    touched = np.empty(right_degrees.size, np.int64)
+    for u in range(left_degrees.size):
+        n_touched = 0
+        for i in range(starts[u], starts[u + 1]):
+            row = owners[i]
+            says = np.float64(evidence[row])
+            by_right, by_left = says * (right_offsets[row + 1] - right_offsets[row]), says * n_left[row]
+            for k in range(right_offsets[row], right_offsets[row + 1]):
+                v = right_members[k]
+                if best[v, 0] == 0:
+                    touched[n_touched] = v
+                    n_touched += 1
+                best[v, 0] = max(best[v, 0], says)
+                best[v, 1] = max(best[v, 1], by_right)
+                best[v, 2] = max(best[v, 2], by_left)
+        for i in range(n_touched):
+            v = touched[i]
+            root = _root(best[v, 0])
+            left_sums[0, u] += root
+            right_sums[0, v] += root
+            left_sums[1, u] += _root(best[v, 1] / left_degrees[u])
+            right_sums[1, v] += _root(best[v, 2] / right_degrees[v])
+            best[v] = 0
 
 
-def _summed(evidence: np.ndarray, ids: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-    roots = np.rint(np.sqrt(evidence / UNIT) * UNIT) / UNIT
-    return np.bincount(ids, roots, degrees.size) / np.sqrt(degrees * np.sqrt(degrees))
+@compiled()
+def _root(units):
+    return np.int64(np.rint(np.sqrt(units / UNIT) * UNIT))

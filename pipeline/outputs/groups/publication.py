@@ -102,9 +102,9 @@ def _device_bytes(collecting: Collecting) -> int:
 
 
 def _check_steps() -> Sequence[CompileStep]:
-    from pipeline.verify import surprise
+    from pipeline.verify import edge_scores, surprise
 
-    return surprise.compile_steps()
+    return (*surprise.compile_steps(), *edge_scores.compile_steps())
 
 
 PUBLICATION = DerivedPublication(
