@@ -211,7 +211,7 @@ class Page:
     ----------
     title : str
         What the report is about, plain text: ``"Maximal bicliques"``. Not looked at for a derived output, as all below
-        but `first_sections`, `sections` and `script`.
+        but `figures`, `first_sections`, `sections` and `script`.
     lede : str
         What that is, in a sentence of HTML.
     figures : sequence of (str, str)

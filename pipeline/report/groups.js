@@ -9,8 +9,8 @@
   const open = lists[0].children.length;
   // What is searched: the users' keys, whole where the page shows them cut, and the keys of the groups.
   const textOf = (element) => {
-    const cut = element.querySelector("bdi[title]");
-    return (cut ? cut.title : element.textContent).toLowerCase();
+    const whole = [...element.querySelectorAll("bdi[title]")].map((cut) => cut.title);
+    return [element.textContent, ...whole].join("\n").toLowerCase();
   };
   const texts = groups.map((group) => [...group.querySelectorAll(".chips li, header code")].map(textOf).join("\n"));
   const [wanted, order, said] = ["wanted", "order", "found"].map((name) => document.getElementById(name + "-groups"));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -43,6 +44,7 @@ _BARS = Template(
 _LINES = """<p class="quiet">A time line counts the rows behind a group's edges; the window that holds most of them is
     marked.</p>"""
 _OPEN = 8
+_EPOCH = datetime(1970, 1, 1)
 _AT_ONCE = 100
 _MOST_BYTES = 3_000_000
 
@@ -75,7 +77,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     )
     section = PageSection("groups", "Groups", "".join(parts))
     script = files("pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
-    return Page(first_sections=[section], script=script if items else "")
+    return Page(figures=[("groups", count(groups.num_rows))], first_sections=[section], script=script if items else "")
 
 
 def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
@@ -115,7 +117,9 @@ def _incomplete(manifest: Manifest) -> str:
 
 
 def _shown(n_shown: int, n_groups: int) -> str:
-    listed = "All" if n_shown == n_groups else f"The first {count(n_shown)}, which fill this page,"
+    listed = (
+        "All" if n_shown == n_groups else f"The first {count(n_shown)}, which fill this page and are searched here,"
+    )
     where = "<code>groups</code>, <code>group_members</code> and <code>vertex_scores</code>"
     return (
         f"<p>{listed} of {plural(n_groups, 'group')}. The tables {where} have them, with a score of every vertex.</p>"
@@ -188,8 +192,8 @@ def _orders(group: dict[str, Any]) -> dict[str, float | None]:
         "surprise": group["surprise"],
         # A narrower window before a larger share of a wider one.
         "sudden": None if share is None else share - list(WIDTHS).index(group["busiest_window"]),
-        "first": None if first is None else first.timestamp(),
-        "last": None if last is None else last.timestamp(),
+        "first": None if first is None else (first - _EPOCH).total_seconds(),
+        "last": None if last is None else (last - _EPOCH).total_seconds(),
         "weight": group["weight_total"],
     }
 

@@ -53,7 +53,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
     scripts = [each.script for each in (page, *derived) if each.script]
     template = Template(files("pipeline.report").joinpath("page.html").read_text(encoding="utf-8"))
     fields = {
-        **_head(manifest, publication, page),
+        **_head(manifest, publication, page, derived),
         "sections": "\n\n  ".join(
             (
                 *_rendered((*first, *page.sections)),
@@ -79,14 +79,14 @@ def _policy(scripts: Iterable[str]) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; form-action 'none'; base-uri 'none'"
 
 
-def _head(manifest: Manifest, publication: Publication, page: Page) -> dict[str, str]:
+def _head(manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page]) -> dict[str, str]:
     facts = manifest.input
     tiles = [
         (escape(publication.unit[1]), ("≥ " if manifest.truncated else "") + count(manifest.n_found)),
         ("left vertices", count(facts.n_left)),
         ("right vertices", count(facts.n_right)),
         ("edges", count(facts.n_edges)),
-        *((escape(label), escape(value)) for label, value in page.figures),
+        *((escape(label), escape(value)) for each in (page, *derived) for label, value in each.figures),
     ]
     if "total" in manifest.seconds:
         tiles.append(("wall time", seconds_text(manifest.seconds["total"])))

@@ -10,8 +10,10 @@ import pytest
 from pipeline import Config, run
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.ingest import ingest
+from pipeline.installed_publications import reading_of
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, settings
+from tests.pipeline.test_groups_times import NAMED, SOURCE
 
 pytestmark = pytest.mark.gpu
 
@@ -20,7 +22,7 @@ KINDS = ("short_list", "grown_cover")
 
 def tables_of(run_dir: Path) -> dict[str, pa.Table]:
     """Every table of the run that groups have."""
-    names = ("groups", "group_members", "group_edges", "vertex_scores")
+    names = ("groups", "group_members", "group_edges", "group_times", "vertex_scores")
     return {name: pq.read_table(path) for name in names if (path := run_dir / f"{name}.parquet").is_file()}
 
 
@@ -50,6 +52,17 @@ def test_the_tiers_publish_the_same(tmp_path, kind, seed):
         assert result.manifest.engine == ("cuda" if engine == "cuda" else "rapids")
         assert_same(result, cpu)
         verify_run(result.run_dir, ingest(Config().input, edges))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_and_times_are_the_same(tmp_path, kind):
+    sections = {"groups": {"kind": kind}, "input": NAMED}
+    cpu, rapids = (published(tmp_path, engine, SOURCE, **sections) for engine in ("cpu", "rapids"))
+    assert rapids.manifest.engine == "rapids"
+    assert_same(rapids, cpu)
+    assert pq.read_table(rapids.run_dir / "group_times.parquet").num_rows > 0
+    assert rapids.manifest.input.events_fingerprint == cpu.manifest.input.events_fingerprint
+    verify_run(rapids.run_dir, ingest(reading_of(rapids.manifest.config), SOURCE))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,8 +6,9 @@ import pyarrow as pa
 
 __all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "KNOWN_KEYS", "MOMENT", "group_members", "key_type", "vertex_scores"]
 
-MOMENT = pa.timestamp("us", "UTC")
-"""The type of times."""
+# Without a zone, which neither cuDF's frames nor all readers of Parquet have.
+MOMENT = pa.timestamp("us")
+"""The type of times, which are UTC."""
 
 _SIDE = pa.dictionary(pa.int8(), pa.string())
 
