@@ -287,11 +287,20 @@ def top(
     min_left: opt.Query.MinLeft = None,
     min_right: opt.Query.MinRight = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 10,
+    copies: Annotated[
+        bool | None,
+        typer.Option(
+            "--copies/--no-copies",
+            help="Near copies of larger ones too; by default with --csv and --json alone.",
+            show_default=False,
+        ),
+    ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member.")] = False,
     as_json: opt.Output.Json = False,
 ) -> None:
-    """The largest bicliques of a run, or of those that hold a vertex."""
+    """The largest bicliques of a run without near copies, or of those that hold a vertex."""
     from pipeline import show
+    from pipeline.near_copies import Distinct, largest_distinct
     from pipeline.publish import resolve_run
     from pipeline.top import find_vertex, largest_bicliques
 
@@ -301,14 +310,17 @@ def top(
         raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
     run_dir = resolve_run(run_path)
     where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
-    found = largest_bicliques(
-        run_dir, limit, by, side=where, vertex=vertex_id, min_left=min_left or 1, min_right=min_right or 1
-    )
+    asked: Any = {"side": where, "vertex": vertex_id, "min_left": min_left or 1, "min_right": min_right or 1}
+    # Data is whole unless it is asked for otherwise.
+    if csv or as_json if copies is None else copies:
+        found = Distinct(largest_bicliques(run_dir, limit, by, **asked), 0)
+    else:
+        found = largest_distinct(run_dir, limit, by, **asked)
     if csv:
         from pipeline.export import csv_output, export_bicliques
 
         with csv_output(None) as output:
-            export_bicliques(found, output)
+            export_bicliques(found.bicliques, output)
     else:
         show.largest(run_dir, by, found, as_json)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.job import CountResult, RunResult
     from pipeline.listing import ListedRun
     from pipeline.manifest import Manifest
-    from pipeline.top import Biclique
+    from pipeline.near_copies import Distinct
     from pipeline.verify import VerifyReport
 
 __all__ = [
@@ -146,8 +146,9 @@ def inspection(found: Inspection, as_json: bool) -> None:
         say(f"hint       {suggestion}")
 
 
-def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) -> None:
+def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
     """Some bicliques with their vertices' own keys."""
+    bicliques = found.bicliques
     if as_json:
         rows = [
             {
@@ -169,6 +170,8 @@ def largest(run_dir: Path, by: str, bicliques: list[Biclique], as_json: bool) ->
         [b.n_edges, len(b.left), len(b.right), keys(b.left), keys(b.right), str(b.key)] for b in bicliques
     ]
     results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
+    if found.n_copies:
+        say(f"left out   {plural(found.n_copies, 'near copy', 'near copies')} of these; --copies shows them too")
 
 
 def runs(directory: Path, found: list[ListedRun], as_json: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 
 from pipeline.manifest import Manifest
+from pipeline.near_copies import largest_distinct
 from pipeline.publication import Page, PageSection
 from pipeline.reading import has_bicliques
 from pipeline.report import sections
@@ -16,7 +17,7 @@ from pipeline.report.explain import explanation, ladder
 from pipeline.report.heat_map import heat_map
 from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
 from pipeline.report.wording import count
-from pipeline.top import Biclique, largest_bicliques
+from pipeline.top import Biclique
 from pipeline.wording import plural
 
 __all__ = ["page"]
@@ -126,15 +127,26 @@ def _largest(run_path: Path, sizes: Sizes, top: int, written: Callable[[object],
         return '<p class="quiet">None.</p>'
     if not has_bicliques(run_path):
         return _LEFT_OUT
-    largest = largest_bicliques(run_path, top)
+    found = largest_distinct(run_path, top)
+    largest = found.bicliques
     fewest = next((size for size in (3, 2) if sizes.at_least(size, size)), 1)
     narrow = sum(min(len(biclique.left), len(biclique.right)) < fewest for biclique in largest)
     if 2 * narrow <= len(largest):
-        return sections.groups(largest, written)
-    broad = largest_bicliques(run_path, top, min_left=fewest, min_right=fewest)
+        return f"{_copies_note(found.n_copies)}{sections.groups(largest, written)}"
+    broad = largest_distinct(run_path, top, min_left=fewest, min_right=fewest)
     return (
-        f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad, written)}"
+        f"{_copies_note(max(found.n_copies, broad.n_copies))}"
+        f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad.bicliques, written)}"
         f"<h3>Of any shape</h3>{_star_note(largest)}{sections.groups(largest, written)}"
+    )
+
+
+def _copies_note(n_copies: int) -> str:
+    if not n_copies:
+        return ""
+    return (
+        '<p class="quiet">Near copies are left out: those that have half of the left members of both, or more, in '
+        "common with a larger one. The table <code>bicliques</code> has all of them.</p>"
     )
 
 

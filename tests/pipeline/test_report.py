@@ -248,7 +248,8 @@ def test_writing_again_gives_the_same_page(tmp_path: Path) -> None:
     manifest = read_manifest(run_dir)
     first = write_report(run_dir, manifest, top=5).read_text(encoding="utf-8")
     assert write_report(run_dir, manifest, top=5).read_text(encoding="utf-8") == first
-    assert first.count('<span class="rank">') == 5
+    # Without near copies most of the largest are narrow: those with three on both sides come before them.
+    assert first.count('<span class="rank">') == 2 * 5
 
 
 def test_vertices_are_summarised_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,86 @@
+"""The largest bicliques without near copies: large ones come in families that differ in a member or two."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipeline.top import Biclique, SideName, largest_bicliques
+
+__all__ = ["Distinct", "largest_distinct"]
+
+# So many of the largest are looked through at first for each one that is wanted, then `_MORE` times as many.
+_LOOKED_THROUGH, _MORE = 16, 8
+# Never more than this, or than are wanted: a family may be all of a graph.
+_MOST = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Some of the largest bicliques.
+
+    Attributes
+    ----------
+    bicliques : list of Biclique
+        Largest first.
+    n_copies : int
+        Near copies of these that were left out, as far as was looked.
+    """
+
+    bicliques: list[Biclique]
+    n_copies: int
+
+
+def largest_distinct(
+    run_path: str | Path,
+    limit: int,
+    by: Literal["edges", "left", "right"] = "edges",
+    *,
+    side: SideName | None = None,
+    vertex: int | None = None,
+    min_left: int = 1,
+    min_right: int = 1,
+) -> Distinct:
+    """The largest bicliques of a run, but those that nearly repeat a larger one.
+
+    A near copy has at least as many left members in common with a larger one that is listed as the two have apart (a
+    Jaccard of at least 0.5). Families are looked for among the 20,000 largest: where there are fewer distinct ones,
+    fewer are given.
+
+    Parameters
+    ----------
+    run_path, limit, by, side, vertex, min_left, min_right
+        As for `pipeline.top.largest_bicliques`, and so are the errors.
+    """
+    asked = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
+    most = max(_MOST, limit)
+    n = min(most, _LOOKED_THROUGH * limit)
+    while True:
+        candidates = largest_bicliques(run_path, n, by, **asked)  # type: ignore[arg-type]
+        found = _distinct(candidates, limit)
+        if len(found.bicliques) == limit or len(candidates) < n or n == most:
+            return found
+        n = min(most, n * _MORE)
+
+
+def _distinct(candidates: Iterable[Biclique], limit: int) -> Distinct:
+    """The first of some bicliques, each unless it nearly repeats one before it; the best come first."""
+    chosen: list[Biclique] = []
+    # Of each left member the chosen ones that hold it.
+    holders: dict[int | str, list[int]] = defaultdict(list)
+    n_copies = 0
+    for candidate in candidates:
+        if len(chosen) == limit:
+            break
+        n_left = len(candidate.left)
+        shared = Counter(place for member in candidate.left for place in holders.get(member, ()))
+        if any(2 * common >= n_left + len(chosen[place].left) - common for place, common in shared.items()):
+            n_copies += 1
+            continue
+        for member in candidate.left:
+            holders[member].append(len(chosen))
+        chosen.append(candidate)
+    return Distinct(chosen, n_copies)
