@@ -75,18 +75,26 @@ def find_groups_flow(
     -------
     State
         Completed, named ``Unchanged`` where nothing was to do and ``NothingSignificant`` where there is no group; its
-        result is that of `flows.enumerate.enumerate_bicliques_flow`, and ``groups``. Failed with the pipeline's
-        one-line message where the pipeline refuses.
+        result is that of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and
+        ``new_groups``, None without a run to compare with. Failed with the pipeline's one-line message where the
+        pipeline refuses.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found)
 
 
 def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
-    """The state of a published run: how many groups it has, or that none is significant."""
-    if result["groups"]:
-        return Completed(message=f"{plural(result['groups'], 'group')} published{_incomplete(manifest)}", data=result)
+    """The state of a published run: how many groups it has that are not known good, or that none is significant."""
+    n_muted = manifest.derived["groups"].get("muted", 0)
+    comparison = manifest.derived_comparison.get("groups")
+    is_compared = comparison is not None and comparison.n_same is not None
+    n_new = comparison.counts.get("new", 0) if comparison is not None and is_compared else None
+    n_groups, data = result["groups"] - n_muted, {**result, "muted_groups": n_muted, "new_groups": n_new}
+    muted = f"; {plural(n_muted, 'group')} muted as known good" if n_muted else ""
+    if n_groups:
+        new = "" if n_new is None else f", {n_new:,} of them new"
+        return Completed(message=f"{plural(n_groups, 'group')} published{new}{_incomplete(manifest)}{muted}", data=data)
     message = f"no group is significant{_incomplete(manifest)}: the degrees explain what there is"
-    return Completed(name=NOTHING_SIGNIFICANT, message=message, data=result)
+    return Completed(name=NOTHING_SIGNIFICANT, message=f"{message}{muted}", data=data)
 
 
 def _incomplete(manifest: Manifest) -> str:

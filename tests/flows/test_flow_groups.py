@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +93,18 @@ def test_the_command_is_of_this_flow() -> None:
     refused = CliRunner().invoke(app_of("groups"), ["--set", "groups.limit=0"])
     assert refused.exit_code == 2
     assert "groups.limit is 0" in refused.stderr
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_what_is_new_comes_first(tmp_path: Path) -> None:
+    """A larger ring stays as it was, and a smaller one comes: the flow names it first."""
+    out = tmp_path / "out"
+    assert run(edges(tmp_path), out).result()["new_groups"] is None
+    newcomers = [(f"newcomer {account}", f"shop {shop}") for account in range(4) for shop in range(5)]
+    state = run(edges(tmp_path, RING + newcomers), out)
+    assert state.message == "2 groups published, 1 of them new"
+    assert (state.result()["groups"], state.result()["new_groups"]) == (2, 1)
+    first, second = json.loads(artifacts(state)["groups"].data)
+    assert [first["rank"], first["since"], second["rank"], second["since"]] == [2, "new", 1, "same"]
+    assert first["left"] == "newcomer 0, newcomer 1, newcomer 2, newcomer 3"
+    assert first["case"] != second["case"]

@@ -1,12 +1,11 @@
-"""The groups of a run as rows of plain values, for whoever shows a table."""
+"""The groups of a run as rows of plain values, in the order in which somebody who saw the last run reads them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from pipeline.listed_groups import listed_groups
 
 __all__ = ["largest"]
 
@@ -14,9 +13,10 @@ _MEMBERS = 12
 
 
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
-    """The first groups, best first, with their members' own keys.
+    """Groups with their members' own keys: those of new cases first, then new and otherwise changed ones, by rank.
 
-    `group_key` is text: a browser would round an int64.
+    A case is new when all its groups are. Without a run to compare with, the order is the rank. What is muted is left
+    out. `group_key` is text: a browser would round an int64.
 
     Parameters
     ----------
@@ -24,25 +24,28 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
     limit : int
         Most rows.
     """
-    groups = pq.read_table(run_path / "groups.parquet").slice(0, limit)
-    of_groups = pc.field("group_key").isin(groups["group_key"].combine_chunks())
-    keys: dict[tuple[int, str], list[str]] = {}
-    columns = ["group_key", "side", "key"]
-    for row in pq.read_table(run_path / "group_members.parquet", columns=columns, filters=of_groups).to_pylist():
-        keys.setdefault((row["group_key"], row["side"]), []).append(str(row["key"]))
+    groups = [group for group in listed_groups(run_path) if not group["is_muted"]]
+    known_cases = {group["case"] for group in groups if group["since"] not in ("new", None)}
+
+    def order(group: dict[str, Any]) -> tuple[bool, bool, int]:
+        is_compared = group["since"] is not None
+        return (is_compared and group["case"] in known_cases, group["since"] == "same", group["rank"])
+
     return [
         {
             "rank": group["rank"],
+            "since": group["since"] or "",
+            "case": group["case"],
             "explanation": group["explanation"],
-            "left": _listed(keys[group["group_key"], "left"]),
-            "right": _listed(keys[group["group_key"], "right"]),
+            "left": _listed(group["left"]),
+            "right": _listed(group["right"]),
             "surprise": round(group["surprise"], 1),
             "group_key": str(group["group_key"]),
         }
-        for group in groups.to_pylist()
+        for group in sorted(groups, key=order)[:limit]
     ]
 
 
-def _listed(keys: list[str]) -> str:
-    text = ", ".join(keys[:_MEMBERS])
+def _listed(keys: list[object]) -> str:
+    text = ", ".join(map(str, keys[:_MEMBERS]))
     return text if len(keys) <= _MEMBERS else f"{text} and {len(keys) - _MEMBERS:,} more"
