@@ -102,11 +102,10 @@ def events_of(
         if columns["timestamp"].moments:
             times = _moments(values, is_there)
         elif _SECONDS[0] <= largest < _SECONDS[1]:
-            times = (
-                _moments(np.rint(values * np.float64(_SECOND)), is_there)
-                if values.dtype.kind == "f"
-                else _moments(values * _SECOND, is_there)
-            )
+            # Wide enough before: many columns of seconds have 32 bits.
+            is_float = values.dtype.kind == "f"
+            seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
+            times = _moments(np.rint(seconds) if is_float else seconds, is_there)
         elif is_there.any():
             warnings.append(
                 f"times of edges are left out: the column of times has numbers up to {largest:,.0f}; expected seconds "

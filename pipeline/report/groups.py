@@ -36,6 +36,8 @@ _GROWN = """<p>Groups that the most surprising bicliques have grown to: with mor
 _NOTHING = """<p><strong>No group is significant.</strong> No biclique of this run has a positive surprise: the degrees
     of the vertices explain what there is. That is a result; nothing was left out. The table
     <code>vertex_scores</code> scores every vertex all the same.</p>"""
+_ALL_MUTED = """<p><strong>No group is left.</strong> Every significant group has only members on a side that are known
+    good: they are counted below.</p>"""
 _BARS = Template(
     """<p class="quiet">In the pictures rows are members on the <span class="left-name">$left</span>, columns on the
     <span class="right-name">$right</span>; a filled square is an edge. A bar says which share of a member's own edges
@@ -72,7 +74,7 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     parts = (
         _incomplete(manifest),
         preface(manifest),
-        found if items else _NOTHING,
+        found if items else _ALL_MUTED if quiet.num_rows else _NOTHING,
         muted(quiet.slice(0, top).to_pylist(), quiet.num_rows),
     )
     section = PageSection("groups", "Groups", "".join(parts))
@@ -84,7 +86,7 @@ def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
     """The groups by rank, until they fill the page."""
     is_grown = config.section("groups").kind == "grown_cover"
     has_times = config.input.timestamp is not None
-    written, n_bytes = right_key(config), 0
+    written, n_bytes, is_first = right_key(config), 0, True
     for start in range(0, groups.num_rows, _AT_ONCE):
         part = groups.slice(start, _AT_ONCE)
         members_of = _by_group(run_path / "group_members.parquet", part)
@@ -96,8 +98,9 @@ def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
             item = _group(group, members_of[group_key], edges, times_of.get(group_key, []), written)
             n_bytes += len(item.encode())
             # The first one is there however large it is.
-            if n_bytes > _MOST_BYTES and group["rank"] > 1:
+            if n_bytes > _MOST_BYTES and not is_first:
                 return
+            is_first = False
             yield item
 
 
@@ -195,11 +198,16 @@ def _orders(group: dict[str, Any]) -> dict[str, float | None]:
         "first": None if first is None else (first - _EPOCH).total_seconds(),
         "last": None if last is None else (last - _EPOCH).total_seconds(),
         "weight": group["weight_total"],
+        "known": group["n_known"],
+        "since": None if group["since"] is None else _SINCE.index(group["since"]),
     }
 
 
+_SINCE = ("new", "grown", "changed", "shrunk", "same")
 _ORDERS = {
     "rank up": "rank",
+    "since up": "new first",
+    "known down": "most known cases",
     "surprise down": "surprise",
     "edges down": "most edges",
     "left down": "most left members",
@@ -225,7 +233,7 @@ def _controls(groups: pa.Table) -> str:
     )
     return (
         '<div id="find-groups" class="find" role="search" hidden>'
-        '<label>Find <input id="wanted-groups" type="search" placeholder="a member, or a group\'s key"></label>'
+        '<label>Find <input id="wanted-groups" type="search" placeholder="a member, a case, a group"></label>'
         f'<label>Order <select id="order-groups">{options}</select></label>'
         '<span id="found-groups" aria-live="polite"></span></div>'
     )

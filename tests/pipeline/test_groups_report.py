@@ -16,7 +16,8 @@ from pipeline import run
 from pipeline.report import groups
 from pipeline.report.group_pattern import pattern
 from pipeline.report.time_line import time_line
-from tests.pipeline.groups_support import EDGES, rows, settings
+from tests.pipeline.groups_support import EDGES, planted, rows, settings
+from tests.pipeline.test_groups_known import write
 from tests.pipeline.test_groups_times import NAMED, SOURCE
 from tests.pipeline.test_report import HOSTILE, _Page, _plain
 
@@ -188,3 +189,29 @@ def test_keys_of_several_columns_are_shown_part_by_part(tmp_path: Path) -> None:
     assert "right (item, rating)" in _plain(html)
     (group,) = rows(run_dir, "groups")
     assert group["n_right"] == 5
+
+
+def test_a_list_whose_groups_are_all_known_good_is_not_called_empty(tmp_path: Path) -> None:
+    everybody = sorted(set(EDGES["l"].to_pylist()))
+    allow = write(tmp_path / "good.parquet", [("left", key, None) for key in everybody])
+    run_dir = run(settings(tmp_path / "out", groups={"allow": allow}), EDGES).run_dir
+    html = (run_dir / "report.html").read_text(encoding="utf-8")
+    assert rows(run_dir, "groups")
+    assert "No group is left." in _plain(html)
+    assert "No group is significant" not in html
+    assert "<script>" not in html
+
+
+def test_groups_can_be_sorted_by_known_cases_and_by_what_is_new(tmp_path: Path) -> None:
+    known = [("left", f"ring 0 <{u}>", "fraud") for u in range(3)] + [("left", "u01", "good")]
+    section = {"labels": write(tmp_path / "labels.parquet", known)}
+    run(settings(tmp_path / "out", groups=section), EDGES)
+    again = run(settings(tmp_path / "out", groups=section), pa.concat_tables([EDGES, planted(2)]))
+    page = _Page((again.run_dir / "report.html").read_text(encoding="utf-8"))
+    items = [attributes for tag, attributes in page.tags if tag == "li" and "data-rank" in attributes]
+    statuses = ["new", "grown", "changed", "shrunk", "same"]
+    for row, item in zip(rows(again.run_dir, "groups"), items, strict=True):
+        assert item["data-known"] == str(row["n_known"])
+        assert item["data-since"] == str(statuses.index(row["since"]))
+    orders = [attributes["value"] for tag, attributes in page.tags if tag == "option"]
+    assert {"known down", "since up"} < set(orders)

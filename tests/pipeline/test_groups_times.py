@@ -196,6 +196,8 @@ TIMES = {
     "text": pc.strftime(MOMENTS.cast(pa.timestamp("s")), "%Y-%m-%dT%H:%M:%SZ"),
     "text of numbers": SOURCE["t"].cast(pa.string()),
     "floats": SOURCE["t"].cast(pa.float64()),
+    "32 bits": SOURCE["t"].cast(pa.int32()),
+    "64 bits without a sign": SOURCE["t"].cast(pa.uint64()),
 }
 
 
