@@ -6,16 +6,21 @@ import itertools
 import math
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import networkx as nx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.groups import baselines, labelled, metrics
+from benchmarks.groups import baselines, labelled, metrics, ours
 from benchmarks.groups.labelled import DEVELOPMENT, Key
 from benchmarks.groups.planted import plant
 from benchmarks.groups.swaps import swapped
 from mbe_stage import BipartiteCSR
+from mbe_stage.groups.short_list import RankBy
+from pipeline import Config, run
 
 SIDES = ("left", "right")
 
@@ -312,3 +317,50 @@ def test_the_labelled_graphs_are_those_that_were_described() -> None:
     otc = labelled.load("bitcoin_otc")
     assert (otc.labels == 1).sum() == 115
     assert [graph.n_edges for graph in otc.graphs(Key(days=7))] == [35_592, 35_592]
+
+
+def published(
+    out: Path, graph: BipartiteCSR, asked: dict[str, object]
+) -> tuple[list[list[int]], dict[str, list[float]]]:
+    """Left members of a run's groups, in their order, and the left vertices' scores."""
+    left, right = graph.edges()
+    config = Config.from_mapping(
+        {
+            "output": {"directory": str(out), "report": False},
+            "query": {"min_left": 2, "min_right": 2},
+            "execution": {"engine": "cpu", "threads": 1},
+            "groups": asked,
+        }
+    )
+    edges = pa.table({"l": left.astype(np.int64), "r": right.astype(np.int64)})
+    run_dir = run(config, edges).run_dir
+    members: dict[int, list[int]] = {
+        key: [] for key in pq.read_table(run_dir / "groups.parquet")["group_key"].to_pylist()
+    }
+    for row in pq.read_table(run_dir / "group_members.parquet").to_pylist():
+        if row["side"] == "left":
+            members[row["group_key"]].append(row["key"])
+    scores = pq.read_table(run_dir / "vertex_scores.parquet").slice(0, graph.n_left)
+    return list(members.values()), {
+        name: scores[name].to_pylist() for name in ("edge_share", "edge_sqrt", "share_size")
+    }
+
+
+def test_what_is_measured_is_what_a_run_publishes(tmp_path: Path) -> None:
+    dice = np.random.default_rng(2)
+    matrix = dice.random((400, 300)) < 0.01
+    for first in (0, 15, 40):
+        matrix[first : first + 12, first : first + 9] |= dice.random((12, 9)) < 0.75
+    # Every vertex has an edge: its key is its id.
+    matrix[np.arange(400), np.arange(400) % 300] = True
+    graph = BipartiteCSR.from_edges(*np.nonzero(matrix))
+    found = [ours.search(graph)]
+    grown, scores = published(tmp_path / "grown", graph, {"kind": "grown_cover"})
+    assert grown == [left.tolist() for left in ours.grown_groups(found, 100)]
+    assert len(grown) >= 3
+    assert scores == {name: values.tolist() for name, values in ours.scores_of(found).items()}
+    for rank_by in get_args(RankBy):
+        short, same = published(tmp_path / rank_by, graph, {"rank_by": rank_by, "limit": 7})
+        assert short == [left.tolist() for left in ours.short_groups(found, 7, rank_by)]
+        assert same == scores
+        assert len(short) == 7
