@@ -1,0 +1,251 @@
+"""Groups beside those of the run before: what became of each, which are gone, and cases that keep their ids."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import run
+from pipeline.errors import VerificationError
+from pipeline.job import RunResult
+from pipeline.outputs.groups import completing
+from pipeline.outputs.groups.since import GroupRows, read_group_rows, since_last
+from pipeline.report.group_cases import since_last as since_section
+from pipeline.verify import verify_run
+from tests.pipeline import diff_reference
+from tests.pipeline.diff_support import Group, keyed
+from tests.pipeline.groups_support import EDGES, planted, rows, settings
+from tests.pipeline.test_groups_known import write
+from tests.pipeline.test_problem_seam import edit
+
+
+def without(edges: pa.Table, *accounts: str) -> pa.Table:
+    """A graph that lacks some accounts."""
+    return edges.filter(pa.array([key not in accounts for key in edges["l"].to_pylist()]))
+
+
+def also(edges: pa.Table, account: str, items: list[int]) -> pa.Table:
+    more = pa.table({"l": pa.array([account] * len(items)), "r": pa.array(items, pa.int64())})
+    return pa.concat_tables([edges, more])
+
+
+def ring_of(row: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """``ring 0`` of the group that the accounts of this ring are in."""
+    return next(each["key"] for each in members if each["group_key"] == row["group_key"]).split(" <")[0]
+
+
+def told(result: RunResult) -> dict[str, tuple[str | None, str]]:
+    """What became of each ring, and its case."""
+    members = rows(result.run_dir, "group_members")
+    return {ring_of(row, members): (row["since"], row["case"]) for row in rows(result.run_dir, "groups")}
+
+
+def comparison(result: RunResult) -> Any:
+    return result.manifest.derived_comparison["groups"]
+
+
+def test_a_ring_over_some_days(tmp_path: Path) -> None:
+    def publish(edges: pa.Table, **sections: Any) -> RunResult:
+        return run(settings(tmp_path, **sections), edges)
+
+    first = publish(EDGES)
+    assert {since for since, _ in told(first).values()} == {None}
+    assert comparison(first).run_id is None
+    cases = {ring: case for ring, (_, case) in told(first).items()}
+    assert set(cases) == {"ring 0", "ring 1"}
+    again = publish(EDGES)
+    assert told(again) == {ring: ("same", case) for ring, case in cases.items()}
+    assert (comparison(again).counts, comparison(again).n_same) == ({}, 2)
+    grown = publish(also(EDGES, "newcomer", [-200 - v for v in range(6)]))
+    assert sorted(told(grown).values()) == sorted([("same", cases["ring 0"]), ("grown", cases["ring 1"])])
+    shrunk = publish(without(EDGES, "ring 1 <0>", "ring 1 <5>"))
+    assert told(shrunk)["ring 1"] == ("shrunk", cases["ring 1"])
+    gone = publish(without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
+    assert told(gone) == {"ring 0": ("same", cases["ring 0"])}
+    assert comparison(gone).counts == {"gone": 1}
+    (of_gone,) = comparison(gone).largest
+    assert (of_gone.status, of_gone.n_left, of_gone.n_right) == ("gone", 4, 6)
+    assert set(of_gone.left) == {f"ring 1 <{u}>" for u in range(1, 5)}
+    page = (gone.run_dir / "report.html").read_text()
+    assert "Gone since the run before: 1 group" in page
+    assert "<bdi>ring 1 &lt;3&gt;</bdi>" in page
+    back = publish(EDGES)
+    assert told(back)["ring 1"][0] == "new"
+    # Its members are those with which the case began.
+    assert told(back)["ring 1"][1] == cases["ring 1"]
+    for result in (first, again, grown, shrunk, gone, back):
+        verify_run(result.run_dir)
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+def test_what_became_of_groups_is_what_diff_says(tmp_path: Path, kind: str) -> None:
+    """On random graphs that change, against every pair of groups looked at as plain sets."""
+    seen: set[str | None] = set()
+    section = {"kind": kind} | ({"max_overlap": 0.9} if kind == "short_list" else {})
+    for seed in range(6):
+        dice = random.Random(seed)
+        rings = ((3 + seed, 5), (6, 3 + seed), (4, 4), (5, 5))
+        before = planted(seed, rings)
+        kept = [dice.random() < 0.93 for _ in range(before.num_rows)]
+        after = before.filter(pa.array(kept))
+        for ring in (0, 1):
+            after = also(after, f"late {ring}", [-100 * (ring + 1) - v for v in range(rings[ring][1])])
+        made = [run(settings(tmp_path / f"{kind}{seed}", "cpu", groups=section), edges) for edges in (before, after)]
+        old, new = (groups_of(each.run_dir) for each in made)
+        wanted, gone = diff_reference.statuses(old, new)
+        found = {row["group_key"]: row["since"] for row in rows(made[1].run_dir, "groups")}
+        assert found == {key: wanted[key][0] if key in wanted else "same" for key in new}
+        assert comparison(made[1]).counts.get("gone", 0) == len(gone)
+        assert {one.biclique_key for one in comparison(made[1]).largest} == gone
+        seen |= set(found.values())
+        verify_run(made[1].run_dir)
+    assert {"grown", "shrunk"} <= seen
+
+
+def groups_of(run_dir: Path) -> dict[int, Group]:
+    found: dict[int, Group] = {}
+    for row in rows(run_dir, "group_members"):
+        sides = found.setdefault(row["group_key"], (set(), set()))
+        sides[row["side"] == "right"].add(row["key"])
+    return {key: (frozenset(left), frozenset(right)) for key, (left, right) in found.items()}
+
+
+def test_pairs_are_those_of_diff_whatever_the_groups(tmp_path: Path) -> None:
+    """Groups that no graph has; with members on both sides that are written alike."""
+    dice = random.Random(11)
+    statuses: set[str] = set()
+    for trial in range(40):
+        both: list[dict[int, Group]] = []
+        pool = [
+            (
+                frozenset(str(u) for u in dice.sample(range(14), dice.randint(1, 6))),
+                frozenset(str(v) for v in dice.sample(range(10), dice.randint(1, 4))),
+            )
+            for _ in range(9)
+        ]
+        for _ in range(2):
+            chosen = [
+                (left ^ {str(dice.randrange(14))} or left, right) if dice.random() < 0.5 else (left, right)
+                for left, right in dice.sample(pool, dice.randint(0, 8))
+            ]
+            both.append(keyed(chosen))
+        tables = [read_as_run(tmp_path / f"{trial}-{at}", dice, groups) for at, groups in enumerate(both)]
+        found = since_last(tables[0], tables[1], 1_000_000, 1, lambda: None)
+        wanted, gone = diff_reference.statuses(*both)
+        expected = [wanted[key][0] if key in wanted else "same" for key in tables[1].keys.tolist()]
+        assert found.words == expected
+        assert {int(tables[0].keys[row]) for row in found.gone} == gone
+        assert found.is_complete
+        statuses |= set(expected)
+    assert statuses == {"new", "grown", "shrunk", "changed", "same"}
+
+
+def read_as_run(path: Path, dice: random.Random, groups: dict[int, Group]) -> GroupRows:
+    """Groups as the tables of a run have them, the members of each side in any order."""
+    path.mkdir()
+    keys = list(groups)
+    members = [
+        {"group_key": key, "side": side, "key": name}
+        for key in keys
+        for side, names in zip(("left", "right"), groups[key], strict=True)
+        for name in dice.sample(sorted(names), len(names))
+    ]
+    schema = pa.schema([("group_key", pa.int64()), ("side", pa.string()), ("key", pa.string())])
+    pq.write_table(pa.Table.from_pylist(members, schema), path / "group_members.parquet")
+    columns = {"group_key": pa.array(keys, pa.int64()), "is_muted": pa.array([False] * len(keys), pa.bool_())}
+    for side, name in enumerate(("n_left", "n_right")):
+        columns[name] = pa.array([len(groups[key][side]) for key in keys], pa.int32())
+    pq.write_table(pa.table(columns), path / "groups.parquet")
+    return read_group_rows(path)
+
+
+def test_of_an_incomplete_run_nobody_knows_what_is_new(tmp_path: Path) -> None:
+    limited = {"engine": "reference", "max_bicliques": 100}
+    whole = run(settings(tmp_path, execution=limited), EDGES)
+    assert whole.manifest.truncated is None
+    many = planted(1, ((8, 5), (6, 6), (20, 12)))
+    for u in range(12):
+        many = also(many, f"busy {u}", dice_items(u))
+    cut = run(settings(tmp_path, execution=limited), many)
+    assert cut.manifest.truncated is not None
+    assert {row["since"] for row in rows(cut.run_dir, "groups")} <= {None}
+    assert "nobody knows what is new or gone" in comparison(cut).remarks[0]
+    assert comparison(cut).n_same is None
+    # The incomplete run is not the last complete one.
+    after = run(settings(tmp_path, execution=limited), EDGES)
+    assert comparison(after).run_id == whole.run_dir.name
+    assert {row["since"] for row in rows(after.run_dir, "groups")} == {"same"}
+
+
+def dice_items(seed: int) -> list[int]:
+    return random.Random(seed).sample(range(30), 14)
+
+
+def test_where_nothing_is_compared_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(settings(tmp_path), EDGES)
+    never = run(settings(tmp_path, output={"directory": str(tmp_path), "compare": 0}), EDGES)
+    assert never.manifest.derived_comparison == {}
+    assert {row["since"] for row in rows(never.run_dir, "groups")} == {None}
+    # Another question, too many groups, and other columns.
+    other = run(settings(tmp_path, groups={"max_overlap": 0.3}), EDGES)
+    assert comparison(other).run_id is None
+    few = run(
+        settings(tmp_path, output={"directory": str(tmp_path), "compare": 1}),
+        without(EDGES, "ring 1 <0>", "ring 0 <1>"),
+    )
+    assert "more groups differ than output.compare" in comparison(few).remarks[0]
+    assert {row["since"] for row in rows(few.run_dir, "groups")} == {None}
+
+    swapped = run(settings(tmp_path, input={"left": 1, "right": 0}), EDGES)
+    assert "the columns differ" in comparison(swapped).remarks[0]
+    assert {row["since"] for row in rows(swapped.run_dir, "groups")} == {None}
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(completing, "since_last", refuse)
+    lost = run(settings(tmp_path, input={"left": 1, "right": 0}), without(EDGES, "ring 1 <0>"))
+    assert comparison(lost).remarks == ("the two could not be compared: out of memory",)
+    for result in (first, never, other, swapped, few, lost):
+        verify_run(result.run_dir)
+
+
+def test_a_damaged_run_before_ends_no_run(tmp_path: Path) -> None:
+    first = run(settings(tmp_path), EDGES)
+    path = first.run_dir / "group_members.parquet"
+    path.write_bytes(bytes(path.stat().st_size))
+    second = run(settings(tmp_path), EDGES)
+    assert "could not be compared" in comparison(second).remarks[0]
+    assert {row["since"] for row in rows(second.run_dir, "groups")} == {None}
+
+
+def test_muted_groups_alarm_nobody(tmp_path: Path) -> None:
+    allow = write(tmp_path / "a.parquet", [("left", f"ring 1 <{u}>", None) for u in range(6)])
+    calm = {"allow": allow}
+    # The list is no part of the question: a run without it is one to compare with.
+    run(settings(tmp_path / "o"), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
+    second = run(settings(tmp_path / "o", groups=calm), EDGES)
+    assert told(second)["ring 1"][0] == "new"
+    assert (comparison(second).counts, comparison(second).n_same) == ({}, 1)
+    page = (second.run_dir / "report.html").read_text()
+    assert "1 muted group: all members of a side are known good" in page
+    assert "nothing differs; 1 as before" in page
+    third = run(settings(tmp_path / "o", groups=calm), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
+    assert comparison(third).counts == {}
+
+
+def test_forged_words_on_the_run_before_are_found(tmp_path: Path) -> None:
+    result = run(settings(tmp_path), EDGES)
+    edit(result.run_dir, lambda values: values.update(comparison=None))
+    edit(result.run_dir, lambda values: values["config"]["output"].update(compare=0))
+    with pytest.raises(VerificationError, match=r"derived_comparison is there; output\.compare of its config is 0"):
+        verify_run(result.run_dir)
+
+
+def test_without_a_comparison_the_section_is_empty() -> None:
+    assert since_section(None) == ""
