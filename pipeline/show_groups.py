@@ -28,10 +28,14 @@ def published(result: RunResult, as_json: bool) -> None:
     if not n_groups:
         say("groups     nothing significant: the degrees of the vertices explain what there is")
         return
+    n_muted = result.manifest.derived["groups"].get("muted", 0)
     rows: list[list[object]] = [
         [group["rank"], f"{group['explanation']}.", show.keys(group["left"]), show.keys(group["right"])]
-        for group in listed_groups(result.run_dir, _SHOWN)
-    ]
+        for group in listed_groups(result.run_dir, _SHOWN + n_muted)
+        if not group["is_muted"]
+    ][:_SHOWN]
     results_console().print(table(["rank", "why", "left members", "right members"], rows))
-    if n_groups > len(rows):
-        say(f"groups     {n_groups - len(rows):,} more in {result.run_dir / 'groups.parquet'}")
+    if n_muted:
+        say(f"muted      {n_muted:,} of what is known good alone")
+    if n_groups - n_muted > len(rows):
+        say(f"groups     {n_groups - n_muted - len(rows):,} more in {result.run_dir / 'groups.parquet'}")
