@@ -107,10 +107,15 @@ def has_bicliques(run_path: str | Path) -> bool:
 
 def _check_written(run_path: str | Path) -> None:
     """Refuse a run that was not to have the table."""
-    if (Path(run_path) / MANIFEST_NAME).is_file() and not read_manifest(run_path).config.output.bicliques:
+    if not (Path(run_path) / MANIFEST_NAME).is_file():
+        return
+    manifest = read_manifest(run_path)
+    if not manifest.config.output.bicliques:
+        again = "run it again with them, as mbe enumerate does by default"
+        remedy = again if manifest.made_of is None else f"name run {manifest.made_of}, of which it was made, or {again}"
         raise PublishError(
             f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "
-            "run it again with them, as mbe enumerate does by default"
+            f"{remedy}"
         )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numba import int64
 
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.jit import LONGS, compiled, steps_of
+from mbe_stage.jit import LONGS, compiled, readonly, readonly_view, steps_of
 from pipeline.verify.rows import Batch
 from pipeline.verify.surprise import UNIT, Found, Null
 
@@ -134,13 +134,13 @@ def _sums(candidates: _Candidates, n: int, degrees: tuple[np.ndarray, np.ndarray
         candidates.offsets[1],
         np.ascontiguousarray(candidates.members[1], np.int64),
         candidates.evidence,
-        *(np.ascontiguousarray(of, np.int64) for of in degrees),
+        *(readonly_view(np.ascontiguousarray(of, np.int64)) for of in degrees),
         *sums,
     )
     return sums
 
 
-@compiled(LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, LONGS, int64[:, ::1], int64[:, ::1])
+@compiled(*[LONGS] * 6, *[readonly(LONGS)] * 2, int64[:, ::1], int64[:, ::1])
 def _sum_up(
     starts, owners, n_left, right_offsets, right_members, evidence, left_degrees, right_degrees, left_sums, right_sums
 ):

@@ -60,6 +60,9 @@ commands = [
     ["enumerate", source, "--out", out, "--groups-kind", "grown_cover", *engine],
     ["verify", out, "--quiet"],
     ["top", out],
+    ["groups", out, "--quiet"],
+    ["groups", source, "--out", out, *engine],
+    ["verify", out, "--quiet"],
     ["inspect", source, "--engine", "cpu", "--trial", "0.1"],
 ]
 for command in commands:

@@ -208,7 +208,9 @@ def test_the_command_takes_a_run_or_its_directory(tmp_path: Path, source: Path) 
     assert source.name in (Path(elsewhere["run"]) / "report.html").read_text()
     assert said("verify", elsewhere["run"], "--quiet")["verified"]
     # The latest run of this directory is one without bicliques.
-    assert "was published without its bicliques" in refusal("groups", tmp_path / "out", "--quiet", code=3)
+    message = refusal("groups", tmp_path / "out", "--quiet", code=3)
+    assert "was published without its bicliques" in message
+    assert f"name run {source.name}, of which it was made, or run it again" in message
     assert said("groups", tmp_path / "b", "--quiet")["groups"]
 
 

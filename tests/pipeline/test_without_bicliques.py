@@ -205,6 +205,12 @@ def test_two_different_runs_cannot_be_compared_one_by_one(tmp_path: Path, left_o
     assert "both hold the same bicliques" in again.remarks[0]
 
 
+def test_inspect_expects_no_bytes(edges_file: Path) -> None:
+    asked = ("inspect", edges_file, "--engine", "reference", "--trial", 0.1, "--set", "groups.limit=5")
+    assert said(*asked)["estimate"]["bytes"]["middle"] > 0
+    assert said(*asked, "--set", "output.bicliques=false")["estimate"]["bytes"]["high"] == 0
+
+
 def test_the_report_says_so(left_out: Path) -> None:
     page = (left_out / "report.html").read_text()
     assert "the bicliques were counted and not written" in " ".join(page.split())

@@ -66,6 +66,9 @@ def outlook(trying: Trying) -> Prospect:
     trial, estimate = try_and_estimate(
         *(trying.graph, trying.query, trying.seconds, trying.engine, trying.execution, long_form, trying.seed)
     )
+    if not trying.config.output.bicliques:
+        # What is written then does not grow with the bicliques.
+        estimate = replace(estimate, bytes=Interval.exactly(0))
     return Prospect(
         trial=trial,
         estimate=estimate,
