@@ -25,7 +25,10 @@ def preface(manifest: Manifest) -> str:
 
 def marks(group: dict[str, Any]) -> str:
     """What stands in the head of a group: what became of it, its case, and what is known of it."""
-    since = f"<span>{escape(group['since'])}</span>" if group["since"] else ""
+    since = ""
+    if group["since"]:
+        status = "as in" if group["since"] == "same" else f"{group['since']} since"
+        since = f"<span>{escape(status)} the last run</span>"
     known = ""
     if group["n_known"]:
         share = "" if group["known_share"] is None else f" ({percent(group['known_share'], 1.0)})"

@@ -31,7 +31,7 @@ _ABOUT = """<p>Groups with more edges than the degrees of their members make lik
     in nats: only what is above 0 is listed.</p>"""
 _GROWN = """<p>Groups that the most surprising bicliques have grown to: with more edges than the degrees of their
     members make likely, though some may be missing. Each is there for edges that no group before it explains, which
-    is how much of it is new. Surprise is a log-likelihood ratio less the cost of naming the group, in nats: only what
+    is what it adds. Surprise is a log-likelihood ratio less the cost of naming the group, in nats: only what
     is above 0 is listed.</p>"""
 _NOTHING = """<p><strong>No group is significant.</strong> No biclique of this run has a positive surprise: the degrees
     of the vertices explain what there is. That is a result; nothing was left out. The table
@@ -79,7 +79,11 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
     )
     section = PageSection("groups", "Groups", "".join(parts))
     script = files("pipeline.report").joinpath("groups.js").read_text(encoding="utf-8")
-    return Page(figures=[("groups", count(groups.num_rows))], first_sections=[section], script=script if items else "")
+    figures = [
+        ("groups", count(groups.num_rows)),
+        ("left vertices in groups", count(manifest.derived["groups"]["left_members"])),
+    ]
+    return Page(figures=figures, first_sections=[section], script=script if items else "")
 
 
 def _items(run_path: Path, groups: pa.Table, config: Config) -> Iterator[str]:
@@ -242,6 +246,6 @@ def _controls(groups: pa.Table) -> str:
 def _stands_for(group: dict[str, Any]) -> str:
     if group["residual_gain"] is not None:
         grown = plural(group["n_bicliques"], "biclique")
-        return f"<span>{group['residual_gain']:,.1f} new</span><span>grown from {grown}</span>"
+        return f"<span>adds {group['residual_gain']:,.1f}</span><span>grown from {grown}</span>"
     copies = group["n_bicliques"] - 1
     return f"<span>and {plural(copies, 'near copy', 'near copies')}</span>" if copies else ""

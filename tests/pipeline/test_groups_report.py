@@ -215,3 +215,10 @@ def test_groups_can_be_sorted_by_known_cases_and_by_what_is_new(tmp_path: Path) 
         assert item["data-since"] == str(statuses.index(row["since"]))
     orders = [attributes["value"] for tag, attributes in page.tags if tag == "option"]
     assert {"known down", "since up"} < set(orders)
+
+
+def test_groups_are_counted_at_the_top(tmp_path: Path) -> None:
+    run_dir = run(settings(tmp_path), EDGES).run_dir
+    said = _plain((run_dir / "report.html").read_text(encoding="utf-8"))
+    n_left = len({row["vertex"] for row in rows(run_dir, "group_members") if row["side"] == "left"})
+    assert f"groups{len(rows(run_dir, 'groups'))}left vertices in groups{n_left}" in said.split("Groups with more")[0]
