@@ -17,6 +17,7 @@ __all__ = [
     "artifact_key",
     "create_artifacts",
     "create_unchanged_artifact",
+    "since_of",
     "summary_markdown",
     "unchanged_markdown",
 ]
@@ -50,10 +51,17 @@ def create_artifacts(run_dir: Path, manifest: Manifest) -> None:
     create_markdown_artifact(
         report_markdown(run_dir, manifest), key=artifact_key(manifest, "report"), description="the report's essence"
     )
-    if manifest.comparison is not None:
-        create_markdown_artifact(
-            since_markdown(manifest.comparison), key=SINCE_KEY, description="what differs from the last run"
-        )
+    if differences := since_of(manifest):
+        create_markdown_artifact(differences, key=SINCE_KEY, description="what differs from the last run")
+
+
+def since_of(manifest: Manifest) -> str:
+    """What differs from the run before, derived outputs first, as Markdown; nothing where nothing was compared."""
+    of_derived = [
+        since_markdown(each, f"Since the last run, {name}") for name, each in manifest.derived_comparison.items()
+    ]
+    of_results = [] if manifest.comparison is None else [since_markdown(manifest.comparison)]
+    return "\n\n".join([*of_derived, *of_results])
 
 
 def _show_derived(derived: DerivedPublication, run_dir: Path, manifest: Manifest) -> None:

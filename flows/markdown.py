@@ -39,12 +39,12 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
     )
 
 
-def since_markdown(comparison: Comparison) -> str:
+def since_markdown(comparison: Comparison, title: str = "Since the last run") -> str:
     """What differs from the run before."""
     remarks = [f"{text(remark)}." for remark in comparison.remarks]
     if comparison.run_id is None:
-        return "\n\n".join(["# Since the last run", *remarks])
-    lines = ["# Since the last run", "", f"Compared with run {code(comparison.run_id)}.", "", *remarks, ""]
+        return "\n\n".join([f"# {text(title)}", *remarks])
+    lines = [f"# {text(title)}", "", f"Compared with run {code(comparison.run_id)}.", "", *remarks, ""]
     if comparison.n_same is not None:
         shown = ", ".join(f"**{n:,}** {text(status.replace('_', ' '))}" for status, n in comparison.counts.items())
         lines += [f"{shown or 'Nothing differs'}; {comparison.n_same:,} as before.", ""]

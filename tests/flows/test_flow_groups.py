@@ -108,3 +108,10 @@ def test_what_is_new_comes_first(tmp_path: Path) -> None:
     assert [first["rank"], first["since"], second["rank"], second["since"]] == [2, "new", 1, "same"]
     assert first["left"] == "newcomer 0, newcomer 1, newcomer 2, newcomer 3"
     assert first["case"] != second["case"]
+    since = artifacts(state)["since-last-run"].data
+    assert since.startswith("# Since the last run, groups\n")
+    assert "**1** new; 1 as before." in since
+    # The larger ring is gone: named, with its accounts.
+    gone = artifacts(run(edges(tmp_path, newcomers), out))["since-last-run"].data
+    assert "**1** gone; 1 as before." in gone
+    assert "| gone | 5 × 6 | " in gone
