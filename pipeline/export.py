@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from pipeline.errors import PublishError
-from pipeline.publish import as_publish_errors
+from pipeline.publish import as_publish_errors, refuse_among_published
 from pipeline.reading import bicliques_batches, bicliques_parts, check_members, reading, vertex_keys
 from pipeline.terminal import visible
 from pipeline.top import Biclique
@@ -145,6 +145,7 @@ def csv_output(path: Path | None) -> Iterator[BinaryIO]:
             with as_publish_errors(Path("stdout"), "the output is incomplete"):
                 raise
         return
+    refuse_among_published(path)
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise PublishError(f"{path}: is no regular file; expected one to write; without --out it goes to stdout")

@@ -34,7 +34,15 @@ from pipeline.errors import PublishError
 from pipeline.locks import is_locked, locked
 from pipeline.run_ids import next_run_id, provisional_id, renamed
 
-__all__ = ["MANIFEST_NAME", "RunStore", "Staging", "as_publish_errors", "resolve_run", "synced_beside"]
+__all__ = [
+    "MANIFEST_NAME",
+    "RunStore",
+    "Staging",
+    "as_publish_errors",
+    "refuse_among_published",
+    "resolve_run",
+    "synced_beside",
+]
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +79,22 @@ def as_publish_errors(path: Path, outcome: str = "nothing was published") -> Ite
         raise PublishError(f"{place}: cannot be written ({reason}); {outcome}; {remedy}") from error
 
 
+def refuse_among_published(path: Path) -> None:
+    """Refuse to write into a published run, which never changes, or beside it, where it would be taken for a run.
+
+    Raises
+    ------
+    PublishError
+    """
+    place = path.resolve()
+    for above in (place, *place.parents):
+        if above.name == _RUNS and RunStore(above.parent).latest() is not None:
+            raise PublishError(
+                f"{path}: lies in {above}, where published runs are; expected a place outside it; choose "
+                f"{above.parent}, or another"
+            )
+
+
 class RunStore:
     """An output directory: published runs, the latest of them, and room for the next.
 
@@ -89,8 +113,9 @@ class RunStore:
         Raises
         ------
         PublishError
-            A file is in the way, or this user may not write there.
+            A file is in the way, this user may not write there, or it is within what another directory has published.
         """
+        refuse_among_published(self.directory)
         nearest = next(path for path in (self.directory, *self.directory.absolute().parents) if os.path.lexists(path))
         with as_publish_errors(self.directory):
             if not nearest.is_dir():

@@ -18,7 +18,7 @@ from pipeline.diff.job import PAIRED, RunDiff
 from pipeline.diff.members import rows_with_members
 from pipeline.diff.rows import Side
 from pipeline.errors import PublishError
-from pipeline.publish import as_publish_errors, synced_beside
+from pipeline.publish import as_publish_errors, refuse_among_published, synced_beside
 from pipeline.reading import key_type
 
 __all__ = ["check_free", "difference_batches", "difference_schema", "partner_batches", "partner_schema", "write_diff"]
@@ -83,8 +83,9 @@ def check_free(directory: Path) -> None:
     Raises
     ------
     PublishError
-        It is not empty, is a file, or its parent cannot be written.
+        It is not empty, is a file, is among published runs, or its parent cannot be written.
     """
+    refuse_among_published(directory)
     with as_publish_errors(directory, _NOTHING):
         if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
             raise PublishError(f"{directory}: is no directory; expected none or an empty one; name another with --out")

@@ -20,7 +20,9 @@ import pytest
 from pipeline import PublishError, RunStore, read_manifest, resolve_run
 from pipeline import publish as publish_module
 from pipeline import steps as steps_module
+from pipeline.diff.write import check_free
 from pipeline.errors import exit_code
+from pipeline.export import csv_output
 from pipeline.run_ids import next_run_id
 from pipeline.steps import enumerate_to, find_unchanged, finish
 from tests.patience import PATIENCE, completed
@@ -263,6 +265,29 @@ def test_a_file_in_the_way(tmp_path, below):
     with pytest.raises(PublishError, match=r"out: cannot be written \(Not a directory\).*another output directory"):
         RunStore(tmp_path / "out" / below).begin()
     assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["runs", "latest", "latest/bicliques", "runs/another", "latest/../new"])
+def test_published_runs_take_nothing_in(tmp_path, place):
+    run_dir = publish(edge_data(random_pairs(0)), settings(tmp_path))
+    before = sorted(tmp_path.rglob("*"))
+    lies = re.escape(f"lies in {tmp_path / 'runs'}, where published runs are; ")
+    with pytest.raises(PublishError, match=lies):
+        RunStore(tmp_path / place).check_writable()
+    with pytest.raises(PublishError, match=lies):
+        check_free(tmp_path / place)
+    with pytest.raises(PublishError, match=lies), csv_output(tmp_path / place / "members.csv"):
+        pytest.fail("opened")
+    with pytest.raises(PublishError, match=lies), csv_output(run_dir / "report.html"):
+        pytest.fail("opened")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_called_runs_is_a_place_like_any_other(tmp_path):
+    place = tmp_path / "runs" / "mine"
+    (tmp_path / "latest").symlink_to("runs/mine")
+    run_dir = publish(edge_data(random_pairs(0)), settings(place))
+    assert RunStore(place).latest() == run_dir
 
 
 def test_a_latest_that_is_no_link_is_left_alone(tmp_path):
