@@ -124,13 +124,15 @@ def check_association(job: Job, groups: Groups, known: Known) -> None:
         The first value that is another.
     """
     path = job.run / "vertex_scores.parquet"
-    stated = pq.read_table(path, columns=["association"])["association"].to_pylist()
+    column = pq.read_table(path, columns=["association"])["association"]
+    is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
+    stated = pc.fill_null(column, -1.0).to_numpy()
     n_counted = sum(known.n_counted(side) for side in (0, 1))
     if known.classes is None or n_counted == 0:
-        refuse_first(path, np.array([value is not None for value in stated]), "association is there without labels")
+        refuse_first(path, ~is_null, "association is there without labels")
         return
     base = sum(map(len, known.positive)) / n_counted
-    best: list[dict[int, float]] = [{}, {}]
+    best = [np.full(size, -1.0) for size in known.sizes]
     sides = [groups.side(side) for side in (0, 1)]
     is_muted = groups.column("is_muted")
     for row in range(len(groups)):
@@ -143,15 +145,16 @@ def check_association(job: Job, groups: Groups, known: Known) -> None:
             for vertex in of_side:
                 own = counted is None or vertex in counted
                 value = (n_known + base) / (n_others - own + 1)
-                best[side][vertex] = max(best[side].get(vertex, value), value)
-    expected = [
-        None if vertex in known.classes[side] else best[side].get(vertex, base)
-        for side in (0, 1)
-        for vertex in range(known.sizes[side])
-    ]
+                best[side][vertex] = max(best[side][vertex], value)
+    has_label = [np.zeros(size, np.bool_) for size in known.sizes]
+    for side in (0, 1):
+        has_label[side][list(known.classes[side])] = True
+    expected, unsaid = np.concatenate(best), np.concatenate(has_label)
+    expected = np.where(expected < 0, base, expected)
+    refuse_first(path, is_null != unsaid, "association is null just where the vertex has a label")
     refuse_first(
         path,
-        np.array([not _is_near(a, b, 1e-12) for a, b in zip(stated, expected, strict=True)]),
+        ~unsaid & ~np.isclose(stated, expected, rtol=1e-12, atol=0),
         lambda row: f"association is {stated[row]}; recomputed {expected[row]}",
     )
 
