@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from pipeline import show
 from pipeline.console import print_json, results_console, table
@@ -16,26 +18,49 @@ __all__ = ["published"]
 
 # Groups that the table has; the run and its report have more.
 _SHOWN = 20
+# Columns of the table: those of the second kind where some group has a value.
+_COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "rank": lambda group: group["rank"],
+    "since": lambda group: group["since"] or "",
+    "why": lambda group: f"{group['explanation']}.",
+    "known": lambda group: "" if group["n_known"] is None else group["n_known"],
+    "left members": lambda group: show.keys(group["left"]),
+    "right members": lambda group: show.keys(group["right"]),
+}
+_WHERE_KNOWN = {"since": "since", "known": "n_known"}
 
 
 def published(result: RunResult, as_json: bool) -> None:
     """A run as `mbe enumerate` shows it, and its groups, the best first."""
     if as_json:
-        print_json({**show.run_facts(result), "groups": listed_groups(result.run_dir)})
+        groups = [{name: _plain(value) for name, value in row.items()} for row in listed_groups(result.run_dir)]
+        print_json({**show.run_facts(result), "groups": groups})
         return
     show.run(result, as_json=False)
-    n_groups = result.manifest.derived["groups"]["groups"]
-    if not n_groups:
+    counts = result.manifest.derived["groups"]
+    n_muted = counts.get("muted", 0)
+    n_groups = counts["groups"] - n_muted
+    if not counts["groups"]:
         say("groups     nothing significant: the degrees of the vertices explain what there is")
-        return
-    n_muted = result.manifest.derived["groups"].get("muted", 0)
-    rows: list[list[object]] = [
-        [group["rank"], f"{group['explanation']}.", show.keys(group["left"]), show.keys(group["right"])]
-        for group in listed_groups(result.run_dir, _SHOWN + n_muted)
-        if not group["is_muted"]
-    ][:_SHOWN]
-    results_console().print(table(["rank", "why", "left members", "right members"], rows))
+    shown = [group for group in listed_groups(result.run_dir, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
+    if shown:
+        results_console().print(_table(shown))
     if n_muted:
-        say(f"muted      {n_muted:,} of what is known good alone")
-    if n_groups - n_muted > len(rows):
-        say(f"groups     {n_groups - n_muted - len(rows):,} more in {result.run_dir / 'groups.parquet'}")
+        say(f"muted      {n_muted:,} of what is known good alone{'' if shown else ': no other is significant'}")
+    if n_groups > len(shown):
+        say(f"groups     {n_groups - len(shown):,} more in {result.run_dir / 'groups.parquet'}")
+
+
+def _table(groups: list[dict[str, Any]]) -> Any:
+    columns = {
+        name: value
+        for name, value in _COLUMNS.items()
+        if name not in _WHERE_KNOWN or any(group[_WHERE_KNOWN[name]] is not None for group in groups)
+    }
+    rows = [[value(group) for value in columns.values()] for group in groups]
+    return table(list(columns), rows, unbroken=("since",))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: times are UTC and written as ISO 8601 has them."""
+    return f"{value.isoformat()}Z" if isinstance(value, datetime) else value

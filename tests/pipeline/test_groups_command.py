@@ -104,6 +104,33 @@ def test_keys_that_a_terminal_would_obey_are_shown_and_not_obeyed(tmp_path: Path
     assert told["groups"][0]["left"] == [f"a{u}\x1b[31m\u202e\n" for u in range(4)]
 
 
+def test_times_known_cases_and_the_last_run_are_shown(tmp_path: Path) -> None:
+    """In the table where there are some; in JSON times are text."""
+    times = pa.array([3_600_000_000 * hour for hour in range(EDGES.num_rows)], pa.timestamp("us"))
+    edges = EDGES.append_column("at", times)
+    pq.write_table(edges, tmp_path / "edges.parquet")
+    (tmp_path / "labels.csv").write_text("key,side\nring 1 <0>,left\nring 1 <1>,left\nu00,left\n")
+    asked = ("groups", tmp_path / "edges.parquet", "--out", tmp_path / "a", *QUICK, "--timestamp", "at")
+    told = said(*asked, "--labels", tmp_path / "labels.csv")
+    assert all(group["first_time"].endswith("Z") and group["since"] is None for group in told["groups"])
+    assert {group["n_known"] for group in told["groups"]} == {0, 2}
+    again = mbe(*asked, "--labels", tmp_path / "labels.csv").stdout
+    assert "since" in again
+    assert "same" in again
+    assert "┃ known" in again
+    plain = mbe("groups", tmp_path / "edges.parquet", "--out", tmp_path / "b", *QUICK).stdout
+    assert "since" not in plain
+    assert "┃ known" not in plain
+
+
+def test_where_all_are_known_good_it_is_said(tmp_path: Path, edges_file: Path) -> None:
+    rings = [f"ring {ring} <{u}>" for ring, n in ((0, 8), (1, 6)) for u in range(n)]
+    (tmp_path / "allow.csv").write_text("key,side\n" + "".join(f"{key},left\n" for key in rings))
+    shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--allow", tmp_path / "allow.csv").stdout
+    assert "muted      2 of what is known good alone: no other is significant" in shown
+    assert "rank" not in shown
+
+
 def test_many_groups_are_counted_behind_the_table(tmp_path: Path) -> None:
     pairs = [(f"{block}-{u}", f"{block}-{v}") for block in range(23) for u in range(4) for v in range(4)]
     path = tmp_path / "edges.parquet"
