@@ -20,6 +20,7 @@ from pipeline.publish import as_publish_errors
 __all__ = ["load_edges", "save_edges"]
 
 _FACTS = "facts.json"
+_HALF_LATER = "half_later"
 _EVENTS_FILE, _EVENTS = "events.npz", ("left", "right", "weights", "times")
 
 
@@ -45,6 +46,8 @@ def save_edges(edges: EdgeData, directory: str | Path) -> Path:
         if edges.events is not None:
             columns = {field: getattr(edges.events, field) for field in _EVENTS}
             np.savez(directory / _EVENTS_FILE, **{name: array for name, array in columns.items() if array is not None})
+        if edges.half_later is not None:
+            save_edges(edges.half_later, directory / _HALF_LATER)
         (directory / _FACTS).write_text(json.dumps(asdict(edges.facts)), encoding="utf-8")
     return directory
 
@@ -60,6 +63,7 @@ def load_edges(directory: str | Path) -> EdgeData:
         facts=_load_facts(directory),
         hashes=(np.load(directory / "left_hashes.npy"), np.load(directory / "right_hashes.npy")),
         events=_load_events(directory),
+        half_later=load_edges(directory / _HALF_LATER) if (directory / _HALF_LATER).is_dir() else None,
     )
 
 

@@ -124,7 +124,8 @@ class DerivedCollector(Protocol):
     """Takes the results of a problem in while they stream past, from any of the collector's threads, one at a time.
 
     It is entered before the first block, and left behind `finish`, or after whatever ended the run before that, an
-    interrupt too: what it holds of files, threads or memory ends there. It cannot keep an error from going on.
+    interrupt too: what it holds of files, threads or memory ends there. It cannot keep an error from going on. Where
+    `finish` takes steps that a reader of the manifest should know of, its `seconds` say by name how long they took.
     """
 
     def __enter__(self) -> Any: ...

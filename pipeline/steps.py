@@ -184,6 +184,9 @@ def collect_to(
         collected = collector.finish()
         counts_of_derived = {each.name: each.finish() for each in derived}
     clock.lap("tables")
+    of_derived = {step: spent for each in derived for step, spent in each.seconds.items()}
+    clock.seconds["tables"] -= sum(of_derived.values())
+    clock.seconds |= of_derived
     return EnumerationFacts(
         counts=dict(collected.counts),
         content_fingerprint=collected.content_fingerprint,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups import selection
 from mbe_stage.groups.candidates import Candidates, CandidateSink
-from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
 from mbe_stage.groups.selection import GrownGroups
-from mbe_stage.groups.short_list import RankBy, short_list, without_near_copies
+from mbe_stage.groups.short_list import RankBy, short_list
+from mbe_stage.groups.together import grown_together, together
 from mbe_stage.groups.vertex_scores import edge_sqrt, share_size
 from mbe_stage.options import Execution
 
@@ -111,9 +111,9 @@ def scores_of(searches: Sequence[Search]) -> dict[str, np.ndarray]:
 
 def short_groups(searches: Sequence[Search], limit: int, rank_by: RankBy = "surprise") -> list[np.ndarray]:
     """Left members of the groups of the short list, best first; `evidence` on one graph only."""
-    together = _together(searches)
-    rows = short_list(together, rank_by=rank_by, limit=limit, model=searches[0].model if len(searches) == 1 else None)
-    return [together.members[row][0] for row in rows]
+    candidates = together([(one.candidates, one.graph.n_right) for one in searches])
+    rows = short_list(candidates, rank_by=rank_by, limit=limit, model=searches[0].model if len(searches) == 1 else None)
+    return [candidates.members[row][0] for row in rows]
 
 
 def grown_above_chance(one: Search) -> GrownGroups:
@@ -134,21 +134,5 @@ def grown_groups(searches: Sequence[Search], limit: int) -> list[np.ndarray]:
     if len(searches) == 1:
         chosen, _ = selection.covered(searches[0].graph, found[0], searches[0].model, limit)
         return [left for left, _ in chosen.members]
-    members = GroupMembers.joined([one.members for one in found])
-    order = np.argsort(-np.concatenate([one.scores for one in found]), kind="stable")
-    ranked = members.take(order)
-    return [ranked[row][0] for row in without_near_copies(ranked, limit=limit)]
-
-
-def _together(searches: Sequence[Search]) -> Candidates:
-    """The candidates of all offsets in one ranking; right ids of later ones follow those of earlier ones."""
-    if len(searches) == 1:
-        return searches[0].candidates
-    parts, n_right = [], 0
-    for one in searches:
-        members = one.candidates.members
-        moved = replace(members, right_members=members.right_members + n_right)
-        parts.append(replace(one.candidates, members=moved))
-        n_right += one.graph.n_right
-    joined = Candidates.joined(parts)
-    return joined.take(np.lexsort((joined.keys, -joined.surprise)))
+    graphs, rows = grown_together(found, limit)
+    return [found[graph].members[row][0] for graph, row in zip(graphs.tolist(), rows.tolist(), strict=True)]

@@ -165,6 +165,13 @@ class Edges(Protocol):
     def events(self) -> Events | None:
         """Weights and times of the rows behind them, where they are kept."""
 
+    @property
+    def half_later(self) -> Edges | None:
+        """The edges of the same rows where buckets of time begin half a bucket later, for outputs that ask for events.
+
+        The left vertices are the same; None without buckets.
+        """
+
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import Any
@@ -61,16 +62,11 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         for role, column in columns.items()
         if is_key(role)
     }
-    left_ids, left_keys = numbered["left"]
-    roles = key_roles("right", len(config.right_columns))
-    parts = [numbered[role] for role in roles]
-    if config.bucket_seconds is not None:
-        times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
-        width, offset = config.bucket_seconds * 1_000_000, config.offset_seconds * 1_000_000
-        parts.append(number_buckets(times, moments, width, offset, kept.refusal("timestamp"), backend))
-    right_ids, right_keys = number_tuples(parts, kept.refusal(roles[0]), backend)
-    events, unread = events_of(columns, kept, (left_ids, right_ids), backend) if config.keeps_events else (None, ())
-    left_ids, right_ids = _distinct(left_ids, right_ids, len(right_keys), backend)
+    left_of_rows, left_keys = numbered["left"]
+    right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
+    has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
+    events, unread = events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
+    left_ids, right_ids = _distinct(*of_rows, len(right_keys), backend)
     # Once: they name the edges here, and later the results.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
@@ -92,7 +88,57 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     by = "" if rows.reader is None else f", by {rows.reader}"
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"
     log.info("read %s (%s%s): %s", facts.source, facts.format, by, size)
-    return backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
+    found: Any = backend.edges((left_ids, right_ids), (left_keys, right_keys), hashes, facts, events)
+    if events is None or not has_buckets:
+        return found
+    later = _number_right(numbered, columns, kept, config, backend, half_later=True)
+    return replace(found, half_later=_with_right(found, left_of_rows, later, backend))
+
+
+def _number_right(
+    numbered: dict[str, tuple[Any, Any]],
+    columns: dict[str, Column],
+    kept: KeptRows,
+    config: InputConfig,
+    backend: Backend,
+    *,
+    half_later: bool = False,
+) -> tuple[Any, Any]:
+    """The right vertex of each row still in, and the right keys; with buckets half a bucket later, where asked."""
+    roles = key_roles("right", len(config.right_columns))
+    parts = [numbered[role] for role in roles]
+    if config.bucket_seconds is not None:
+        times, moments = kept.of(columns["timestamp"].values), columns["timestamp"].moments
+        width = config.bucket_seconds * 1_000_000
+        offset = config.offset_seconds * 1_000_000 + (width // 2 if half_later else 0)
+        parts.append(number_buckets(times, moments, width, offset, kept.refusal("timestamp"), backend))
+    return number_tuples(parts, kept.refusal(roles[0]), backend)
+
+
+def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: Backend) -> Any:
+    """The edges of the same rows with other right vertices; the left ones have an edge as before, and their ids.
+
+    Parameters
+    ----------
+    edges : Edges
+    left_of_rows : (n,) int32
+    right : pair
+        The right vertex of each row, and the right keys.
+    backend : Backend
+    """
+    right_of_rows, right_keys = right
+    left_ids, right_ids = _distinct(left_of_rows, right_of_rows, len(right_keys), backend)
+    left_hashes, _ = edges.key_hashes()
+    hashes = left_hashes, backend.key_hashes(right_keys, "right")
+    facts = replace(
+        edges.facts,
+        duplicate_edges=edges.events.left.size - int(left_ids.size),
+        n_right=len(right_keys),
+        n_edges=int(left_ids.size),
+        fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
+    )
+    events = replace(edges.events, right=backend.on_host(right_of_rows))
+    return backend.edges((left_ids, right_ids), (edges.left_keys, right_keys), hashes, facts, events)
 
 
 def _refuse(

@@ -68,7 +68,7 @@ class Events:
 
 
 def events_of(
-    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend
+    columns: Mapping[str, Column], kept: KeptRows, ids: tuple[Any, Any], backend: Backend, are_seconds: bool = False
 ) -> tuple[Events | None, tuple[str, ...]]:
     """What the rows still in say of their edges, and a sentence for each column that says nothing.
 
@@ -80,6 +80,8 @@ def events_of(
     ids : pair of (n,) int32
         The ends of the rows still in.
     backend : Backend
+    are_seconds : bool
+        Numbers in the column of times are known to be seconds since 1970.
 
     Returns
     -------
@@ -101,7 +103,7 @@ def events_of(
         largest = float(np.abs(values[is_there]).max(initial=0))
         if columns["timestamp"].moments:
             times = _moments(values, is_there)
-        elif _SECONDS[0] <= largest < _SECONDS[1]:
+        elif are_seconds or _SECONDS[0] <= largest < _SECONDS[1]:
             # Wide enough before: many columns of seconds have 32 bits.
             is_float = values.dtype.kind == "f"
             seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND

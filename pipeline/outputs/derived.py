@@ -55,6 +55,11 @@ class GuardedCollector:
             # What ended the run is to be told, and not what came of it.
             log.warning("%s", failure)
 
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time of steps of its own, within `finish`; of most there are none."""
+        return dict(getattr(self._collector, "seconds", {}))
+
     def accept(self, block: Any, keys: Any) -> None:
         """Take one block in, from any thread.
 

@@ -115,8 +115,8 @@ def check_known_figures(job: Job, groups: Groups, known: Known) -> None:
     job.passed("cases", f"{len(set(groups.column('case'))):,} of {len(groups):,} groups")
 
 
-def check_association(job: Job, groups: Groups, known: Known) -> None:
-    """Of `vertex_scores`, which has a row for each vertex in its place.
+def check_association(job: Job, groups: Groups, known: Known, n_right: int | None = None) -> None:
+    """Of `vertex_scores`, which has a row for each vertex in its place; for the first `n_right` right ones, if given.
 
     Raises
     ------
@@ -149,7 +149,8 @@ def check_association(job: Job, groups: Groups, known: Known) -> None:
     has_label = [np.zeros(size, np.bool_) for size in known.sizes]
     for side in (0, 1):
         has_label[side][list(known.classes[side])] = True
-    expected, unsaid = np.concatenate(best), np.concatenate(has_label)
+    n_stated = None if n_right is None else known.sizes[0] + n_right
+    expected, unsaid = np.concatenate(best)[:n_stated], np.concatenate(has_label)[:n_stated]
     expected = np.where(expected < 0, base, expected)
     refuse_first(path, is_null != unsaid, "association is null just where the vertex has a label")
     refuse_first(

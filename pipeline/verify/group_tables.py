@@ -45,6 +45,7 @@ _NULLABLE = (
     "busiest_share",
     "busiest_window",
     "busiest_start",
+    "half_later",
     "since",
     "n_known",
     "known_share",

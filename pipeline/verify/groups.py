@@ -9,6 +9,7 @@ missing (`surprise` defines the words); and everything that is said of their mem
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +32,13 @@ from pipeline.verify.group_tables import (
 )
 from pipeline.verify.group_times import check_times
 from pipeline.verify.groups_alone import rows_of, score_groups
+from pipeline.verify.groups_of_two_graphs import (
+    in_the_run,
+    only_of_first,
+    read_two_graphs,
+    shares_explained,
+    together,
+)
 from pipeline.verify.grown_groups import check_grown, read_edges
 from pipeline.verify.job import Job
 from pipeline.verify.rows import Batch, batches
@@ -38,6 +46,7 @@ from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 
 __all__ = ["check"]
 
+_OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
 _UNSURE = 4
 
@@ -51,6 +60,9 @@ def check(job: Job) -> None:
         The first thing that is not as it should be.
     """
     assert job.keys is not None
+    if in_the_run(job):
+        _check_two_graphs(job)
+        return
     degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
     groups = read_groups(job, degrees)
     asked = job.manifest.config.section("groups")
@@ -72,6 +84,8 @@ def check(job: Job) -> None:
         of_all = f" of {int(found.is_candidate.sum()):,} candidates" if found.is_whole else ""
         job.passed("groups", f"{len(groups):,}{of_all}")
     compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
+    is_told = groups.table["half_later"].is_valid().to_numpy()
+    refuse_first(groups.path, is_told, "half_later is there without buckets of time")
     check_times(job, groups)
     check_known_figures(job, groups, known)
     _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
@@ -81,6 +95,56 @@ def check(job: Job) -> None:
     job.passed("vertex scores", check_scores(job, groups, found, by_edge, edges.explained, degrees))
     check_association(job, groups, known)
     _check_counts(job, groups, found, by_edge.n_left_out, known)
+
+
+def _check_two_graphs(job: Job) -> None:
+    """The same of a run with buckets of time, whose groups are of two graphs."""
+    graphs = read_two_graphs(job)
+    if graphs is None:
+        return
+    asked, groups = job.manifest.config.section("groups"), graphs.groups
+    known, is_grown = check_known(graphs.job, groups), asked.kind == "grown_cover"
+    of_parts = graphs.scored(Wanted.none() if is_grown else Wanted(*groups.side(0), asked.max_overlap))
+    found = together(*of_parts)
+    if is_grown:
+        of_all = read_edges(graphs.job, groups)
+        starts = 0, graphs.n_right
+        edges = [part.edges_of(of_all, start) for part, start in zip(graphs.parts, starts, strict=True)]
+        for part, within in zip(graphs.parts, edges, strict=True):
+            n_listed = known.n_listed(groups)
+            check_grown(part.job, part.groups, found, within, part.degrees, n_listed, n_edges=part.n_edges)
+        _check_ranks_of_grown(groups)
+    else:
+        edges = [part.every_edge() for part in graphs.parts]
+        _check_chosen(groups, found, known.n_listed(groups), asked.limit, _Order(found, asked.rank_by))
+    job.passed("groups", f"{len(groups):,}, {graphs.parts[1].rows.size:,} of them of buckets that begin half later")
+    compare(groups.path, "significant", groups.column("significant"), groups.table["surprise"].to_numpy() > 0)
+    check_times(graphs.job, groups)
+    check_known_figures(graphs.job, groups, known)
+    for part, within in zip(graphs.parts, edges, strict=True):
+        assert part.job.keys is not None
+        _check_figures(part.groups, within, part.degrees, part.n_edges)
+        check_members(part.groups, within, part.job.keys, part.degrees)
+    job.passed("group members", f"{groups.vertices.size:,} rows")
+    explained = shares_explained(graphs, (edges[0], edges[1]))
+    of_first, first = only_of_first(groups, graphs.n_right), graphs.parts[0]
+    by_edge = edge_scores(_bicliques(job, first.groups), Null(first.degrees, first.n_edges), of_parts[0], first.degrees)
+    lowest = replace(of_parts[0], is_whole=False)
+    job.passed("vertex scores", check_scores(job, of_first, lowest, by_edge, explained, first.degrees))
+    check_association(job, groups, known, graphs.n_right)
+    _check_counts(job, groups, found, 0, known)
+    job.not_checked(f"{' and '.join(_OF_LATER)}: the graph of the later buckets is not enumerated")
+
+
+def _check_ranks_of_grown(groups: Groups) -> None:
+    """Those of two graphs: by surprise, none a near copy of a better one."""
+    surprise = groups.table["surprise"].to_numpy()
+    compare(groups.path, "rank", groups.column("rank"), list(range(1, len(groups) + 1)))
+    refuse_first(groups.path, np.concatenate([[False], np.diff(surprise) > 0]), "ranks behind a group of less surprise")
+    wanted = [set(left.tolist()) for left in np.split(groups.side(0)[1], groups.side(0)[0][1:-1])]
+    for row, left in enumerate(wanted):
+        if any(2 * len(left & better) >= len(left | better) for better in wanted[:row]):
+            raise groups.refuse(row, "overlaps a better group by half or more of their left members")
 
 
 def _bicliques(job: Job, groups: Groups) -> Iterable[Batch]:
@@ -277,5 +341,8 @@ def _check_counts(job: Job, groups: Groups, found: Found, n_not_scored: int, kno
         counts["significant_candidates"] = max(len(groups), stated.get("significant_candidates", 0))
         for name in ("candidates_not_scored", "seeds_not_grown"):
             counts[name] = max(0, stated.get(name, -1))
+    if in_the_run(job):
+        # Of what nothing else tells only that it is there.
+        counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")

@@ -20,17 +20,18 @@ _NOT_CHECKED = (
 )
 
 
-def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted) -> Found:
+def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted, whose: str = "") -> Found:
     """As `pipeline.verify.surprise.score_bicliques`, of the groups of a short list alone; of grown ones nothing.
 
-    Where the input is given, each group of a short list is held against it: complete, and none can join.
+    Where the input is given, each group of a short list is held against it: complete, and none can join. `whose` says
+    of which graph they are, where there are two.
 
     Raises
     ------
     VerificationError
         A group is no maximal biclique of the input.
     """
-    job.not_checked(_NOT_CHECKED)
+    job.not_checked(whose + _NOT_CHECKED)
     rows = rows_of(job, groups)
     if job.edges is not None and rows:
         edges = job.edges
@@ -39,7 +40,7 @@ def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted) -> Found:
         (left_offsets, left), (right_offsets, right) = zip(batch.offsets, batch.members, strict=True)
         verdicts = closure.judge(graph, np.arange(len(groups)), left_offsets, left, right_offsets, right, job.threads)
         refuse_first(groups.path, verdicts[:, 0] != 0, "is no maximal biclique of the input")
-        job.passed("groups complete and maximal", f"all {len(groups):,}")
+        job.passed(f"{whose}groups complete and maximal", f"all {len(groups):,}")
     return replace(score_bicliques(rows, null, wanted), is_whole=False)
 
 

@@ -84,6 +84,8 @@ def check_grown(
     found: Within,
     degrees: tuple[np.ndarray, np.ndarray],
     n_listed: int,
+    *,
+    n_edges: int | None = None,
 ) -> None:
     """Ranks, sizes, seeds, surprise and gain of each group.
 
@@ -98,6 +100,8 @@ def check_grown(
     degrees : pair of (n,) int64
     n_listed : int
         How many groups may be there at most.
+    n_edges : int, optional
+        Of the graph, where it is one of two: then no group has a gain.
 
     Raises
     ------
@@ -115,10 +119,14 @@ def check_grown(
         refuse_first(groups.path, sizes < least, f"{name} is below {least}, which the query asks for")
     if bicliques.is_whole:
         _check_seeds(groups, bicliques)
-    surprise, evidence, gains = _scores(job, groups, found, degrees)
+    of_graph = job.manifest.input.n_edges if n_edges is None else n_edges
+    surprise, evidence, gains = _scores(of_graph, groups, found, degrees)
     _check_units(groups, "surprise", surprise, found)
     _check_units(groups, "evidence", evidence, found)
-    _check_units(groups, "residual_gain", gains, found)
+    if n_edges is None:
+        _check_units(groups, "residual_gain", gains, found)
+    elif groups.table["residual_gain"].null_count < n:
+        raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
     job.not_checked("groups: n_bicliques, and that no other group adds more; the bicliques are not grown again")
 
@@ -145,10 +153,10 @@ def _check_seeds(groups: Groups, bicliques: Found) -> None:
 
 
 def _scores(
-    job: Job, groups: Groups, found: Within, degrees: tuple[np.ndarray, np.ndarray]
+    n_edges: int, groups: Groups, found: Within, degrees: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Surprise, evidence and gain of each group, in units."""
-    null = Null(degrees, job.manifest.input.n_edges, (degrees[0].size, degrees[1].size))
+    null = Null(degrees, n_edges, (degrees[0].size, degrees[1].size))
     worth = np.maximum(null.log_edges - null.logs[0][found.left] - null.logs[1][found.right], _LEAST_WORTH)
     sizes = np.diff(groups.side(0)[0]), np.diff(groups.side(1)[0])
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(found.n_edges)])

@@ -36,6 +36,7 @@ class DeviceEdges:
 
     host: EdgeData
     hashes: Any = None
+    half_later: Any = None
 
     def key_hashes(self) -> Any:
         return self.host.key_hashes()

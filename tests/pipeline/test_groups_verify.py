@@ -69,6 +69,7 @@ FORGED: list[tuple[str, Any, str]] = [
     ("groups", changed("median_right_degree", lambda d: d + 0.5), "median_right_degree is"),
     ("groups", changed("seed_biclique_key", lambda key: key - 1), "seed_biclique_key is"),
     ("groups", changed("n_bicliques", lambda n: n + 1), "n_bicliques is"),
+    ("groups", changed("half_later", lambda _: False), "half_later is there without buckets of time"),
     ("groups", changed("explanation", lambda text: text + "!"), "explanation is"),
     ("groups", exchanged, "out of order|ranks behind"),
     ("groups", without_first, "its group_key is no group"),

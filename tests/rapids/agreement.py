@@ -22,6 +22,7 @@ def described(edges: EdgeData) -> dict[str, object]:
         "left_keys": edges.left_keys.to_pylist(),
         "right_keys": edges.right_keys.to_pylist(),
         "events": _rows(edges),
+        "half later": None if edges.half_later is None else described(edges.half_later),
         "types": (str(edges.left_keys.type), str(edges.right_keys.type)),
     }
 

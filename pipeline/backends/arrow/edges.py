@@ -32,6 +32,8 @@ class EdgeData:
         What `key_hashes` gives, where it is known.
     events : Events, optional
         Weights and times of the rows behind the edges, where they are kept.
+    half_later : EdgeData, optional
+        As `pipeline.backends.backend.Edges.half_later`.
     """
 
     left_ids: np.ndarray
@@ -41,6 +43,7 @@ class EdgeData:
     facts: InputFacts
     hashes: tuple[np.ndarray, np.ndarray] | None = None
     events: Events | None = None
+    half_later: EdgeData | None = None
 
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""

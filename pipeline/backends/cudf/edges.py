@@ -38,6 +38,8 @@ class DeviceEdges:
         What `key_hashes` gives, where it is known.
     events : Events, optional
         Weights and times of the rows behind the edges, where they are kept; in host memory.
+    half_later : DeviceEdges, optional
+        As `pipeline.backends.backend.Edges.half_later`.
     """
 
     left_ids: cp.ndarray
@@ -47,6 +49,7 @@ class DeviceEdges:
     facts: InputFacts
     hashes: tuple[cp.ndarray, cp.ndarray] | None = None
     events: Events | None = None
+    half_later: DeviceEdges | None = None
 
     @classmethod
     def from_host(cls, edges: EdgeData) -> DeviceEdges:
@@ -59,6 +62,7 @@ class DeviceEdges:
             edges.facts,
             None if edges.hashes is None else (cp.asarray(edges.hashes[0]), cp.asarray(edges.hashes[1])),
             edges.events,
+            None if edges.half_later is None else cls.from_host(edges.half_later),
         )
 
     def to_host(self) -> EdgeData:
@@ -71,6 +75,7 @@ class DeviceEdges:
             self.facts,
             None if self.hashes is None else (cp.asnumpy(self.hashes[0]), cp.asnumpy(self.hashes[1])),
             self.events,
+            None if self.half_later is None else self.half_later.to_host(),
         )
 
     def graph(self) -> BipartiteCSR:

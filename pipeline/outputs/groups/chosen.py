@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -13,13 +13,14 @@ from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.members import GroupMembers
 from mbe_stage.groups.null_model import NullModel
-from mbe_stage.groups.selection import cost_of_names, covered, grown_above_chance
+from mbe_stage.groups.selection import GrownGroups, cost_of_names, covered, grown_above_chance
 from mbe_stage.groups.short_list import overlap_fraction, short_list
 from pipeline.outputs.groups.known import Known, up_to_limit
 from pipeline.outputs.groups.section import GroupsSection
 from pipeline.publication import Collecting
 
-__all__ = ["GROWN_COVER", "SHORT_LIST", "Chosen", "GroupEdges", "edges_of", "grown_cover", "short_list_of"]
+__all__ = ["GROWN_COVER", "SHORT_LIST", "Chosen", "GroupEdges"]
+__all__ += ["chosen_of_grown", "cover_of", "edges_of", "grown_of", "short_list_of"]
 
 SHORT_LIST, GROWN_COVER = "short_list", "grown_cover"
 """The kinds of groups, as `groups.kind` and the table have them."""
@@ -61,6 +62,22 @@ class Chosen:
     members: GroupMembers
     n_left_out: int = 0
 
+    def take(self, rows: np.ndarray) -> Chosen:
+        """Some of them, in the order of `rows`, ``(m,)`` integers."""
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        taken = {name: values[rows] for name, values in arrays.items() if isinstance(values, np.ndarray)}
+        return replace(self, members=self.members.take(rows), **taken)
+
+    def moved(self, by: int) -> Chosen:
+        """The same with other right ids."""
+        members = self.members
+        return replace(self, members=replace(members, right_members=members.right_members + np.int32(by)))
+
+    def with_evidence(self, model: NullModel) -> Chosen:
+        """Bicliques of the graph of a model, with what their surprise is before naming is paid for."""
+        costs = model.left_costs[self.members.left_sizes] + model.right_costs[self.members.right_sizes]
+        return replace(self, evidence=self.surprise + costs)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupEdges:
@@ -87,8 +104,11 @@ class GroupEdges:
     explained_right: np.ndarray
 
 
-def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel, known: Known) -> Chosen:
-    """The best candidates without near copies (`mbe_stage.groups.short_list`); muted ones do not use up the limit."""
+def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel | None, known: Known) -> Chosen:
+    """The best candidates without near copies (`mbe_stage.groups.short_list`); muted ones do not use up the limit.
+
+    Without a model, as candidates of several graphs have no common one, `evidence` is left to `with_evidence`.
+    """
     choose = partial(short_list, candidates, rank_by=asked.rank_by, max_overlap=asked.max_overlap, model=model)
     rows, n = up_to_limit(
         asked.limit,
@@ -98,26 +118,21 @@ def short_list_of(candidates: Candidates, asked: GroupsSection, model: NullModel
     rows = rows[:n]
     others = np.setdiff1d(np.flatnonzero(candidates.surprise > 0), rows)
     members = candidates.members.take(rows)
-    return Chosen(
+    chosen = Chosen(
         kind=SHORT_LIST,
         keys=candidates.keys[rows],
         seeds=candidates.keys[rows],
         surprise=candidates.surprise[rows],
-        evidence=candidates.surprise[rows]
-        + model.left_costs[members.left_sizes]
-        + model.right_costs[members.right_sizes],
+        evidence=candidates.surprise[rows],
         gains=None,
         n_bicliques=1 + _near_copies(members, candidates.members.take(others), asked.max_overlap),
         members=members,
     )
+    return chosen if model is None else chosen.with_evidence(model)
 
 
-def grown_cover(
-    candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel, known: Known
-) -> Chosen:
-    """What seeds grow to, as far as it is significant and explains edges that nothing before it does.
-
-    See `mbe_stage.groups.selection`.
+def grown_of(candidates: Candidates, seeds: np.ndarray, collecting: Collecting, model: NullModel) -> GrownGroups:
+    """What seeds grow to, as far as it is significant; see `mbe_stage.groups.selection`.
 
     Parameters
     ----------
@@ -126,12 +141,10 @@ def grown_cover(
         Their rows (`mbe_stage.groups.selection.seed_rows`).
     collecting : Collecting
     model : NullModel
-    known : Known
-        Muted groups do not use up the limit.
     """
-    config, graph = collecting.config, collecting.graph
-    grown = grown_above_chance(
-        graph,
+    config = collecting.config
+    return grown_above_chance(
+        collecting.graph,
         candidates,
         seeds,
         model,
@@ -139,12 +152,24 @@ def grown_cover(
         min_right=config.query.min_right,
         threads=config.execution.threads,
     )
+
+
+def cover_of(
+    grown: GrownGroups, candidates: Candidates, collecting: Collecting, model: NullModel, known: Known
+) -> Chosen:
+    """Of grown groups those that explain edges that nothing before them does; muted ones do not use up the limit."""
     (chosen, gains), n = up_to_limit(
-        config.section("groups").limit,
-        lambda limit: covered(graph, grown, model, limit),
+        collecting.config.section("groups").limit,
+        lambda limit: covered(collecting.graph, grown, model, limit),
         lambda found: known.is_muted(found[0].members),
     )
-    chosen, gains = chosen.take(np.arange(n)), gains[:n]
+    return chosen_of_grown(chosen.take(np.arange(n)), gains[:n], candidates, collecting)
+
+
+def chosen_of_grown(
+    chosen: GrownGroups, gains: np.ndarray | None, candidates: Candidates, collecting: Collecting
+) -> Chosen:
+    """Grown groups of one graph as they are published, in their order."""
     members = chosen.members
     left_sizes, right_sizes = (sizes.astype(np.int32) for sizes in (members.left_sizes, members.right_sizes))
     block = BicliqueBlock(len(members), left_sizes, right_sizes, members.left_members, members.right_members)
@@ -153,7 +178,7 @@ def grown_cover(
         keys=biclique_keys(block, *collecting.edges.key_hashes()),
         seeds=candidates.keys[chosen.seeds],
         surprise=chosen.scores,
-        evidence=chosen.scores + cost_of_names(graph, members),
+        evidence=chosen.scores + cost_of_names(collecting.graph, members),
         gains=gains,
         n_bicliques=chosen.n_seeds,
         members=members,

@@ -7,17 +7,18 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.groups.selection import seed_rows
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
-from pipeline.outputs.groups.chosen import GROWN_COVER, edges_of, grown_cover, short_list_of
+from pipeline.outputs.groups.chosen import GROWN_COVER, Chosen, edges_of
 from pipeline.outputs.groups.known import Known
 from pipeline.outputs.groups.known_columns import of_known
 from pipeline.outputs.groups.known_keys import read_lists
+from pipeline.outputs.groups.searched import Searched, refuse_half_questions, search_half_later
 from pipeline.outputs.groups.tables import edges_table, groups_table, keys_of_both_sides, members_table, scores_table
 from pipeline.outputs.groups.times import figures_of, times_table
+from pipeline.outputs.groups.two_offsets import choose, half_later_vertices, keys_of_all, listed, merged, with_columns
 from pipeline.publication import Collecting
 
 __all__ = ["GroupsCollector"]
@@ -27,6 +28,8 @@ class GroupsCollector:
     """See `pipeline.publication.DerivedCollector`: scores every biclique once, and keeps the candidates."""
 
     def __init__(self, collecting: Collecting) -> None:
+        refuse_half_questions(collecting)
+        self.seconds: dict[str, float] = {}
         # What differs between the backends; the names are the same in both.
         self._place: Any = import_module(f"pipeline.outputs.groups.{collecting.backend.name}.sink")
         self._collecting = collecting
@@ -57,51 +60,72 @@ class GroupsCollector:
             ``groups``; the vertices in at least one of them, ``left_members`` and ``right_members``;
             ``significant_candidates``, the candidates with a positive surprise; what there were no steps left for:
             ``candidates_not_scored``, of scores by edge, and ``seeds_not_grown``; ``cases``, and with an allow list
-            ``muted``.
+            ``muted``. With buckets of time also ``half_later_bicliques``, of the second graph, and
+            ``half_later_truncated``, 1 where a limit ended that.
         """
-        candidates = self._sink.finish()
-        collecting = self._place.on_host(self._collecting)
-        asked, graph = collecting.config.section("groups"), collecting.graph
-        known = Known.of(self._lists, (collecting.edges.left_keys, collecting.edges.right_keys), asked)
-        is_grown, has_times = asked.kind == GROWN_COVER, collecting.config.input.timestamp is not None
-        if is_grown:
-            seeds = seed_rows(len(candidates), self._sink.left_best, self._sink.right_best)
-            chosen = grown_cover(candidates, seeds, collecting, self._model, known)
-        else:
-            chosen = short_list_of(candidates, asked, self._model, known)
-        by_edge = edge_sqrt(graph, candidates, self._model)
-        edges = edges_of(graph, chosen.members)
-        events = figures_of(collecting.edges.events, edges, graph.n_right)
-        keys = keys_of_both_sides(collecting.edges.left_keys, collecting.edges.right_keys)
-        told = of_known(chosen.members, known, collecting.edges.key_hashes()[0])
+        searches = [Searched(self._place.on_host(self._collecting), self._model, self._sink, self._sink.finish())]
+        if self._collecting.edges.half_later is not None:
+            searches.append(search_half_later(self._collecting, self._place))
+            self.seconds = {"half_later": searches[1].seconds}
+        config, edges = self._collecting.config, searches[0].collecting.edges
+        known = Known.of(self._lists, (edges.left_keys, keys_of_all(searches)), config.section("groups"))
+        ranked = choose(searches, known)
+        parts = [self._tables(one, chosen) for one, (_, chosen) in zip(searches, ranked, strict=True)]
+        told = of_known(listed(searches, ranked), known, edges.key_hashes()[0])
+        tables = merged([found for found, _ in parts], ranked) if len(searches) > 1 else parts[0][0]
         tables = {
-            "groups": groups_table(chosen, edges, graph, events, told.columns),
-            "group_members": members_table(chosen, edges, graph, keys, known),
-            "vertex_scores": scores_table(chosen, edges, graph, self._scores(graph, by_edge), keys, told.association),
-            **({"group_edges": edges_table(chosen, edges)} if is_grown else {}),
-            **({"group_times": times_table(chosen.keys, events)} if has_times else {}),
+            **tables,
+            "groups": with_columns(tables["groups"], told.columns),
+            "vertex_scores": with_columns(tables["vertex_scores"], {"association": told.association}),
             **({} if known.table is None else {"known_keys": known.table}),
+            **({} if config.input.time_bucket is None else {"half_later_vertices": half_later_vertices(*searches)}),
         }
         for name, table in tables.items():
-            write_table(table, collecting.run_path / f"{name}.parquet", collecting.config.output.compression)
+            write_table(table, self._collecting.run_path / f"{name}.parquet", config.output.compression)
+        members = [chosen.members for _, chosen in ranked]
         return {
-            "groups": len(chosen.members),
-            "left_members": int(np.unique(chosen.members.left_members).size),
-            "right_members": int(np.unique(chosen.members.right_members).size),
-            "significant_candidates": int(np.count_nonzero(candidates.surprise > 0)),
-            "candidates_not_scored": by_edge.n_left_out,
-            "seeds_not_grown": chosen.n_left_out,
+            "groups": sum(map(len, members)),
+            "left_members": int(np.unique(np.concatenate([part.left_members for part in members])).size),
+            "right_members": sum(int(np.unique(part.right_members).size) for part in members),
+            "significant_candidates": sum(int(np.count_nonzero(one.candidates.surprise > 0)) for one in searches),
+            "candidates_not_scored": sum(n_left_out for _, n_left_out in parts),
+            "seeds_not_grown": sum(chosen.n_left_out for _, chosen in ranked),
             **told.counts,
+            **(_counts_of_later(searches[1]) if len(searches) > 1 else {}),
         }
 
-    def _scores(self, graph: BipartiteCSR, by_edge: EdgeScores) -> dict[str, np.ndarray]:
-        """Of all vertices, the left ones first."""
-        by_size = (
-            share_size(*of)
-            for of in ((self._sink.left_share, graph.left_degrees), (self._sink.right_share, graph.right_degrees))
-        )
-        return {
-            "share_size": np.concatenate(list(by_size)),
-            "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
-            "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
+    def _tables(self, search: Searched, chosen: Chosen) -> tuple[dict[str, pa.Table], int]:
+        """The tables of groups of one graph; and the candidates that there were no steps left to score."""
+        collecting, graph = search.collecting, search.collecting.graph
+        of_edges, config = collecting.edges, collecting.config
+        known = Known.of(self._lists, (of_edges.left_keys, of_edges.right_keys), config.section("groups"))
+        by_edge = edge_sqrt(graph, search.candidates, search.model)
+        edges = edges_of(graph, chosen.members)
+        events = figures_of(of_edges.events, edges, graph.n_right)
+        keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
+        tables = {
+            "groups": groups_table(chosen, edges, graph, events, {}),
+            "group_members": members_table(chosen, edges, graph, keys, known),
+            "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
+            **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),
+            **({} if config.input.timestamp is None else {"group_times": times_table(chosen.keys, events)}),
         }
+        return tables, by_edge.n_left_out
+
+
+def _scores(search: Searched, by_edge: EdgeScores) -> dict[str, np.ndarray]:
+    """Of all vertices, the left ones first."""
+    graph, sink = search.collecting.graph, search.sink
+    by_size = (
+        share_size(*of) for of in ((sink.left_share, graph.left_degrees), (sink.right_share, graph.right_degrees))
+    )
+    return {
+        "share_size": np.concatenate(list(by_size)),
+        "edge_share": np.concatenate([by_edge.left_share, by_edge.right_share]),
+        "edge_sqrt": np.concatenate([by_edge.left, by_edge.right]),
+    }
+
+
+def _counts_of_later(later: Searched) -> dict[str, int]:
+    """How many bicliques were found for the groups alone, and whether a limit ended that."""
+    return {"half_later_bicliques": later.n_bicliques or 0, "half_later_truncated": int(later.is_truncated)}

@@ -31,6 +31,7 @@ def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Sche
     return {
         **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),
         **({"group_times.parquet": of.GROUP_TIMES} if config.input.timestamp is not None else {}),
+        **({"half_later_vertices.parquet": of.HALF_LATER_VERTICES} if config.input.time_bucket is not None else {}),
         **({"known_keys.parquet": of.KNOWN_KEYS} if has_lists else {}),
         "groups.parquet": of.GROUPS,
         "group_members.parquet": of.group_members(keys),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "KNOWN_KEYS", "MOMENT", "group_members", "key_type", "vertex_scores"]
+__all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "HALF_LATER_VERTICES", "KNOWN_KEYS", "MOMENT"]
+__all__ += ["group_members", "key_type", "vertex_scores"]
 
 # Without a zone, which neither cuDF's frames nor all readers of Parquet have.
 MOMENT = pa.timestamp("us")
@@ -51,6 +52,8 @@ GROUPS = pa.schema(
         # "1h", "1d", "3d" or "7d".
         pa.field("busiest_window", pa.string(), nullable=True),
         pa.field("busiest_start", MOMENT, nullable=True),
+        # With buckets of time: whether it was found with those that begin half a bucket later. Null without buckets.
+        pa.field("half_later", pa.bool_(), nullable=True),
         # 16 hexadecimal digits that groups share which a chain of common left members connects.
         pa.field("case", pa.string(), nullable=False),
         # new, grown, shrunk, changed or same, beside the last run; null where there is none to compare with.
@@ -63,6 +66,16 @@ GROUPS = pa.schema(
         # All its left members, or all its right ones, are known good.
         pa.field("is_muted", pa.bool_(), nullable=False),
         pa.field("explanation", pa.string(), nullable=False),
+    ]
+)
+
+# With buckets of time: the right vertices of those that begin half a bucket later, which only groups have. Their ids
+# follow those of `right_vertices`, in the order of the keys; degrees are those of their own graph.
+HALF_LATER_VERTICES = pa.schema(
+    [
+        pa.field("vertex", pa.int32(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("degree", pa.int64(), nullable=False),
     ]
 )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.null_model import NullModel
 from pipeline.publication import Collecting
 
-__all__ = ["null_model", "on_host", "sink_of"]
+__all__ = ["biclique_keys", "null_model", "on_host", "sink_of"]
 
 
 def null_model(graph: BipartiteCSR) -> NullModel:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import cupy as cp
 
+from mbe_stage.bicliques.cuda.keys import biclique_keys
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.cuda import candidates
@@ -17,7 +18,7 @@ from mbe_stage.groups.cuda.candidates import DeviceCandidateSink
 from mbe_stage.groups.null_model import NullModel
 from pipeline.publication import Collecting
 
-__all__ = ["compile_steps", "null_model", "on_host", "pool_bytes", "sink_of"]
+__all__ = ["biclique_keys", "compile_steps", "null_model", "on_host", "pool_bytes", "sink_of"]
 
 
 def null_model(graph: BipartiteCSR) -> NullModel:

@@ -1,0 +1,246 @@
+"""Groups of both offsets of a bucket of time: each against its own graph, and all of them as one list.
+
+The first graph is the run's; its bicliques are there, or are found anew. The second, of buckets that begin half a
+bucket later, is read from the input again with it: each of its groups is held against that graph, but nobody
+enumerates it again. Right vertices of the second have the ids behind those of the first (`half_later_vertices`).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.edges import EdgeData
+from pipeline.errors import VerificationError
+from pipeline.verify.files import table_parts
+from pipeline.verify.group_tables import Groups, Within, compare, every_edge, read_degrees, read_groups, refuse_first
+from pipeline.verify.group_tables import within as within_groups
+from pipeline.verify.groups_alone import score_groups
+from pipeline.verify.job import Job
+from pipeline.verify.recipe import vertex_hashes
+from pipeline.verify.rows import batches
+from pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
+
+__all__ = ["OneGraph", "TwoGraphs", "in_the_run", "only_of_first", "read_two_graphs", "shares_explained", "together"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneGraph:
+    """The groups of one graph, as of a run of its own.
+
+    Attributes
+    ----------
+    job : Job
+        With the graph's edges and keys.
+    groups : Groups
+        With the graph's own ids, ranked among themselves.
+    rows : (n,) int64
+        Of these groups in the list of all.
+    degrees : pair of (n_vertices,) int64
+    n_edges : int
+    whose : str
+        What its groups are called in the report, before their name.
+    """
+
+    job: Job
+    groups: Groups
+    rows: np.ndarray
+    degrees: tuple[np.ndarray, np.ndarray]
+    n_edges: int
+    whose: str = ""
+
+    def scored(self, wanted: Wanted) -> Found:
+        """What the graph's bicliques come down to, as far as they are to be had."""
+        null = Null(self.degrees, self.n_edges)
+        if self.job.results is None:
+            return score_groups(self.job, self.groups, null, wanted, self.whose)
+        return score_bicliques(batches(table_parts(self.job.results, "bicliques")), null, wanted)
+
+    def every_edge(self) -> Within:
+        """Those of groups that have every one."""
+        return every_edge(self.groups, (self.degrees[0].size, self.degrees[1].size))
+
+    def edges_of(self, found: Within, n_right_before: int) -> Within:
+        """The graph's part of the edges of all groups, as `read_edges` gives them."""
+        of_row = np.repeat(np.arange(found.n_edges.size), found.n_edges)
+        own = np.flatnonzero(np.isin(of_row, self.rows))
+        sizes = self.degrees[0].size, self.degrees[1].size
+        right = found.right[own] - n_right_before
+        return within_groups(self.groups, sizes, np.searchsorted(self.rows, of_row[own]), found.left[own], right)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwoGraphs:
+    """All groups, with one range of right ids, and those of each graph.
+
+    Attributes
+    ----------
+    job : Job
+        With the edges and keys of both.
+    groups : Groups
+    parts : pair of OneGraph
+    n_right : int
+        Of the first graph.
+    """
+
+    job: Job
+    groups: Groups
+    parts: tuple[OneGraph, OneGraph]
+    n_right: int
+
+    def scored(self, wanted: Wanted) -> tuple[Found, Found]:
+        """What the bicliques come down to: all of the first graph, where they are to be had; groups of the second."""
+        first, second = self.parts
+        return first.scored(wanted), second.scored(wanted)
+
+
+def together(first: Found, second: Found) -> Found:
+    """What both graphs' bicliques come down to, as far as they are known; vertices are those of the first."""
+    joined: dict[str, Any] = {
+        each.name: np.concatenate([getattr(first, each.name), getattr(second, each.name)])
+        for each in fields(Found)
+        if isinstance(getattr(first, each.name), np.ndarray)
+    }
+    return replace(first, is_whole=False, **joined)
+
+
+def in_the_run(job: Job) -> bool:
+    """Whether groups were searched in two graphs."""
+    return job.manifest.config.input.time_bucket is not None
+
+
+def read_two_graphs(job: Job) -> TwoGraphs | None:
+    """Read the groups of both graphs; None without the input, after what their tables tell without it.
+
+    Raises
+    ------
+    VerificationError
+        Members are no vertices, a group is of both graphs, or the vertices of the second are not those of the input.
+    """
+    assert job.keys is not None
+    assert job.hashes is not None
+    degrees = read_degrees(job.run, "left"), read_degrees(job.run, "right")
+    path, n_right = job.run / "half_later_vertices.parquet", degrees[1].size
+    table = pq.read_table(path)
+    compare(path, "vertex", table["vertex"].to_numpy(), np.arange(n_right, n_right + table.num_rows))
+    later_keys, later_degrees = table["key"], table["degree"].to_numpy()
+    both = copy(job)
+    both.keys = job.keys[0], pa.chunked_array([*_text(job.keys[1]).chunks, *_text(later_keys).chunks])
+    both.hashes = job.hashes[0], np.concatenate([job.hashes[1], vertex_hashes(later_keys, "right")])
+    groups = read_groups(both, (degrees[0], np.concatenate([degrees[1], later_degrees])))
+    is_later = _is_later(groups, n_right)
+    edges, later = job.edges, None if job.edges is None else job.edges.half_later
+    if edges is None or later is None:
+        job.not_checked(
+            "groups but for their keys and members, and vertex scores: with buckets of time they are of two graphs, "
+            "and the input is not given with both"
+        )
+        return None
+    _check_vertices(job, later, later_keys, later_degrees)
+    both.edges = _joined(edges, later)
+    of_later = copy(job)
+    of_later.edges, of_later.results = later, None
+    of_later.keys, of_later.hashes = (job.keys[0], later_keys), (job.hashes[0], both.hashes[1][n_right:])
+    left_degrees = np.bincount(later.left_ids, minlength=degrees[0].size)
+    parts = (
+        OneGraph(job, *_part(groups, ~is_later, 0), degrees, job.manifest.input.n_edges),
+        OneGraph(
+            of_later,
+            *_part(groups, is_later, n_right),
+            (left_degrees, later_degrees),
+            later.facts.n_edges,
+            "half later ",
+        ),
+    )
+    return TwoGraphs(both, groups, parts, n_right)
+
+
+def only_of_first(groups: Groups, n_right: int) -> Groups:
+    """All groups without the right members that only the second graph has."""
+    kept = ~groups.is_right | (groups.vertices < n_right)
+    arrays = {name: getattr(groups, name)[kept] for name in ("of_row", "is_right", "vertices", "places")}
+    return replace(groups, members=groups.members.filter(pa.array(kept)), **arrays)
+
+
+def shares_explained(graphs: TwoGraphs, edges: tuple[Within, Within]) -> tuple[np.ndarray, np.ndarray]:
+    """Of each vertex's edges in the first graph, as many as would be the share that groups explain.
+
+    A left vertex has the larger share of the two graphs; right vertices are those of the first.
+    """
+    shares = [found.explained[0] / part.degrees[0] for found, part in zip(edges, graphs.parts, strict=True)]
+    return np.maximum(*shares) * graphs.parts[0].degrees[0], edges[0].explained[1]
+
+
+def _is_later(groups: Groups, n_right: int) -> np.ndarray:
+    """Which groups are of the second graph; each is of one, and says which."""
+    of_side = groups.is_right
+    later = np.bincount(groups.of_row[of_side], groups.vertices[of_side] >= n_right, minlength=len(groups))
+    sizes = np.bincount(groups.of_row[of_side], minlength=len(groups))
+    refuse_first(groups.path, (later > 0) & (later < sizes), "has right members of both offsets")
+    compare(groups.path, "half_later", groups.column("half_later"), (later > 0).tolist())
+    return later > 0
+
+
+def _part(groups: Groups, chosen: np.ndarray, n_right_before: int) -> tuple[Groups, np.ndarray]:
+    """Some of the groups, ranked among themselves, with their own right ids; and which they are."""
+    rows = np.flatnonzero(chosen)
+    kept = chosen[groups.of_row]
+    is_right = groups.is_right[kept]
+    of_row = np.searchsorted(rows, groups.of_row[kept])
+    vertices = groups.vertices[kept] - np.where(is_right, n_right_before, 0)
+    table = groups.table.filter(pa.array(chosen))
+    place = table.schema.get_field_index("rank")
+    table = table.set_column(place, "rank", pa.array(np.arange(1, rows.size + 1, dtype=np.int32)))
+    part = replace(
+        groups,
+        table=table,
+        members=groups.members.filter(pa.array(kept)),
+        of_row=of_row,
+        is_right=is_right,
+        vertices=vertices,
+        places=(2 * of_row + is_right) << 32 | vertices,
+    )
+    return part, rows
+
+
+def _check_vertices(job: Job, later: EdgeData, keys: pa.ChunkedArray, degrees: np.ndarray) -> None:
+    path = job.run / "half_later_vertices.parquet"
+    if _text(keys).combine_chunks() != _text(pa.chunked_array([later.right_keys])).combine_chunks():
+        raise VerificationError(f"{path}: its keys are not those of {later.facts.source} half a bucket later")
+    compare(path, "degree", degrees, np.bincount(later.right_ids, minlength=len(keys)))
+    job.passed("half later vertices", f"{len(keys):,} right vertices")
+
+
+def _joined(first: EdgeData, later: EdgeData) -> EdgeData:
+    """The edges of both graphs, and their rows, with one range of right ids."""
+    n_right = len(first.right_keys)
+    left = np.concatenate([first.left_ids, later.left_ids])
+    right = np.concatenate([first.right_ids, later.right_ids + np.int32(n_right)])
+    order = np.lexsort((right, left))
+    assert first.events is not None
+    assert later.events is not None
+    rows = {
+        name: np.concatenate([getattr(first.events, name), getattr(later.events, name)])
+        for name in ("left", "weights", "times")
+        if getattr(first.events, name) is not None
+    }
+    right_of_rows = np.concatenate([first.events.right, later.events.right + np.int32(n_right)])
+    keys = pa.concat_arrays([each.right_keys.cast(pa.large_string()) for each in (first, later)])
+    return replace(
+        first,
+        left_ids=left[order],
+        right_ids=right[order],
+        right_keys=keys,
+        hashes=None,
+        events=replace(first.events, right=right_of_rows, **rows),
+        half_later=None,
+    )
+
+
+def _text(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    return keys.cast(pa.large_string())

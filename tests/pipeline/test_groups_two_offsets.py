@@ -1,0 +1,295 @@
+"""Groups with buckets of time: both offsets in one list, against two plain graphs whose keys Python has made."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import Config, run
+from pipeline.edge_files import load_edges, save_edges
+from pipeline.errors import ConfigError, VerificationError
+from pipeline.ingest import ingest
+from pipeline.installed_publications import reading_of
+from pipeline.verify import verify_run
+from tests.pipeline.groups_support import rows
+from tests.pipeline.test_groups_verify import changed
+from tests.pipeline.test_problem_seam import forge
+
+DAY = 86_400
+WIDTH = 7 * DAY
+BORDER = 1_600_000_000 // WIDTH * WIDTH
+
+
+def events(seed: int = 1) -> pa.Table:
+    """Random actions over twelve weeks, and three rings, of which one acts in the hours about a bucket's end."""
+    dice = random.Random(seed)
+    found = [
+        (f"u{dice.randrange(25):02}", dice.randrange(20), BORDER + dice.randrange(-6 * WIDTH, 6 * WIDTH))
+        for _ in range(220)
+    ]
+    for account in range(6):
+        found += [(f"ring{account}", 100 + item, BORDER + dice.randrange(-DAY, DAY)) for item in range(6)]
+        # Across the border of the later buckets; and far from those of either offset.
+        found += [(f"cell{account}", 200 + item, BORDER + WIDTH // 2 + dice.randrange(-DAY, DAY)) for item in range(5)]
+        found += [(f"core{account}", 300 + item, BORDER + WIDTH // 4 + dice.randrange(99)) for item in range(4)]
+        found += [(f"ring{account}", dice.randrange(20), BORDER - 2 * WIDTH)]
+    dice.shuffle(found)
+    columns = zip(*found, strict=True)
+    return pa.table(dict(zip(("l", "r", "t"), map(list, columns), strict=True)))
+
+
+def settings(out: Path, groups: dict[str, Any] | None = None, **of_input: Any) -> Config:
+    asked = {"left": "l", "right": "r", "timestamp": "t", "time_bucket": "7d", **of_input}
+    return Config.from_mapping(
+        {
+            "input": {name: value for name, value in asked.items() if value is not None},
+            "execution": {"engine": "reference"},
+            "output": {"directory": str(out), "report": False, "compare": 0},
+            "groups": groups or {},
+        }
+    )
+
+
+def with_keys(source: pa.Table, offset: int) -> pa.Table:
+    """The same with keys that have the bucket, made by hand."""
+    keys = []
+    for item, moment in zip(source["r"].to_pylist(), source["t"].to_pylist(), strict=True):
+        begin = pa.scalar((moment - offset) // WIDTH * WIDTH + offset, pa.timestamp("s")).as_py().isoformat()
+        keys.append(json.dumps([item, f"{begin}Z"], separators=(",", ":")))
+    return pa.table({"l": source["l"], "r": keys})
+
+
+def plain_runs(tmp_path: Path, source: pa.Table) -> list[Path]:
+    """A run of each graph by itself."""
+    config = settings(tmp_path, {"limit": 1000}, timestamp=None, time_bucket=None)
+    return [run(config, with_keys(source, offset)).run_dir for offset in (0, WIDTH // 2)]
+
+
+def positive(run_dir: Path, later: bool) -> list[tuple[float, int, frozenset[str], bool]]:
+    """The bicliques of positive surprise, by the definition: surprise, key, left keys and whose they are."""
+    vertices = [rows(run_dir, f"{side}_vertices") for side in ("left", "right")]
+    n_edges = sum(vertex["degree"] for vertex in vertices[0])
+    found = []
+    for row in pq.read_table(run_dir / "bicliques").to_pylist():
+        sides = [[vertices[0][u] for u in row["left"]], [vertices[1][v] for v in row["right"]]]
+        value = row["n_edges"] * math.log(n_edges)
+        for side in (0, 1):
+            value -= len(sides[1 - side]) * sum(math.log(vertex["degree"]) for vertex in sides[side])
+            value -= math.log(math.comb(len(vertices[side]), len(sides[side])))
+        if value > 1e-6:
+            found.append((value, row["biclique_key"], frozenset(vertex["key"] for vertex in sides[0]), later))
+    return found
+
+
+def expected(runs: list[Path], limit: int = 100) -> list[tuple[float, int, frozenset[str], bool]]:
+    """The short list of both."""
+    candidates = [one for later, run_dir in enumerate(runs) for one in positive(run_dir, bool(later))]
+    kept: list[tuple[float, int, frozenset[str], bool]] = []
+    for one in sorted(candidates, key=lambda each: (-round(each[0], 5), each[1])):
+        if all(2 * len(one[2] & other[2]) < len(one[2] | other[2]) for other in kept):
+            kept.append(one)
+    return kept[:limit]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_list_is_that_of_both_graphs(tmp_path: Path, seed: int) -> None:
+    source = events(seed)
+    runs = plain_runs(tmp_path / "plain", source)
+    run_dir = run(settings(tmp_path / "both"), source).run_dir
+    groups, wanted = rows(run_dir, "groups"), expected(runs)
+    assert [(row["group_key"], row["half_later"]) for row in groups] == [(one[1], one[3]) for one in wanted]
+    assert [row["surprise"] for row in groups] == pytest.approx([one[0] for one in wanted], abs=1e-5)
+    assert {True, False} <= {row["half_later"] for row in groups}
+    # What one graph says of a group is said here; ranks and near copies are those of both.
+    alone = [{row["group_key"]: row for row in rows(each, "groups")} for each in runs]
+    names = ("n_left", "n_right", "n_edges", "expected_edges", "left_edge_share", "median_right_degree", "evidence")
+    for row in groups:
+        if row["group_key"] in alone[row["half_later"]]:
+            assert [row[name] for name in names] == [alone[row["half_later"]][row["group_key"]][name] for name in names]
+    assert len(alone[0]) + len(alone[1]) > len(groups)
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+def test_a_left_vertex_has_the_better_of_its_scores(tmp_path: Path, kind: str) -> None:
+    source = events()
+    run_dir = run(settings(tmp_path / "both", {"kind": kind}), source).run_dir
+    found = rows(run_dir, "vertex_scores")
+    alone = [
+        {(row["side"], row["key"]): row for row in rows(each, "vertex_scores")}
+        for each in plain_runs(tmp_path / "plain", source)
+    ]
+    groups = {row["group_key"]: row["rank"] for row in rows(run_dir, "groups")}
+    of_vertex: dict[str, set[int]] = {}
+    for row in rows(run_dir, "group_members"):
+        of_vertex.setdefault(row["key"], set()).add(row["group_key"])
+    for row in found:
+        same = [each[row["side"], row["key"]] for each in alone if (row["side"], row["key"]) in each]
+        for name in ("score", "share_size", "edge_share", "edge_sqrt"):
+            assert row[name] == max(each[name] for each in same)
+        assert row["degree"] == same[0]["degree"]
+        mine = of_vertex.get(row["key"], set())
+        assert row["n_groups"] == len(mine)
+        assert row["group_key"] == min(mine, key=groups.__getitem__, default=None)
+    assert sum(row["side"] == "right" for row in found) == len(rows(run_dir, "right_vertices"))
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+def test_either_offset_may_be_the_first(tmp_path: Path, kind: str) -> None:
+    """Beginning half a bucket later exchanges the two graphs, and finds the same groups."""
+    source = events(3)
+    one, other = (
+        rows(run(settings(tmp_path, {"kind": kind}, time_offset=offset), source).run_dir, "groups")
+        for offset in ("0", "84h")
+    )
+    assert {row["group_key"]: not row["half_later"] for row in one} == {
+        row["group_key"]: row["half_later"] for row in other
+    }
+
+
+def test_what_falls_between_two_buckets_is_one_group(tmp_path: Path) -> None:
+    run_dir = run(settings(tmp_path), events()).run_dir
+    members = rows(run_dir, "group_members")
+    (ring,) = {row["group_key"] for row in members if row["key"] == "ring0"}
+    found = [row for row in members if row["group_key"] == ring]
+    assert {row["key"] for row in found if row["side"] == "left"} == {f"ring{i}" for i in range(6)}
+    keys = {row["vertex"]: row["key"] for row in rows(run_dir, "half_later_vertices")}
+    assert {row["vertex"]: row["key"] for row in found if row["side"] == "right"}.items() <= keys.items()
+    assert min(keys) == len(rows(run_dir, "right_vertices"))
+    (row,) = [row for row in rows(run_dir, "groups") if row["group_key"] == ring]
+    assert (row["n_edges"], row["half_later"], row["busiest_share"]) == (36, True, 1.0)
+    assert {row["half_later"] for row in rows(run_dir, "groups") if row["n_edges"] == 30} == {False}
+    # In a bucket of both, and listed once.
+    assert len({row["group_key"] for row in members if row["key"] == "core0"}) == 1
+
+
+@pytest.mark.parametrize("groups", [{}, {"limit": 1}, {"kind": "grown_cover"}, {"rank_by": "surprise_per_vertex"}])
+def test_sound_runs_pass(tmp_path: Path, groups: dict[str, Any]) -> None:
+    config, source = settings(tmp_path, groups), events(2)
+    result = run(config, source)
+    report = verify_run(result.run_dir, ingest(reading_of(config), source))
+    names = {check.name: check.detail for check in report.checks}
+    assert {"half later vertices", "groups", "vertex scores", "weights and times of groups"} <= names.keys()
+    assert any("not enumerated" in what for what in report.not_checked)
+    assert result.manifest.derived["groups"]["half_later_truncated"] == 0
+    assert "half_later" in result.manifest.seconds
+    without = verify_run(result.run_dir)
+    assert any("the input is not given with both" in what for what in without.not_checked)
+    assert "groups" not in {check.name for check in without.checks}
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+def test_known_keys_are_of_either_graph(tmp_path: Path, kind: str) -> None:
+    """A right key of a later bucket may be listed as well; groups of both offsets make one case."""
+    source = events(2)
+    keys = rows(run(settings(tmp_path), source).run_dir, "half_later_vertices")
+    labels = [("ring0", "left", "fraud"), ("ring1", "left", "fraud"), ("u01", "left", "good")]
+    labels += [(row["key"], "right", "fraud") for row in keys if row["key"].startswith("[101,")]
+    with open(tmp_path / "labels.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("key", "side", "class"), *labels])
+    (tmp_path / "allow.csv").write_text("key\n" + "".join(f"core{i}\n" for i in range(6)))
+    asked = {"kind": kind, "labels": str(tmp_path / "labels.csv"), "allow": str(tmp_path / "allow.csv")}
+    config = settings(tmp_path, asked)
+    run_dir = run(config, source).run_dir
+    of_ring = {row["group_key"] for row in rows(run_dir, "group_members") if row["key"] == "ring0"}
+    ring = [row for row in rows(run_dir, "groups") if row["group_key"] in of_ring]
+    assert len({row["case"] for row in ring}) == 1
+    assert ring[0]["n_known"] == 3
+    assert [row["is_muted"] for row in rows(run_dir, "groups")].count(True) == 1
+    found = {(row["side"], row["key"]): row["association"] for row in rows(run_dir, "vertex_scores")}
+    assert found["left", "ring0"] is None
+    assert found["left", "ring2"] > found["left", "u02"]
+    report = verify_run(run_dir, ingest(reading_of(config), source))
+    assert "cases" in {check.name for check in report.checks}
+
+
+def test_the_report_shows_both(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    config = config.model_copy(update={"output": config.output.model_copy(update={"report": True})})
+    page = (run(config, events()).run_dir / "report.html").read_text()
+    assert "ring0" in page
+    assert "cell0" in page
+
+
+def of_later(change: Any) -> Any:
+    """A change to the first group of the later buckets, given as its row."""
+
+    def forged(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        row = next(i for i, each in enumerate(table) if each["half_later"])
+        return change(row)(table)
+
+    return forged
+
+
+FORGED: list[tuple[str, Any, str]] = [
+    ("groups", of_later(lambda row: changed("half_later", lambda _: False, row)), "half_later is False"),
+    ("groups", of_later(lambda row: changed("surprise", lambda s: s + 1e-5, row)), "surprise is"),
+    ("groups", of_later(lambda row: changed("evidence", lambda s: s + 1e-5, row)), "evidence is"),
+    ("groups", of_later(lambda row: changed("expected_edges", lambda e: e * 2, row)), "expected_edges is"),
+    ("groups", of_later(lambda row: changed("left_edge_share", lambda e: e / 2, row)), "left_edge_share is"),
+    ("groups", of_later(lambda row: changed("busiest_share", lambda e: e / 2, row)), "busiest_share is"),
+    ("group_members", changed("edge_share", lambda q: q / 2), "edge_share is"),
+    ("group_members", changed("key", lambda key: key + "?", -1), "key is"),
+    ("half_later_vertices", changed("degree", lambda d: d + 1), "degree is"),
+    ("half_later_vertices", changed("vertex", lambda v: v + 1), "vertex is"),
+    ("half_later_vertices", changed("key", lambda key: "!" + key), "its keys are not those of|group_key is"),
+    ("half_later_vertices", lambda table: table[:-1], "its keys are not those of|there is no vertex"),
+    ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
+    ("vertex_scores", changed("group_edge_share", lambda q: q / 2 + 0.1), "group_edge_share is"),
+    ("vertex_scores", changed("score", lambda _: 0.0), "score is below"),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "message"), FORGED)
+def test_forged_tables_are_found(tmp_path: Path, table: str, change: Any, message: str) -> None:
+    config, source = settings(tmp_path), events()
+    run_dir = run(config, source).run_dir
+    forge(run_dir, f"{table}.parquet", change)
+    with pytest.raises(VerificationError, match=message):
+        verify_run(run_dir, ingest(reading_of(config), source))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"groups": {"rank_by": "evidence"}}, "groups.rank_by is evidence, which compares groups of one graph"),
+        ({"query": {"containing_right": ["[1]"]}}, "query.containing_right names a bucket of time"),
+    ],
+)
+def test_what_is_of_one_graph_only_is_refused(tmp_path: Path, asked: dict[str, Any], says: str) -> None:
+    key = ingest(settings(tmp_path).input, events()).right_keys[0].as_py()
+    values = settings(tmp_path).model_dump(mode="json")
+    for section, keys in asked.items():
+        values[section] |= {name: [key] if name == "containing_right" else value for name, value in keys.items()}
+    with pytest.raises(ConfigError, match=says):
+        run(Config.from_mapping(values), events())
+    assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_times_that_move_within_a_bucket_make_another_run(tmp_path: Path) -> None:
+    config, source = settings(tmp_path), events()
+    first = run(config, source)
+    assert run(config, source, if_changed=True).unchanged
+    later = [moment // WIDTH * WIDTH for moment in source["t"].to_pylist()]
+    moved = source.set_column(2, "t", pa.array(later))
+    again = run(config, moved, if_changed=True)
+    assert not again.unchanged
+    assert again.manifest.input.fingerprint == first.manifest.input.fingerprint
+
+
+def test_edges_between_tasks_keep_both(tmp_path: Path) -> None:
+    edges = ingest(reading_of(settings(tmp_path)), events())
+    loaded = load_edges(save_edges(edges, tmp_path / "edges"))
+    assert edges.half_later is not None
+    assert loaded.half_later is not None
+    assert loaded.half_later.facts == edges.half_later.facts != edges.facts
+    assert loaded.half_later.right_keys.equals(edges.half_later.right_keys)
+    # Without an output that asks for it there is no second graph.
+    assert ingest(settings(tmp_path).input, events()).half_later is None
