@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pipeline.top import Biclique, SideName, largest_bicliques
+from pipeline.top import Biclique, BicliqueIds, SideName, largest_ids, with_keys
 
 __all__ = ["Distinct", "largest_distinct"]
 
@@ -55,32 +55,33 @@ def largest_distinct(
     run_path, limit, by, side, vertex, min_left, min_right
         As for `pipeline.top.largest_bicliques`, and so are the errors.
     """
-    asked = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
+    asked: Any = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
     most = max(_MOST, limit)
     n = min(most, _LOOKED_THROUGH * limit)
     while True:
-        candidates = largest_bicliques(run_path, n, by, **asked)  # type: ignore[arg-type]
-        found = _distinct(candidates, limit)
-        if len(found.bicliques) == limit or len(candidates) < n or n == most:
-            return found
+        # By ids: most of them are not shown, and their keys would take a hundred bytes each.
+        candidates = largest_ids(run_path, n, by, **asked)
+        chosen, n_copies = _distinct(candidates, limit)
+        if len(chosen) == limit or len(candidates) < n or n == most:
+            return Distinct(with_keys(run_path, chosen), n_copies)
         n = min(most, n * _MORE)
 
 
-def _distinct(candidates: Iterable[Biclique], limit: int) -> Distinct:
-    """The first of some bicliques, each unless it nearly repeats one before it; the best come first."""
-    chosen: list[Biclique] = []
+def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[BicliqueIds], int]:
+    """The first of some bicliques, the best first, each unless it nearly repeats one before it; and how many do."""
+    chosen: list[BicliqueIds] = []
     # Of each left member the chosen ones that hold it.
-    holders: dict[int | str, list[int]] = defaultdict(list)
+    holders: dict[int, list[int]] = defaultdict(list)
     n_copies = 0
     for candidate in candidates:
         if len(chosen) == limit:
             break
-        n_left = len(candidate.left)
-        shared = Counter(place for member in candidate.left for place in holders.get(member, ()))
-        if any(2 * common >= n_left + len(chosen[place].left) - common for place, common in shared.items()):
+        left = candidate.left.tolist()
+        shared = Counter(place for member in left for place in holders.get(member, ()))
+        if any(2 * common >= len(left) + len(chosen[place].left) - common for place, common in shared.items()):
             n_copies += 1
             continue
-        for member in candidate.left:
+        for member in left:
             holders[member].append(len(chosen))
         chosen.append(candidate)
-    return Distinct(chosen, n_copies)
+    return chosen, n_copies

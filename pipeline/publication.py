@@ -359,6 +359,9 @@ class DerivedPublication:
         The name of its `mbe_stage.problem.DerivedOutput`, and of its section in the configuration.
     collector : callable
         Takes a `Collecting` and gives a `DerivedCollector` for the frames of its backend.
+    check : callable
+        As `Publication.check`, after that of the problem: the results lie below `pipeline.verify.job.Job.results`,
+        which is None where the run has none and they are not to be had.
     compile_steps : callable
         Takes the configuration, or None for any, and gives what its collector has to have compiled, whatever the
         backend.

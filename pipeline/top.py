@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import InputError
 from pipeline.reading import bicliques_parts, open_part, reading, vertex_keys
 
-__all__ = ["Biclique", "SideName", "find_vertex", "largest_bicliques"]
+__all__ = ["Biclique", "BicliqueIds", "SideName", "find_vertex", "largest_bicliques", "largest_ids", "with_keys"]
 
 SideName = Literal["left", "right"]
 
@@ -51,6 +51,16 @@ class Biclique:
         """Members that the other one has not, left ones first."""
         left, right = set(other.left), set(other.right)
         return (*(key for key in self.left if key not in left), *(key for key in self.right if key not in right))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BicliqueIds:
+    """One published biclique by dense ids: its key, ascending members (int32), and edges."""
+
+    key: int
+    left: np.ndarray
+    right: np.ndarray
+    n_edges: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,27 @@ def largest_bicliques(
     PublishError
         The directory holds no table of bicliques, or a damaged one.
     """
+    asked: Any = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
+    return with_keys(run_path, largest_ids(run_path, limit, by, **asked))
+
+
+def largest_ids(
+    run_path: str | Path,
+    limit: int,
+    by: Literal["edges", "left", "right"] = "edges",
+    *,
+    side: SideName | None = None,
+    vertex: int | None = None,
+    min_left: int = 1,
+    min_right: int = 1,
+) -> list[BicliqueIds]:
+    """As `largest_bicliques`, by dense ids: 4 bytes a member.
+
+    Parameters
+    ----------
+    run_path, limit, by, side, vertex, min_left, min_right
+        As for `largest_bicliques`, and so are the errors.
+    """
     run_path = Path(run_path)
     if limit < 1:
         return []
@@ -113,7 +144,28 @@ def largest_bicliques(
                 rows = rows[_large_enough(batch, min_left, min_right)[rows]]
                 best.add(batch, rows, _MEASURES[by], part, group, start)
                 start += batch.num_rows
-        return _decode(run_path, best)
+        return _chosen_rows(best)
+
+
+def with_keys(run_path: str | Path, bicliques: Iterable[BicliqueIds]) -> list[Biclique]:
+    """The same bicliques with their vertices as the user wrote them.
+
+    Raises
+    ------
+    PublishError
+        The run has no tables of vertices, or a damaged one.
+    """
+    with reading(run_path):
+        left, right = (vertex_keys(run_path, side) for side in ("left", "right"))
+        return [
+            Biclique(
+                key=one.key,
+                left=tuple(left.take(pa.array(one.left)).to_pylist()),
+                right=tuple(right.take(pa.array(one.right)).to_pylist()),
+                n_edges=one.n_edges,
+            )
+            for one in bicliques
+        ]
 
 
 def find_vertex(run_path: str | Path, key: str, side: SideName | None = None) -> tuple[SideName, int]:
@@ -224,30 +276,24 @@ def _large_enough(batch: pa.RecordBatch, min_left: int, min_right: int) -> np.nd
     return (batch.column("n_left").to_numpy() >= min_left) & (batch.column("n_right").to_numpy() >= min_right)
 
 
-def _decode(run_path: Path, best: _Best) -> list[Biclique]:
-    """Read the chosen rows, several row groups at a time, and replace ids by keys."""
-    keys = {side: vertex_keys(run_path, side) for side in ("left", "right")}
+def _chosen_rows(best: _Best) -> list[BicliqueIds]:
+    """Read the chosen rows, several row groups at a time."""
     places = best.places()
 
-    def rows_of(group: tuple[Path, int]) -> list[tuple[int, dict[str, Any]]]:
+    def rows_of(group: tuple[Path, int]) -> list[tuple[int, BicliqueIds]]:
         wanted = sorted(place.row for place in places if (place.part, place.group) == group)
         return list(_read_rows(open_part(group[0]), group[1], wanted))
 
     groups = sorted({(place.part, place.group) for place in places})
-    rows: dict[_Place, Biclique] = {}
+    rows: dict[_Place, BicliqueIds] = {}
     with ThreadPoolExecutor(_GROUPS_AT_ONCE) as pool:
         for (part, group), found in zip(groups, pool.map(rows_of, groups), strict=True):
-            for row, values in found:
-                rows[_Place(part, group, row)] = Biclique(
-                    key=values["biclique_key"],
-                    left=tuple(keys["left"].take(pa.array(values["left"], pa.int64())).to_pylist()),
-                    right=tuple(keys["right"].take(pa.array(values["right"], pa.int64())).to_pylist()),
-                    n_edges=values["n_edges"],
-                )
+            for row, biclique in found:
+                rows[_Place(part, group, row)] = biclique
     return [rows[place] for place in places]
 
 
-def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[tuple[int, BicliqueIds]]:
     columns = ["biclique_key", "left", "right", "n_edges"]
     start = 0
     for batch in file.iter_batches(_MEMBER_ROWS, row_groups=[group], columns=columns):
@@ -255,7 +301,9 @@ def _read_rows(file: pq.ParquetFile, group: int, wanted: list[int]) -> Iterator[
             return
         here = [row for row in wanted if start <= row < start + batch.num_rows]
         chosen = batch.take(pa.array([row - start for row in here], pa.int64()))
-        yield from zip(here, chosen.to_pylist(), strict=True)
+        keys, n_edges = (chosen.column(name).to_pylist() for name in ("biclique_key", "n_edges"))
+        sides = [[chosen.column(side)[i].values.to_numpy() for i in range(len(here))] for side in ("left", "right")]
+        yield from zip(here, map(BicliqueIds, keys, *sides, n_edges), strict=True)
         start += batch.num_rows
 
 

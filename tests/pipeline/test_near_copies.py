@@ -13,7 +13,7 @@ from pipeline import near_copies, run
 from pipeline.manifest import read_manifest
 from pipeline.near_copies import largest_distinct
 from pipeline.report.markdown import essence
-from pipeline.top import Biclique, largest_bicliques
+from pipeline.top import Biclique, BicliqueIds, largest_bicliques
 from tests.pipeline.groups_support import planted, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import mbe, refusal, said
@@ -61,15 +61,15 @@ def test_no_more_than_a_bound_is_looked_through(tmp_path: Path, monkeypatch: pyt
     crown = pa.table({"l": [u for u, _ in pairs], "r": [v for _, v in pairs]})
     run_dir = run(settings(tmp_path, groups=None), crown).run_dir
     seen: list[int] = []
-    real = near_copies.largest_bicliques
+    real = near_copies.largest_ids
 
-    def noted(run_path: Path, limit: int, *asked: Any, **more: Any) -> list[Biclique]:
+    def noted(run_path: Path, limit: int, *asked: Any, **more: Any) -> list[BicliqueIds]:
         seen.append(limit)
         return real(run_path, limit, *asked, **more)
 
     monkeypatch.setattr(near_copies, "_MOST", 20)
     monkeypatch.setattr(near_copies, "_LOOKED_THROUGH", 1)
-    monkeypatch.setattr(near_copies, "largest_bicliques", noted)
+    monkeypatch.setattr(near_copies, "largest_ids", noted)
     found = largest_distinct(run_dir, 19, "left")
     assert seen == [19, 20]
     assert len(found.bicliques) + found.n_copies == 20
