@@ -26,8 +26,9 @@ NO_TIME = -(2**63)
 _SECOND = 1_000_000
 # Seconds since 1970 from 1973 to the year 5138: smaller numbers count something else, larger ones are milliseconds.
 _SECONDS = (10**8, 10**11)
-# Years 1 to 9999, which is what calendars of most programs have.
-_MOMENTS = (-62_135_596_800 * _SECOND, 253_402_300_800 * _SECOND)
+# Years 1000 to 8999: calendars end at 1 and 9999, where some write a moment that never comes, and parts of a time line
+# reach beyond its ends.
+_MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
 _CHUNK = 1 << 20
 
 

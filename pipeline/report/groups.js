@@ -26,11 +26,11 @@
 
   const show = () => {
     const text = wanted.value.trim().toLowerCase();
-    const [name, up] = order.value.split(" ");
+    const [name, direction] = order.value.split(" ");
     const found = groups.filter((group, i) => texts[i].includes(text));
     found.sort(
       (one, other) =>
-        compared(number(one, name), number(other, name), up) || number(one, "rank") - number(other, "rank"),
+        compared(number(one, name), number(other, name), direction === "up") || number(one, "rank") - number(other, "rank"),
     );
     for (const group of groups) group.remove();
     const all = text !== "" || !folded;

@@ -36,8 +36,8 @@ _GROWN = """<p>Groups that the most surprising bicliques have grown to: with mor
 _NOTHING = """<p><strong>No group is significant.</strong> No biclique of this run has a positive surprise: the degrees
     of the vertices explain what there is. That is a result; nothing was left out. The table
     <code>vertex_scores</code> scores every vertex all the same.</p>"""
-_ALL_MUTED = """<p><strong>No group is left.</strong> Every significant group has only members on a side that are known
-    good: they are counted below.</p>"""
+_ALL_MUTED = """<p><strong>No group is left.</strong> Of every significant group all members of a side are known good:
+    they are counted below.</p>"""
 _BARS = Template(
     """<p class="quiet">In the pictures rows are members on the <span class="left-name">$left</span>, columns on the
     <span class="right-name">$right</span>; a filled square is an edge. A bar says which share of a member's own edges

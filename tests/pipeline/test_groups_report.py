@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html as html_text
+import json
 import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pipeline import run
 from pipeline.report import groups
 from pipeline.report.group_pattern import pattern
 from pipeline.report.time_line import time_line
+from tests.patience import completed
 from tests.pipeline.groups_support import EDGES, planted, rows, settings
 from tests.pipeline.test_groups_known import write
 from tests.pipeline.test_groups_times import NAMED, SOURCE
@@ -222,3 +227,38 @@ def test_groups_are_counted_at_the_top(tmp_path: Path) -> None:
     said = _plain((run_dir / "report.html").read_text(encoding="utf-8"))
     n_left = len({row["vertex"] for row in rows(run_dir, "group_members") if row["side"] == "left"})
     assert f"groups{len(rows(run_dir, 'groups'))}left vertices in groups{n_left}" in said.split("Groups with more")[0]
+
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize(
+    ("order", "figure", "descends"),
+    [("rank up", "rank", False), ("edges down", "edges", True), ("weight up", "weight", False)],
+)
+def test_a_browser_finds_and_sorts(tmp_path: Path, order: str, figure: str, descends: bool) -> None:
+    source = pa.concat_tables([SOURCE, SOURCE.set_column(0, "l", pc.binary_join_element_wise(SOURCE["l"], "x", "-"))])
+    run_dir = run(settings(tmp_path / "out", input=NAMED), source).run_dir
+    text = (run_dir / "report.html").read_text(encoding="utf-8")
+    asked = f"""<script>
+      const by = document.getElementById("order-groups"), text = document.getElementById("wanted-groups");
+      by.value = "{order}"; by.dispatchEvent(new Event("change"));
+      const ranks = () => [...document.querySelectorAll("#groups ol.groups > li")].map((item) => item.dataset.{figure});
+      const every = ranks();
+      text.value = "RING 0 <1>-X"; text.dispatchEvent(new Event("input"));
+      document.title = JSON.stringify([every, ranks()]);
+      </script></body>"""
+    page = tmp_path / "page.html"
+    # Its policy would not let this script run.
+    page.write_text(re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", asked), encoding="utf-8")
+    switches = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    dumped = completed([CHROMIUM, *switches, "--dump-dom", page.as_uri()], check=True).stdout
+    # The first is the page's own, before those of pictures.
+    title = re.findall("<title>(.*?)</title>", dumped)[0]
+    every, found = json.loads(html_text.unescape(title))
+    listed = rows(run_dir, "groups")
+    assert len(every) == len(listed) > 2
+    assert [float(value) for value in every] == sorted((float(value) for value in every), reverse=descends)
+    holds = {row["group_key"] for row in rows(run_dir, "group_members") if row["key"] == "ring 0 <1>-x"}
+    assert len(found) == len(holds) < len(listed)

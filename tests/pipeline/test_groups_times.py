@@ -239,8 +239,9 @@ def test_a_missing_weight_or_time_leaves_the_edge_and_counts_for_nothing(tmp_pat
         row["w"] = None if dice.random() < 0.4 else row["w"]
         row["t"] = None if dice.random() < 0.4 else row["t"]
     source = pa.Table.from_pylist(table, SOURCE.schema)
-    # Beyond what calendars have, and no number at all.
-    strange = pa.Table.from_pylist([{**table[0], "w": float("inf"), "t": 300_000_000_000}], SOURCE.schema)
+    # Beyond what calendars have, their last day, and no number at all.
+    never = [{**table[0], "w": float("inf"), "t": time} for time in (300_000_000_000, 253_402_214_400, -62_135_596_800)]
+    strange = pa.Table.from_pylist(never, SOURCE.schema)
     given = pa.concat_tables([source, strange])
     given = given.set_column(3, "t", given["t"].cast(pa.timestamp("s")))
     config = asked(tmp_path)
@@ -250,6 +251,24 @@ def test_a_missing_weight_or_time_leaves_the_edge_and_counts_for_nothing(tmp_pat
     for row, events in zip(rows(found.run_dir, "groups"), events_of(found.run_dir, source), strict=True):
         assert stated(row) == counted(events)
     verify_run(found.run_dir, ingest(reading_of(config), given))
+
+
+def test_groups_that_act_for_ages(tmp_path: Path) -> None:
+    """From the first year that counts to the last one: tables, report and check."""
+    table = SOURCE.to_pylist()
+    ring = [row for row in table if row["l"].startswith("ring 0") and row["r"] <= -100]
+    for i, row in enumerate(ring):
+        row["t"] = (-30_610_224_000, 221_845_391_999)[i % 2]
+    source = pa.Table.from_pylist(table, SOURCE.schema)
+    source = source.set_column(3, "t", source["t"].cast(pa.timestamp("s")))
+    config = asked(tmp_path)
+    found = run(config, source)
+    first = next(row for row in rows(found.run_dir, "groups") if row["first_time"].year == 1000)
+    assert first["last_time"].year == 8999
+    lines = [part for part in rows(found.run_dir, "group_times") if part["group_key"] == first["group_key"]]
+    assert {part["seconds"] for part in lines} == {36_400 * DAY}
+    verify_run(found.run_dir, ingest(reading_of(config), source))
+    assert (found.run_dir / "report.html").is_file()
 
 
 def test_a_filter_still_refuses_what_it_cannot_judge(tmp_path: Path) -> None:
