@@ -37,8 +37,9 @@ __all__ = [
 N_BEST = 2_000
 """So many of the best candidates are seeds, beside the best of each vertex."""
 
-SCHEDULE = GrowthSchedule(min_density=0.15)
-"""No group is sparser than growth itself reckons with."""
+SCHEDULE = GrowthSchedule(min_density=0.15, joining="prefix")
+"""Each half step the exact best of its side: planted groups of 15 x 15 at a density of 0.3 are found more often than by
+a threshold for each vertex, others as often. No group is sparser than growth itself reckons with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
