@@ -15,14 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage.groups.members import GroupMembers
-from pipeline import run
-from pipeline.errors import VerificationError
+from pipeline import regroup, run
+from pipeline.errors import InputError, VerificationError
 from pipeline.manifest import read_manifest
 from pipeline.outputs.groups.association import associations, known_shares
 from pipeline.outputs.groups.cases import case_ids, case_numbers, inherited_ids, members_of_cases
 from pipeline.outputs.groups.known import Known, up_to_limit
 from pipeline.outputs.groups.known_keys import read_lists
 from pipeline.outputs.groups.section import GroupsSection
+from pipeline.publish import RunStore
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
 from tests.pipeline.test_groups_verify import changed
@@ -325,6 +326,23 @@ def test_a_run_is_unchanged_only_where_the_lists_are(tmp_path: Path) -> None:
     check(False, "--groups-allow", labels)
     check(True, "--groups-allow", labels)
     check(False, "--groups-negative", "1")
+
+
+def test_groups_of_a_published_run_take_lists_too(tmp_path: Path) -> None:
+    made = run(settings(tmp_path / "o"), EDGES)
+    edges = tmp_path / "edges.parquet"
+    pq.write_table(EDGES, edges)
+    labels = write(tmp_path / "l.parquet", [("left", f"ring 0 <{u}>", "spam") for u in range(3)])
+    again = regroup(made.run_dir, {"groups": {"labels": labels}, "input": {"path": str(edges)}})
+    assert sum(row["n_known"] for row in rows(again.run_dir, "groups")) >= 2
+    assert again.manifest.derived_inputs["groups"]["labels"].rows == 3
+    # The same accounts have the same cases.
+    assert [row["case"] for row in rows(again.run_dir, "groups")] == [
+        row["case"] for row in rows(made.run_dir, "groups")
+    ]
+    with pytest.raises(InputError, match="no such file"):
+        regroup(made.run_dir, {"groups": {"labels": "nowhere.csv"}, "input": {"path": str(edges)}})
+    assert len(RunStore(tmp_path / "o").runs()) == 2
 
 
 REFUSED = [
