@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mbe_stage.jit import readonly_view
 from pipeline.verify import closure
 from pipeline.verify.group_tables import Groups, refuse_first
 from pipeline.verify.job import Job
@@ -38,6 +39,8 @@ def score_groups(job: Job, groups: Groups, null: Null, wanted: Wanted, whose: st
         graph = closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
         (batch,) = rows
         (left_offsets, left), (right_offsets, right) = zip(batch.offsets, batch.members, strict=True)
+        # As those of published bicliques are, for which the check was compiled.
+        left, right = readonly_view(left), readonly_view(right)
         verdicts = closure.judge(graph, np.arange(len(groups)), left_offsets, left, right_offsets, right, job.threads)
         refuse_first(groups.path, verdicts[:, 0] != 0, "is no maximal biclique of the input")
         job.passed(f"{whose}groups complete and maximal", f"all {len(groups):,}")

@@ -63,6 +63,8 @@ commands = [
     ["groups", out, "--quiet"],
     ["groups", source, "--out", out, *engine],
     ["verify", out, "--quiet"],
+    ["enumerate", source, "--out", out, "--timestamp", "2", "--time-bucket", "7d", "--groups", *engine],
+    ["verify", out, "--quiet"],
     ["inspect", source, "--engine", "cpu", "--trial", "0.1"],
 ]
 for command in commands:
@@ -78,8 +80,9 @@ def test_once_compiled_no_usual_command_compiles(tmp_path: Path) -> None:
     # A twin on either side.
     left, right = np.concatenate([left, [200, 201]]), np.concatenate([right, [0, 0]])
     texts, numbers = tmp_path / "texts.csv", tmp_path / "numbers.csv"
-    texts.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u, v in zip(left, right, strict=True)))
-    numbers.write_text("left,right\n" + "".join(f"{u},{v}\n" for u, v in zip(left, right, strict=True)))
+    rows = list(enumerate(zip(left, right, strict=True)))
+    texts.write_text("left,right,time\n" + "".join(f"u{u},v{v},{3600 * i}\n" for i, (u, v) in rows))
+    numbers.write_text("left,right,time\n" + "".join(f"{u},{v},{3600 * i}\n" for i, (u, v) in rows))
     done = completed(
         [sys.executable, "-c", USUAL, texts, numbers, tmp_path / "out"], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )

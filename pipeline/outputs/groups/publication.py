@@ -79,10 +79,12 @@ def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
     from mbe_stage.groups import candidates, selection, short_list, vertex_scores
 
     asked = None if config is None else config.section("groups").kind
+    has_buckets = config is not None and config.input.time_bucket is not None
     return (
         *candidates.compile_steps(),
         *vertex_scores.compile_steps(),
-        *(short_list.compile_steps() if asked != "grown_cover" else ()),
+        # With buckets of time near copies drop out of what is grown too.
+        *(short_list.compile_steps() if asked != "grown_cover" or has_buckets else ()),
         *(selection.compile_steps() if asked != "short_list" else ()),
     )
 
