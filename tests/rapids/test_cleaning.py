@@ -247,3 +247,6 @@ def test_buckets_of_time(backend: Any, times: pa.Array) -> None:
         config = InputConfig(left="u", right=right, timestamp="t", time_bucket="1d", time_offset="6h")
         found = agreed(backend, config, source)
         assert isinstance(found, dict) or "input.time_bucket" in found
+        # For outputs that ask for events, of both offsets.
+        both = agreed(backend, config.keeping_events(), source)
+        assert isinstance(both, str) or isinstance(both["half later"], dict)

@@ -513,3 +513,28 @@ def test_wanted_keys_are_found_as_on_the_host(keys: list[object]) -> None:
 def test_bytes_in_memory_are_no_path(tmp_path: Path) -> None:
     assert "object of type BytesIO" in str(assert_agree(ingest, InputConfig(), io.BytesIO(b"1,2\n")))
     assert "no such file" in str(assert_agree(ingest, InputConfig(), tmp_path / "nothing.parquet"))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [0, 86_399, -1, 604_800],
+        [0.5, 86_399.999999, -0.25, 1e9],
+        ["1970-01-01", "2024-01-31T12:00:00+02:00", "1969-12-31", "0001-01-03"],
+    ],
+)
+@pytest.mark.parametrize("name", ["e.parquet", "e.csv"])
+def test_keys_of_several_columns_and_buckets_of_time(tmp_path: Path, name: str, times: list[object]) -> None:
+    columns = {"u": [1, 2, 3, 4], "a": ["x", 'say "x"', "back\\slash", "ü"], "b": [10, 9, 9, 10], "t": times}
+    path = tmp_path / name
+    if name.endswith("csv"):
+        pyarrow.csv.write_csv(pa.table(columns), path)
+    else:
+        written(tmp_path, columns, name)
+    for asked in (
+        {"right": ("a", "b")},
+        {"right": ("b", "a"), "timestamp": "t", "time_bucket": "1d", "time_offset": "6h"},
+    ):
+        config = config_of(path, left="u", **asked)
+        assert isinstance(assert_agree(ingest, config), dict)
+        assert isinstance(assert_agree(ingest, config.keeping_events()), dict)
