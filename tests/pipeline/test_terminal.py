@@ -187,7 +187,7 @@ def test_a_message_of_the_flow_is_safe() -> None:
 
     out = io.StringIO()
     with contextlib.redirect_stderr(out):
-        result = CliRunner().invoke(command.app, ["--set", f"input.{EVIL}=1"])
+        result = CliRunner().invoke(command.app_of("enumerate"), ["--set", f"input.{EVIL}=1"])
     assert result.exit_code == 2
     assert_safe(result.stderr + out.getvalue())
 
