@@ -152,6 +152,8 @@ class Completing:
     config_fingerprint : str
     truncated : str or None
         As in the manifest.
+    counts : mapping of str to int
+        What the output's collector gave.
     store : RunStore or None
         Where the run before is; None where nothing is compared.
     """
@@ -160,6 +162,7 @@ class Completing:
     config: Config
     config_fingerprint: str
     truncated: str | None
+    counts: Mapping[str, int]
     store: RunStore | None
 
 

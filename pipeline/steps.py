@@ -402,8 +402,14 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
 
 def _completed(run_path: Path, config: Config, facts: EnumerationFacts, store: RunStore | None) -> dict[str, Completed]:
     """What derived outputs know once all tables are written, by their names."""
-    completing = Completing(run_path, config, config_fingerprint(config), facts.truncated, store)
-    return {each.name: each.complete(completing) for each in derived_of(config) if each.complete is not None}
+    fingerprint = config_fingerprint(config)
+    return {
+        each.name: each.complete(
+            Completing(run_path, config, fingerprint, facts.truncated, facts.derived[each.name], store)
+        )
+        for each in derived_of(config)
+        if each.complete is not None
+    }
 
 
 def _with_comparison(store: RunStore, run_path: Path, manifest: Manifest) -> Manifest:

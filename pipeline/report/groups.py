@@ -118,9 +118,11 @@ def _by_group(path: Path, groups: pa.Table) -> dict[int, list[dict[str, Any]]]:
 
 
 def _incomplete(manifest: Manifest) -> str:
-    if manifest.truncated is None:
-        return ""
-    return "<p>Of the bicliques that this incomplete run has found: better groups may be missing.</p>"
+    if manifest.truncated is not None:
+        return "<p>Of the bicliques that this incomplete run has found: better groups may be missing.</p>"
+    if manifest.derived["groups"].get("half_later_truncated"):
+        return "<p>A limit ended the search of the buckets that begin half later: better groups may be missing.</p>"
+    return ""
 
 
 def _shown(n_shown: int, n_groups: int) -> str:

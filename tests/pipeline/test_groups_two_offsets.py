@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pipeline.edge_files import load_edges, save_edges
 from pipeline.errors import ConfigError, VerificationError
 from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
+from pipeline.outputs.groups import searched
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import rows
 from tests.pipeline.test_groups_verify import changed
@@ -293,3 +295,24 @@ def test_edges_between_tasks_keep_both(tmp_path: Path) -> None:
     assert loaded.half_later.right_keys.equals(edges.half_later.right_keys)
     # Without an output that asks for it there is no second graph.
     assert ingest(settings(tmp_path).input, events()).half_later is None
+
+
+def test_half_of_a_search_says_nothing_of_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that ends the second search alone: the run has all its bicliques, and perhaps not all its groups."""
+    config = settings(tmp_path)
+    asked = config.model_copy(update={"output": config.output.model_copy(update={"compare": 1000, "report": True})})
+    run(asked, events())
+    whole = searched.enumerate_into
+    monkeypatch.setattr(searched, "enumerate_into", lambda *given: replace(whole(*given), truncated="was cut short"))
+    result = run(asked, events(2))
+    assert result.manifest.truncated is None
+    assert {row["since"] for row in rows(result.run_dir, "groups")} == {None}
+    (remark,) = result.manifest.derived_comparison["groups"].remarks
+    assert "this run did not search all groups" in remark
+    assert (
+        "A limit ended the search of the buckets that begin half later" in (result.run_dir / "report.html").read_text()
+    )
+
+    monkeypatch.undo()
+    (remark,) = run(asked, events(3)).manifest.derived_comparison["groups"].remarks
+    assert "the run before did not search all groups" in remark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from pipeline.derived_inputs import DerivedInput
 from pipeline.diff import compile_steps
 from pipeline.diff.remarks import unlike_questions
 from pipeline.errors import PublishError
+from pipeline.manifest import Manifest
 from pipeline.naming import setting
 from pipeline.outputs.groups.cases import case_ids, inherited_ids, members_of_cases
 from pipeline.outputs.groups.known_keys import ALLOW, LABELS, fingerprint_of
@@ -64,7 +65,7 @@ def complete(completing: Completing) -> Completed:
         nothing = Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
         return Completed(inputs, nothing, warnings)
     before, manifest = last
-    if unlike := unlike_questions(manifest, completing):
+    if unlike := [*unlike_questions(manifest, completing), *_half_searched(manifest, completing)]:
         return Completed(inputs, Comparison(run_id=before.name, remarks=tuple(unlike)), warnings)
     # What hashes keys; a run whose tables are made in device memory has not needed it so far.
     seconds = compile_ahead(keys.compile_steps())
@@ -86,6 +87,13 @@ def complete(completing: Completing) -> Completed:
         return Completed(inputs, failed, warnings, seconds)
     _write(completing, new, cases, None if since is None else since.words)
     return Completed(inputs, _comparison(completing, before, old, new, since), warnings, seconds)
+
+
+def _half_searched(before: Manifest, completing: Completing) -> Iterator[str]:
+    """Why nobody knows what is new or gone, though both runs have all their bicliques."""
+    for name, counts in (("the run before", before.derived["groups"]), ("this run", completing.counts)):
+        if counts.get("half_later_truncated"):
+            yield f"{name} did not search all groups of the buckets that begin half later; nobody knows what is new"
 
 
 def _since(completing: Completing, old: GroupRows, new: GroupRows, compile_first: Callable[[], object]) -> Since | None:
