@@ -32,7 +32,7 @@ def configure(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
 ) -> Config:
-    """As `flows.enumerate.configure`; with groups, and without bicliques on the disk unless the configuration says so.
+    """As `flows.enumerate.configure`, with groups, and without bicliques unless the configuration says how to write them.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def configure(
         # The section is there when one of its keys is.
         section = next(each.section for each in derived_publications("bicliques") if each.name == "groups")
         more.append(f"groups.limit={section.model_fields['limit'].default}")
-    if "bicliques" not in config.output.model_fields_set:
+    if not config.output.model_fields_set & {"bicliques", "members", "sort"}:
         more.append("output.bicliques=false")
     return bicliques.configure(config_path, input_path, output_directory, [*overrides, *more])
 

@@ -12,7 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import ablation, bench, bench_diff, bench_gpu, estimates, machine, rapids_start, scaling, shown_progress
+from benchmarks import (
+    ablation,
+    bench,
+    bench_diff,
+    bench_gpu,
+    estimates,
+    groups_gpu,
+    machine,
+    rapids_start,
+    scaling,
+    shown_progress,
+)
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.groups import __main__ as groups
 from benchmarks.measuring import Row
@@ -304,7 +315,7 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    for program in (bench, ablation, bench_gpu, estimates, groups):
+    for program in (bench, ablation, bench_gpu, estimates, groups, groups_gpu):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out

@@ -85,6 +85,7 @@ def test_what_the_configuration_says_of_groups_stays(tmp_path: Path) -> None:
     asked = configure(str(path), overrides=["groups.kind=grown_cover"])
     assert (asked.section("groups").limit, asked.section("groups").kind) == (7, "grown_cover")
     assert asked.output.bicliques
+    assert configure(overrides=["output.sort=true"]).output.bicliques
     assert not configure().output.bicliques
     assert configure().section("groups") is not None
 
