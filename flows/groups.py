@@ -32,7 +32,7 @@ def configure(
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
 ) -> Config:
-    """As `flows.enumerate.configure`, with groups, and without bicliques unless the configuration says how to write them.
+    """As `flows.enumerate.configure`, with groups, and without bicliques unless it says how to write them.
 
     Raises
     ------
