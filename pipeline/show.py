@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def run(result: RunResult, as_json: bool) -> None:
         say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
     _headline(plural(manifest.n_found, *publication.unit), manifest.truncated, manifest.input, manifest.warnings)
     for name, counts in manifest.derived.items():
-        say(f"derived    {name}: {', '.join(f'{n:,} {what}' for what, n in counts.items())}")
+        say(f"derived    {name}: {_in_words(counts)}")
     say(f"run        {result.run_dir}")
     report = result.run_dir / "report.html"
     if report.exists():
@@ -65,6 +65,11 @@ def run(result: RunResult, as_json: bool) -> None:
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
     next_command = publication.next_command if manifest.config.output.bicliques else "mbe verify {}"
     say(f"next       {next_command.format(result.run_dir.parent.parent)}")
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    """In words: the first count, and of the others those that are not 0."""
+    return ", ".join(f"{n:,} {what.replace('_', ' ')}" for i, (what, n) in enumerate(counts.items()) if n or not i)
 
 
 def run_facts(result: RunResult) -> dict[str, Any]:

@@ -41,7 +41,8 @@ def published(result: RunResult, as_json: bool) -> None:
     n_muted = counts.get("muted", 0)
     n_groups = counts["groups"] - n_muted
     if not counts["groups"]:
-        say("groups     nothing significant: the degrees of the vertices explain what there is")
+        held = "there is" if result.manifest.truncated is None else "was found until it was stopped"
+        say(f"groups     nothing significant: the degrees of the vertices explain what {held}")
     shown = [group for group in listed_groups(result.run_dir, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
     if shown:
         results_console().print(_table(shown))

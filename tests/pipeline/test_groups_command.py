@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -88,7 +89,11 @@ def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:
     path.write_text("left,right\n" + "".join(f"a{i},b{i}\na{i},b{i + 1}\n" for i in range(9)))
     shown = mbe("groups", path, "--out", tmp_path / "a", *QUICK).stdout
     assert "groups     nothing significant: the degrees of the vertices explain what there is" in shown
+    # What is 0 is not listed, but for the first; names are words.
+    assert re.search(r"^derived    groups: 0 groups$", shown, re.MULTILINE)
     assert said("groups", path, "--out", tmp_path / "a", *QUICK)["groups"] == []
+    stopped = mbe("groups", path, "--out", tmp_path / "b", "--max-bicliques", 3, *QUICK).stdout
+    assert "nothing significant: the degrees of the vertices explain what was found until it was stopped" in stopped
 
 
 def test_keys_that_a_terminal_would_obey_are_shown_and_not_obeyed(tmp_path: Path) -> None:
