@@ -74,9 +74,9 @@ def find_groups_flow(
     Returns
     -------
     State
-        Completed, named ``Unchanged`` where nothing was to do and ``NothingSignificant`` where there is no group; its
-        result is that of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups`` and
-        ``new_groups``, None without a run to compare with. Failed with the pipeline's one-line message where the
+        Completed, named ``Unchanged`` where nothing was to do and ``NothingSignificant`` where a whole search found
+        no group; its result is that of `flows.enumerate.enumerate_bicliques_flow`, with ``groups``, ``muted_groups``
+        and ``new_groups``, None without a run to compare with. Failed with the pipeline's one-line message where the
         pipeline refuses.
     """
     return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, _found)
@@ -93,12 +93,18 @@ def _found(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     if n_groups:
         new = "" if n_new is None else f", {n_new:,} of them new"
         return Completed(message=f"{plural(n_groups, 'group')} published{new}{_incomplete(manifest)}{muted}", data=data)
-    message = f"no group is significant{_incomplete(manifest)}: the degrees explain what there is"
-    return Completed(name=NOTHING_SIGNIFICANT, message=f"{message}{muted}", data=data)
+    if incomplete := _incomplete(manifest):
+        # Nobody knows what the rest would have been: that is no such result.
+        return Completed(message=f"no group is significant so far{incomplete}{muted}", data=data)
+    message = f"no group is significant: the degrees explain what there is{muted}"
+    return Completed(name=NOTHING_SIGNIFICANT, message=message, data=data)
 
 
 def _incomplete(manifest: Manifest) -> str:
-    return f" of an incomplete run ({manifest.truncated})" if manifest.truncated else ""
+    if manifest.truncated is not None:
+        return f"; incomplete: {manifest.truncated}"
+    is_half = manifest.derived["groups"].get("half_later_truncated")
+    return "; incomplete: a limit ended the search of the buckets that begin half later" if is_half else ""
 
 
 if __name__ == "__main__":

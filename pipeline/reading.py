@@ -111,7 +111,7 @@ def _check_written(run_path: str | Path) -> None:
         return
     manifest = read_manifest(run_path)
     if not manifest.config.output.bicliques:
-        again = "run it again with them, as mbe enumerate does by default"
+        again = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
         remedy = again if manifest.made_of is None else f"name run {manifest.made_of}, of which it was made, or {again}"
         raise PublishError(
             f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "

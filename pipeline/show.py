@@ -69,7 +69,8 @@ def run(result: RunResult, as_json: bool) -> None:
 
 def _in_words(counts: Mapping[str, int]) -> str:
     """In words: the first count, and of the others those that are not 0."""
-    return ", ".join(f"{n:,} {what.replace('_', ' ')}" for i, (what, n) in enumerate(counts.items()) if n or not i)
+    words = {what.replace("_", " "): n for i, (what, n) in enumerate(counts.items()) if n or not i}
+    return ", ".join(plural(n, what.removesuffix("s"), what) for what, n in words.items())
 
 
 def run_facts(result: RunResult) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import show
 from pipeline.console import print_json, results_console, table
+from pipeline.key_parts import has_parts, key_text
 from pipeline.listed_groups import listed_groups
 from pipeline.terminal import say
 
@@ -44,6 +45,8 @@ def published(result: RunResult, as_json: bool) -> None:
         held = "there is" if result.manifest.truncated is None else "was found until it was stopped"
         say(f"groups     nothing significant: the degrees of the vertices explain what {held}")
     shown = [group for group in listed_groups(result.run_dir, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
+    if has_parts(result.manifest.config):
+        shown = [{**group, "right": [key_text(key) for key in group["right"]]} for group in shown]
     if shown:
         results_console().print(_table(shown))
     if n_muted:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from pipeline.config import Config
 from pipeline.edges import InputFacts
+from pipeline.key_parts import has_parts
 from pipeline.report.wording import count, key, tuple_key
 from pipeline.wording import plural, seconds_text
 
@@ -63,7 +64,7 @@ def side_name(config: Config, side: str) -> str:
 
 def right_key(config: Config) -> Callable[[object], str]:
     """How right keys are written: part by part where several columns, or a bucket of time, make one."""
-    return tuple_key if len(config.input.right_columns) > 1 or config.input.time_bucket is not None else key
+    return tuple_key if has_parts(config) else key
 
 
 def input_facts(facts: InputFacts) -> list[tuple[str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.compared import Comparison
 from pipeline.derived_inputs import DerivedInput
 from pipeline.manifest import Manifest
+from pipeline.report.asked import right_key
 from pipeline.report.wording import count, escape, key, percent
 from pipeline.wording import plural
 
@@ -20,7 +21,7 @@ def preface(manifest: Manifest) -> str:
     """What was given beside the edges, and what is new: above the list."""
     inputs = manifest.derived_inputs.get("groups", {})
     lists = "".join(_list(_LISTS[name], facts) for name, facts in inputs.items())
-    return lists + since_last(manifest.derived_comparison.get("groups"))
+    return lists + since_last(manifest.derived_comparison.get("groups"), right_key(manifest.config))
 
 
 def marks(group: dict[str, Any]) -> str:
@@ -53,8 +54,8 @@ def muted(groups: Sequence[dict[str, Any]], n_muted: int) -> str:
     )
 
 
-def since_last(comparison: Comparison | None) -> str:
-    """How the groups differ from those of the run before, and those that are gone, folded."""
+def since_last(comparison: Comparison | None, right: Callable[[object], str] = key) -> str:
+    """How the groups differ from those of the run before, and those that are gone, folded; `right` writes keys."""
     if comparison is None:
         return ""
     remarks = "".join(f'<p class="quiet">Groups: {escape(remark)}.</p>' for remark in comparison.remarks)
@@ -67,7 +68,7 @@ def since_last(comparison: Comparison | None) -> str:
     )
     rows = "".join(
         f"<li>{count(group.n_left)} × {count(group.n_right)}: {_keys(group.n_left, group.left)} with "
-        f"{_keys(group.n_right, group.right)}</li>"
+        f"{_keys(group.n_right, group.right, right)}</li>"
         for group in comparison.largest
     )
     if not rows:
@@ -96,5 +97,5 @@ def _chance(value: float | None) -> str:
     return "below 1e-300" if value < 1e-300 else f"{value:.1g}" if value < 0.01 else f"{value:.2f}"
 
 
-def _keys(n: int, shown: Sequence[str]) -> str:
-    return ", ".join(map(key, shown)) + ("" if n <= len(shown) else f" and {count(n - len(shown))} more")
+def _keys(n: int, shown: Sequence[str], written: Callable[[object], str] = key) -> str:
+    return ", ".join(map(written, shown)) + ("" if n <= len(shown) else f" and {count(n - len(shown))} more")

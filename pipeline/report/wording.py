@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import re
+
+from pipeline.key_parts import day_of, key_parts
 
 __all__ = ["compact", "count", "escape", "key", "percent", "tuple_key"]
 
 _LONGEST_KEY = 80
 _NEVER_BROKEN = 16
 _LONGEST_TOOLTIP = 500
-_MIDNIGHT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T00:00:00Z")
 # Control characters would vanish or break the page, and those that turn the direction of writing would show another
 # key than there is: a picture or the code point says what is there.
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -58,20 +58,15 @@ def tuple_key(value: object) -> str:
     >>> tuple_key('["B00A7","2024-01-08T00:00:00Z"]')
     '<span class="parts"><bdi>B00A7</bdi> · <bdi title="2024-01-08T00:00:00Z">2024-01-08</bdi></span>'
     """
-    try:
-        parts = json.loads(str(value))
-    except ValueError:
-        return key(value)
-    if not isinstance(parts, list) or not parts:
+    parts = key_parts(value)
+    if parts is None:
         return key(value)
     return f'<span class="parts">{" · ".join(_part(part) for part in parts)}</span>'
 
 
 def _part(value: object) -> str:
-    text = str(value)
-    if _MIDNIGHT.fullmatch(text) is None:
-        return key(value)
-    return f'<bdi title="{text}">{text[:10]}</bdi>'
+    day = day_of(value)
+    return key(value) if day is None else f'<bdi title="{value}">{day}</bdi>'
 
 
 def _breakable(text: str) -> str:

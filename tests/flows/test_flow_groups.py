@@ -116,3 +116,10 @@ def test_what_is_new_comes_first(tmp_path: Path) -> None:
     gone = artifacts(run(edges(tmp_path, newcomers), out))["since-last-run"].data
     assert "**1** gone; 1 as before." in gone
     assert "| gone | 5 × 6 | " in gone
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_half_of_a_search_that_finds_nothing_is_no_such_result(tmp_path: Path) -> None:
+    state = run(edges(tmp_path, ring=[]), tmp_path / "out", "execution.max_bicliques=1")
+    assert (state.name, state.result()["groups"]) == ("Completed", 0)
+    assert state.message.startswith("no group is significant so far; incomplete: ")
