@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from pipeline.top import Biclique, BicliqueIds, SideName, largest_ids, with_keys
 
-__all__ = ["Distinct", "largest_distinct"]
+__all__ = ["MOST", "Distinct", "largest_distinct"]
 
-# So many of the largest are looked through at first for each one that is wanted, then `_MORE` times as many.
-_LOOKED_THROUGH, _MORE = 16, 8
-# Never more than this, or than are wanted: a family may be all of a graph.
-_MOST = 20_000
+# So many of the largest are looked through at first for each one that is wanted, then `_MORE` times as many: few are
+# found in few parts of the table, and often they are enough.
+_LOOKED_THROUGH, _MORE = 2, 8
+MOST = 20_000
+"""Never more than this, or than are wanted: a family may be all of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +44,22 @@ def largest_distinct(
     vertex: int | None = None,
     min_left: int = 1,
     min_right: int = 1,
+    most: int = MOST,
 ) -> Distinct:
     """The largest bicliques of a run, but those that nearly repeat a larger one.
 
     A near copy has at least as many left members in common with a larger one that is listed as the two have apart (a
-    Jaccard of at least 0.5). Families are looked for among the 20,000 largest: where there are fewer distinct ones,
-    fewer are given.
+    Jaccard of at least 0.5).
 
     Parameters
     ----------
     run_path, limit, by, side, vertex, min_left, min_right
         As for `pipeline.top.largest_bicliques`, and so are the errors.
+    most : int
+        So many of the largest are looked through: where there are fewer distinct ones among them, fewer are given.
     """
     asked: Any = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
-    most = max(_MOST, limit)
+    most = max(most, limit)
     n = min(most, _LOOKED_THROUGH * limit)
     while True:
         # By ids: most of them are not shown, and their keys would take a hundred bytes each.

@@ -67,14 +67,13 @@ def test_no_more_than_a_bound_is_looked_through(tmp_path: Path, monkeypatch: pyt
         seen.append(limit)
         return real(run_path, limit, *asked, **more)
 
-    monkeypatch.setattr(near_copies, "_MOST", 20)
     monkeypatch.setattr(near_copies, "_LOOKED_THROUGH", 1)
     monkeypatch.setattr(near_copies, "largest_ids", noted)
-    found = largest_distinct(run_dir, 19, "left")
+    found = largest_distinct(run_dir, 19, "left", most=20)
     assert seen == [19, 20]
     assert len(found.bicliques) + found.n_copies == 20
     assert len(found.bicliques) < 19
-    largest_distinct(run_dir, 30, "left")
+    largest_distinct(run_dir, 30, "left", most=20)
     assert seen == [19, 20, 30]
 
 
