@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from pipeline.top import Biclique, BicliqueIds, SideName, largest_ids, with_keys
 
-__all__ = ["MOST", "Distinct", "largest_distinct"]
+__all__ = ["MOST", "Distinct", "affordable", "largest_distinct"]
 
 # So many of the largest are looked through at first for each one that is wanted, then `_MORE` times as many: few are
 # found in few parts of the table, and often they are enough.
 _LOOKED_THROUGH, _MORE = 2, 8
+# In the table of a result of so many members the largest are found at once.
+_FEW_MEMBERS = 10_000_000
 MOST = 20_000
 """Never more than this, or than are wanted: a family may be all of a graph."""
 
@@ -68,6 +70,19 @@ def largest_distinct(
         if len(chosen) == limit or len(candidates) < n or n == most:
             return Distinct(with_keys(run_path, chosen), n_copies)
         n = min(most, n * _MORE)
+
+
+def affordable(n_members: int, limit: int) -> int:
+    """How many of the largest a page looks through that is made with every run: of a large result those of one pass.
+
+    Parameters
+    ----------
+    n_members : int
+        Of all bicliques of the run.
+    limit : int
+        How many are shown.
+    """
+    return MOST if n_members <= _FEW_MEMBERS else _LOOKED_THROUGH * limit
 
 
 def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[BicliqueIds], int]:

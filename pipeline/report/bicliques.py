@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 
 from pipeline.manifest import Manifest
-from pipeline.near_copies import largest_distinct
+from pipeline.near_copies import affordable, largest_distinct
 from pipeline.publication import Page, PageSection
 from pipeline.reading import has_bicliques
 from pipeline.report import sections
@@ -25,9 +25,6 @@ __all__ = ["page"]
 _LEDE = """A maximal biclique is a group of <span class="left-name">left</span> vertices and a group of
     <span class="right-name">right</span> vertices, each of one joined to each of the other, that no further vertex can
     join."""
-# Of the largest, for each one that is shown: what the report may take to find those that are no near copies.
-_LOOKED_THROUGH = 32
-
 _FOOTER = """\
 <p>The tables lie beside this page; <code>left</code> and <code>right</code> hold rows of the vertex tables.</p>
 <pre>SELECT n_left, n_right, "left", "right"
@@ -130,13 +127,14 @@ def _largest(run_path: Path, sizes: Sizes, top: int, written: Callable[[object],
         return '<p class="quiet">None.</p>'
     if not has_bicliques(run_path):
         return _LEFT_OUT
-    found = largest_distinct(run_path, top, most=_LOOKED_THROUGH * top)
+    most = affordable(sizes.n_members, top)
+    found = largest_distinct(run_path, top, most=most)
     largest = found.bicliques
     fewest = next((size for size in (3, 2) if sizes.at_least(size, size)), 1)
     narrow = sum(min(len(biclique.left), len(biclique.right)) < fewest for biclique in largest)
     if 2 * narrow <= len(largest):
         return f"{_copies_note(found.n_copies)}{sections.groups(largest, written)}"
-    broad = largest_distinct(run_path, top, min_left=fewest, min_right=fewest, most=_LOOKED_THROUGH * top)
+    broad = largest_distinct(run_path, top, min_left=fewest, min_right=fewest, most=most)
     return (
         f"{_copies_note(max(found.n_copies, broad.n_copies))}"
         f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad.bicliques, written)}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.manifest import Manifest
-from pipeline.near_copies import largest_distinct
+from pipeline.near_copies import affordable, largest_distinct
 from pipeline.reading import has_bicliques
 from pipeline.report.scales import bin_starts
 from pipeline.report.tables import Sizes, read_sizes
@@ -80,8 +80,12 @@ def essence(run_dir: Path, manifest: Manifest) -> list[str]:
         "",
         "## The largest, by edges, near copies left out",
         "",
-        *(_groups(largest_distinct(run_dir, _GROUPS).bicliques) if has_bicliques(run_dir) else [_LEFT_OUT]),
+        *(_groups(_largest(run_dir, sizes)) if has_bicliques(run_dir) else [_LEFT_OUT]),
     ]
+
+
+def _largest(run_dir: Path, sizes: Sizes) -> list[Biclique]:
+    return largest_distinct(run_dir, _GROUPS, most=affordable(sizes.n_members, _GROUPS)).bicliques
 
 
 def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:

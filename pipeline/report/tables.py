@@ -80,6 +80,11 @@ class Sizes:
         """Number of bicliques published."""
         return int(self.n_bicliques.sum())
 
+    @property
+    def n_members(self) -> int:
+        """Vertices of all bicliques, each as often as it is in one."""
+        return int(((self.n_left + self.n_right) * self.n_bicliques).sum())
+
     def at_least(self, left: int = 1, right: int = 1) -> int:
         """Number of published bicliques with at least that many vertices on each side."""
         return int(self.n_bicliques[(self.n_left >= left) & (self.n_right >= right)].sum())

@@ -119,3 +119,8 @@ def test_the_essence_too(run_dir: Path) -> None:
     listed = lines[lines.index("## The largest, by edges, near copies left out") + 4 :]
     sizes = [f"{len(one.left):,} × {len(one.right):,}" for one in largest_distinct(run_dir, 5).bicliques]
     assert [line.split("|")[1].strip() for line in listed if line.startswith("|")] == sizes
+
+
+def test_a_page_looks_through_few_of_a_large_result() -> None:
+    assert near_copies.affordable(10_000_000, 20) == near_copies.MOST
+    assert near_copies.affordable(10_000_001, 20) == 40
