@@ -17,7 +17,7 @@ from pipeline.report.wording import compact
 from pipeline.terminal import shortened, visible
 from pipeline.top import Biclique, largest_bicliques
 
-__all__ = ["code", "code_cell", "essence", "groups_table", "members", "table", "text"]
+__all__ = ["code", "code_cell", "essence", "first_keys", "groups_table", "members", "table", "text"]
 
 _ROWS, _COLUMNS, _GROUPS = 12, 10, 5
 _MEMBERS = 12
@@ -99,14 +99,15 @@ def groups_table(run_dir: Path, limit: int) -> list[dict[str, str | int]]:
             "n_left": len(group.left),
             "n_right": len(group.right),
             "n_edges": group.n_edges,
-            "left": _listed(group.left),
-            "right": _listed(group.right),
+            "left": first_keys(group.left),
+            "right": first_keys(group.right),
         }
         for group in largest_bicliques(run_dir, limit)
     ]
 
 
-def _listed(keys: tuple[int | str, ...]) -> str:
+def first_keys(keys: Sequence[object]) -> str:
+    """The first keys as plain text, and how many more there are: a cell of a table that is no Markdown."""
     text = ", ".join(str(key) for key in keys[:_MEMBERS])
     return text if len(keys) <= _MEMBERS else f"{text} and {len(keys) - _MEMBERS:,} more"
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.listed_groups import listed_groups
+from pipeline.report.markdown import first_keys
 
 __all__ = ["largest"]
-
-_MEMBERS = 12
 
 
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
@@ -37,15 +36,10 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
             "since": group["since"] or "",
             "case": group["case"],
             "explanation": group["explanation"],
-            "left": _listed(group["left"]),
-            "right": _listed(group["right"]),
+            "left": first_keys(group["left"]),
+            "right": first_keys(group["right"]),
             "surprise": round(group["surprise"], 1),
             "group_key": str(group["group_key"]),
         }
         for group in sorted(groups, key=order)[:limit]
     ]
-
-
-def _listed(keys: list[object]) -> str:
-    text = ", ".join(map(str, keys[:_MEMBERS]))
-    return text if len(keys) <= _MEMBERS else f"{text} and {len(keys) - _MEMBERS:,} more"
