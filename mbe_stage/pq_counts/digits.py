@@ -1,0 +1,71 @@
+"""Whole numbers of any size in arrays: digits of 32 bits, the lowest first, each in a uint64 with room to add up.
+
+Arrays of counts for each vertex or edge outgrow 64 bits, and arrays of Python's integers take 60 bytes an entry and no
+compiled code. How many digits are enough is known beforehand, from an upper bound of the count (`n_digits`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["BITS", "carried", "digits_of", "integers", "n_digits", "sums_of_digits"]
+
+BITS = 32
+"""Of a digit. The other 32 bits of its place take the carries of as many as 2^32 sums."""
+
+
+def n_digits(largest: int) -> int:
+    """Digits that hold every number up to `largest`, at least one.
+
+    Examples
+    --------
+    >>> n_digits(0), n_digits(2**32 - 1), n_digits(2**32), n_digits(2**100)
+    (1, 1, 2, 4)
+    """
+    return max(1, -(-int(largest).bit_length() // BITS))
+
+
+def carried(digits: np.ndarray) -> np.ndarray:
+    """The same numbers with every digit below 2^32; a new array.
+
+    Parameters
+    ----------
+    digits : (n, n_digits) uint64
+        Of numbers that fit the digits.
+    """
+    result = digits.copy()
+    carry = np.zeros(digits.shape[0], np.uint64)
+    for place in range(digits.shape[1]):
+        # Below 2^64 - 2^32 before the carry: nobody adds more than 2^32 - 1 numbers without carrying.
+        total = digits[:, place] + carry
+        result[:, place] = total & np.uint64((1 << BITS) - 1)
+        carry = total >> np.uint64(BITS)
+    return result
+
+
+def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The sums of two columns of numbers; the wider one has the digits for them."""
+    narrow, wide = sorted((carried(one), carried(other)), key=lambda digits: digits.shape[1])
+    wide[:, : narrow.shape[1]] += narrow
+    return carried(wide)
+
+
+def digits_of(numbers: list[int], n: int) -> np.ndarray:
+    """Python's integers as ``(len(numbers), n) uint64``.
+
+    Examples
+    --------
+    >>> integers(digits_of([5, 2**70], 3))
+    [5, 1180591620717411303424]
+    """
+    mask = (1 << BITS) - 1
+    rows = [[number >> (BITS * place) & mask for place in range(n)] for number in numbers]
+    return np.array(rows, np.uint64).reshape(len(numbers), n)
+
+
+def integers(digits: np.ndarray) -> list[int]:
+    """Python's integers, row by row; digits that were not carried are right too."""
+    numbers = [0] * digits.shape[0]
+    for place in range(digits.shape[1] - 1, -1, -1):
+        numbers = [(number << BITS) + digit for number, digit in zip(numbers, digits[:, place].tolist(), strict=True)]
+    return numbers

@@ -1,0 +1,34 @@
+"""Counting (p, q)-bicliques, as a problem among others."""
+
+from __future__ import annotations
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.problem import Problem
+
+__all__ = ["PROBLEM"]
+
+
+def _check(graph: BipartiteCSR, query: PqQuery) -> None:
+    for side, wanted, n in (
+        ("left", query.containing_left, graph.n_left),
+        ("right", query.containing_right, graph.n_right),
+    ):
+        for vertex in wanted:
+            if not 0 <= vertex < n:
+                raise InvalidArgument(f"containing_{side} holds {vertex}: the {side} ids run from 0 to {n - 1}")
+
+
+PROBLEM = Problem(
+    name="pq_counts",
+    engines={
+        "cuda": "mbe_stage.pq_counts.engine_cuda",
+        "cpu": "mbe_stage.pq_counts.engine_cpu",
+        "reference": "mbe_stage.pq_counts.reference",
+    },
+    check=_check,
+    limit=None,
+    publication="pipeline.outputs.pq_counts.publication:PUBLICATION",
+    about="the number of (p, q)-bicliques, p left and q right vertices with every edge between them",
+)

@@ -1,0 +1,63 @@
+"""Which (p, q)-bicliques are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mbe_stage.errors import InvalidArgument
+
+__all__ = ["LARGEST_SIZE", "PqQuery"]
+
+LARGEST_SIZE = 1 << 20
+"""Of a side that may be asked for; what is larger is a slip."""
+
+
+@dataclass(frozen=True, slots=True)
+class PqQuery:
+    """The cells of a table of counts: every p from `min_p` to `max_p` with every q from `min_q` to `max_q`.
+
+    Attributes
+    ----------
+    min_p, max_p : int
+        Left vertices of a biclique, at least 1.
+    min_q, max_q : int
+        Right vertices of a biclique, at least 1.
+    containing_left, containing_right : tuple of int
+        Dense ids that must all be members; they count among the p and the q.
+
+    Raises
+    ------
+    InvalidArgument
+        A size below 1 or above `LARGEST_SIZE`, or a largest one below its smallest.
+    """
+
+    min_p: int
+    max_p: int
+    min_q: int
+    max_q: int
+    containing_left: tuple[int, ...] = ()
+    containing_right: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("min_p", "max_p", "min_q", "max_q"):
+            size = getattr(self, name)
+            if not 1 <= size <= LARGEST_SIZE:
+                raise InvalidArgument(f"{name[-1]} is {size}: expected 1 to {LARGEST_SIZE:,} vertices of a side")
+        for letter in ("p", "q"):
+            fewest, most = getattr(self, f"min_{letter}"), getattr(self, f"max_{letter}")
+            if most < fewest:
+                raise InvalidArgument(f"max_{letter} is {most}, below min_{letter} = {fewest}: there is no such cell")
+
+    @classmethod
+    def of(cls, p: int, q: int) -> PqQuery:
+        """One cell."""
+        return cls(p, p, q, q)
+
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """All ``(p, q)``, p by p."""
+        return [(p, q) for p in range(self.min_p, self.max_p + 1) for q in range(self.min_q, self.max_q + 1)]
+
+    def swapped(self) -> PqQuery:
+        """The same query for the graph with its sides exchanged."""
+        return PqQuery(self.min_q, self.max_q, self.min_p, self.max_p, self.containing_right, self.containing_left)

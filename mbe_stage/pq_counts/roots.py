@@ -1,0 +1,38 @@
+"""What the roots of the count are: the vertices of one side in an order of their own."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.tasks import Roots
+
+__all__ = ["roots_of"]
+
+
+def roots_of(graph: BipartiteCSR, query: PqQuery, vertices: np.ndarray, *, are_left: bool) -> Roots:
+    """The roots that these vertices are, in this order.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        The user's; its arrays may be CuPy's.
+    query : PqQuery
+    vertices : (n_roots,) int32
+        In ids of the user's graph.
+    are_left : bool
+        Which side they are of.
+    """
+    sizes = [int(size) for size in (query.min_p, query.max_p, query.min_q, query.max_q)]
+    members = [sorted({int(vertex) for vertex in side}) for side in (query.containing_left, query.containing_right)]
+    edges = zlib.crc32(_content(graph.left_members, np.int32), zlib.crc32(_content(graph.left_offsets, np.int64)))
+    return Roots.of("pq_counts", vertices, are_left, sizes, members, graph.n_right, edges)
+
+
+def _content(array: Any, dtype: Any) -> bytes:
+    on_host = array if isinstance(array, np.ndarray) else array.get()
+    return np.ascontiguousarray(on_host, dtype).tobytes()
