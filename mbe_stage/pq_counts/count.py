@@ -64,7 +64,8 @@ def count_pq_bicliques(
 
     References
     ----------
-    Yang, Peng and Zhang, "(p,q)-biclique counting and enumeration for large sparse bipartite graphs", PVLDB 15(2), 2021.
+    Yang, Peng and Zhang, "(p,q)-biclique counting and enumeration for large sparse bipartite graphs", PVLDB
+    15(2), 2021.
     """
     query = PqQuery(p, p, q, q, tuple(containing_left), tuple(containing_right))
     return _counts(graph, query, engine, threads)[p, q]
@@ -120,7 +121,7 @@ def count_pq_into(
     graph : BipartiteCSR
         Its arrays may be CuPy's for the CUDA engine.
     execution : Execution, optional
-        Threads, budgets, time limit; where that ends the search, the sink's counts are lower bounds, and the facts say so.
+        Threads, budgets, time limit; where that ends the search, the counts are lower bounds, and the facts say so.
     engine, on_progress, chosen_by_auto, tasks
         As `mbe_stage.stream.stream` takes them.
 
