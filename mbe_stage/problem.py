@@ -58,6 +58,8 @@ class Problem:
         ``"module:ATTRIBUTE"``. It is text: this package knows no tables. None for a problem that is a library only.
     about : str
         One line for a list of problems.
+    command : str or None
+        What its command is called, where there are commands; by default its name, with dashes.
     sampler : str or None
         The module that samples how many results there will be (`mbe_stage.sampling.Sampler`); None where nobody can
         know.
@@ -69,6 +71,7 @@ class Problem:
     limit: str | None
     publication: str | None = None
     about: str = ""
+    command: str | None = None
     sampler: str | None = None
 
 

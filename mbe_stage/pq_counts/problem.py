@@ -1,11 +1,18 @@
-"""Counting (p, q)-bicliques, as a problem among others."""
+"""Counting (p, q)-bicliques, as a problem among others.
+
+It is imported to list the problems that there are: arrays come with the engines.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mbe_stage.errors import InvalidArgument
-from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.problem import Problem
+
+if TYPE_CHECKING:
+    from mbe_stage.graphs.bipartite import BipartiteCSR
+    from mbe_stage.pq_counts.query import PqQuery
 
 __all__ = ["PROBLEM"]
 
@@ -23,7 +30,6 @@ def _check(graph: BipartiteCSR, query: PqQuery) -> None:
 PROBLEM = Problem(
     name="pq_counts",
     engines={
-        "cuda": "mbe_stage.pq_counts.engine_cuda",
         "cpu": "mbe_stage.pq_counts.engine_cpu",
         "reference": "mbe_stage.pq_counts.reference",
     },
@@ -31,4 +37,5 @@ PROBLEM = Problem(
     limit=None,
     publication="pipeline.outputs.pq_counts.publication:PUBLICATION",
     about="the number of (p, q)-bicliques, p left and q right vertices with every edge between them",
+    command="count-pq",
 )
