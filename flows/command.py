@@ -36,6 +36,7 @@ from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from pipeline.signals import signals_are_heard
 from pipeline.terminal import say, visible_lines
 from pipeline.verify import verify_run
 
@@ -187,7 +188,9 @@ def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -
     if show_it:
         # Against the edges as they are in the file, by code that shares none with engines and writers.
         run_dir = Path(result["run"])
-        show.verification(verify_run(run_dir, ingest(reading_of(read_manifest(run_dir).config))), as_json=False)
+        with signals_are_heard():
+            outcome = verify_run(run_dir, ingest(reading_of(read_manifest(run_dir).config)))
+        show.verification(outcome, as_json=False)
 
 
 def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:

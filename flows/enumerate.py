@@ -28,6 +28,7 @@ from prefect.states import Completed, Failed
 
 from flows.artifacts import create_artifacts, create_unchanged_artifact
 from flows.gpu import device_slot
+from flows.lost_signals import sigterm_is_heard_by_flow
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.errors import StageError
@@ -262,13 +263,14 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
         Takes the result of the flow and the run's manifest, and gives the state of a run that was published.
     """
     try:
-        config = configured()
-        with RunStore(config.output.directory).begin() as staging:
-            # Before anything is read: whether all that is asked for can be published together.
-            inputs_of(config)
-            return on_a_tier_that_fits(
-                config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending)
-            )
+        with sigterm_is_heard_by_flow():
+            config = configured()
+            with RunStore(config.output.directory).begin() as staging:
+                # Before anything is read: whether all that is asked for can be published together.
+                inputs_of(config)
+                return on_a_tier_that_fits(
+                    config, lambda tier, warnings, _note: _run_on(tier, warnings, config, staging, force, ending)
+                )
     except StageError as error:
         # Returned, not raised: the message says it all, a traceback would bury it.
         return Failed(message=visible(error), data=error)

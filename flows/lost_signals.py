@@ -1,8 +1,9 @@
-"""SIGHUP becomes SIGTERM, and a SIGTERM that nobody could hear is sent again.
+"""SIGHUP becomes SIGTERM, and a SIGTERM is heard: it waits while nobody could, and is sent again where nobody did.
 
-Prefect's handler raises, wherever the main thread happens to be: a finaliser, a callback that C code calls, an
-`isinstance` within pydantic. What is raised there is dropped, with a word or without, and the run goes on as if nothing
-had been said. Its handler cannot be wrapped, since Prefect looks whether its own is in place.
+Prefect's handler raises, wherever the main thread happens to be. Within Numba that becomes another error or crashes the
+process: a flow has it wait (`pipeline.signals.PatientHandler`). In a finaliser, a callback that C code calls, or an
+`isinstance` within pydantic it is dropped, with a word or without, and the run goes on as if nothing had been said: it
+is sent again.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from types import FrameType
 from typing import Any, cast
 
 from prefect.exceptions import TerminationSignal
+from prefect.utilities import engine
 
-__all__ = ["sighup_is_sigterm", "sigterm_is_heard"]
+from pipeline.signals import PatientHandler
+
+__all__ = ["sighup_is_sigterm", "sigterm_is_heard", "sigterm_is_heard_by_flow"]
 
 # Seconds in which what a signal raises is expected to come up.
 _AGAIN = 0.5
@@ -44,20 +48,67 @@ def _raise_sigterm(_number: int, _frame: FrameType | None) -> None:
 def sigterm_is_heard() -> Iterator[None]:
     """While the context lasts, repeat a SIGTERM until the main thread deals with what its handler raised.
 
-    To be entered by the main thread. Whoever cleans up is not disturbed, however long it takes.
+    To be entered by the main thread. Whoever cleans up is not disturbed, however long it takes. Who is told of signals
+    already, an event loop or this context entered before, stays the one who is.
     """
+    told_already = signal.set_wakeup_fd(-1)
+    if told_already != -1:
+        signal.set_wakeup_fd(told_already)
+        yield
+        return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(reader,), name="lost-signals", daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(-1)
         os.close(writer)
         watcher.join()
         os.close(reader)
+
+
+@contextmanager
+def sigterm_is_heard_by_flow() -> Iterator[None]:
+    """What the body of a flow does while the context lasts hears SIGTERM: at once, later, or again.
+
+    In a thread other than the main one, in which no handler runs, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with sigterm_is_heard(), _prefect_is_patient():
+        yield
+
+
+@contextmanager
+def _prefect_is_patient() -> Iterator[None]:
+    """While the context lasts, Prefect's handler of SIGTERM waits where what it raises could not be heard.
+
+    Before it takes a cancellation from a runner, Prefect asks whether its own handler is in place, and means the one by
+    that name: what waits goes by it, and both change under the lock under which Prefect asks.
+    """
+    own = engine._prefect_sigterm_handler
+    if signal.getsignal(signal.SIGTERM) is not own:
+        yield
+        return
+    patient = PatientHandler(own)
+    try:
+        _change_handler(own, patient)
+        yield
+        patient.wait_no_more()
+    finally:
+        patient.forget()
+        _change_handler(patient, own)
+
+
+def _change_handler(before: Any, after: Any) -> None:
+    with engine._prefect_sigterm_bridge_lock:
+        engine._prefect_sigterm_handler = after
+        if signal.getsignal(signal.SIGTERM) is before:
+            signal.signal(signal.SIGTERM, after)
 
 
 def _watch(reader: int) -> None:

@@ -6,14 +6,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
 from pipeline.leaving import ENDINGS, leave
 
-__all__ = ["EndedBySignal", "ended_by", "signal_of", "signals_are_heard"]
+__all__ = ["EndedBySignal", "PatientHandler", "ended_by", "signal_of", "signals_are_heard"]
 
 _LOCK = "numba:compiler_lock"
 _COMPILERS = ("numba", "llvmlite")
@@ -51,18 +51,13 @@ def ended_by(error: BaseException) -> EndedBySignal | None:
 def signals_are_heard() -> Iterator[None]:
     """Raise `EndedBySignal` at SIGINT, and where the command hears them at SIGTERM and SIGHUP, so that it is heard.
 
-    There are four places in which it would be lost, become another error, or crash the process. While Numba compiles,
-    LLVM calls Python, and what is raised there is printed and dropped: it waits until the step under way is over. At
-    other times compiled code calls Numba's Python, as when it first makes arrays of its results, and goes on with what
-    it has not got: it waits until no function of Numba is under way. While a module is imported, it would come up in
-    the module, which may take it for its own: it waits until the import is over, unless the signal comes twice. What
-    comes up in a finaliser or callback, from where no exception can get out, is raised again some hundredths of a
-    second later.
+    What `PatientHandler` says of places where it would be lost holds; and what comes up in a finaliser or callback,
+    from where no exception can get out, is raised again some hundredths of a second later.
 
     Handlers other than Python's own for Ctrl-C and those of the command stay as they are: Prefect looks whether its own
-    is in place. Threads other than the main one have none.
+    is in place (`flows.lost_signals`). Threads other than the main one have none.
     """
-    hearing = _Hearing(_imports_under_way(sys._getframe()))
+    hearing = _Hearing()
     replaced = {}
     if threading.current_thread() is threading.main_thread():
         for number in ENDINGS:
@@ -75,6 +70,7 @@ def signals_are_heard() -> Iterator[None]:
         sys.unraisablehook = hearing.again_if_lost
     try:
         yield
+        hearing.wait_no_more()
     except SystemError as error:
         raised = error.__cause__
         if raised is None or isinstance(raised, Exception):
@@ -89,38 +85,53 @@ def signals_are_heard() -> Iterator[None]:
                 signal.signal(number, before)
 
 
-class _Hearing:
-    """The handler: raises `EndedBySignal`, at once or as soon as it can be heard."""
+class PatientHandler:
+    """A handler that calls another one, which raises, at once or as soon as what it raises can be heard.
 
-    def __init__(self, imports: int) -> None:
-        self._imports = imports
-        self._unraisable = sys.unraisablehook
+    There are three places in which it would be lost, become another error, or crash the process. While Numba compiles,
+    LLVM calls Python, and what is raised there is printed and dropped: it waits until the step under way is over. At
+    other times compiled code calls Numba's Python, as when it first makes arrays of its results, and goes on with what
+    it has not got: it waits until no function of Numba is under way. While a module is imported, it would come up in
+    the module, which may take it for its own: it waits until the import is over, unless the signal comes twice. An
+    import that is under way when the handler is made is none to wait for.
+
+    Parameters
+    ----------
+    handler : callable
+        As `signal.signal` takes it.
+    """
+
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
+        self._handler = handler
+        self._imports = _imports_under_way(sys._getframe())
+        self._waiting: int | None = None
         self._listener: Any = None
         self._sender: threading.Thread | None = None
-        self._is_ending = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._is_ending and number != signal.SIGINT:
-            # What cleans up is left in peace: whoever closes a terminal or stops a service may send several.
-            return
+        """What Python calls at a signal."""
         if _numba_compiles():
             if self._listener is None:
-                self._end_after_step(number)
+                self._call_after_step(number)
         elif _within_numba(frame) or (self._sender is None and _imports_under_way(frame) > self._imports):
-            self._send_again(number)
+            self.send_again(number)
         else:
-            self._end(number)
+            self._call(number, frame)
 
-    def again_if_lost(self, lost: sys.UnraisableHookArgs) -> None:
-        """Hook of what no caller can be told: a finaliser or callback ran just when the signal came."""
-        if isinstance(lost.exc_value, EndedBySignal):
-            self._is_ending = False
-            self._send_again(lost.exc_value.number)
-        else:
-            self._unraisable(lost)
+    def send_again(self, number: int) -> None:
+        """Have the signal come once more, soon."""
+        self._waiting = number
+        self._sender = threading.Thread(target=self._send_soon, args=(number,), daemon=True)
+        self._sender.start()
+
+    def wait_no_more(self) -> None:
+        """Call the handler now if a signal waits; for who is in no such place, and about to put the handler away."""
+        if self._waiting is not None:
+            self._call(self._waiting, None)
 
     def forget(self) -> None:
-        """Wait no more."""
+        """Let no signal wait any more."""
+        self._waiting = None
         self._sender = None
         if self._listener is not None:
             from numba.core import event as events
@@ -128,25 +139,21 @@ class _Hearing:
             events.unregister(_LOCK, self._listener)
             self._listener = None
 
-    def _end(self, number: int) -> NoReturn:
-        self._sender = None
-        self._is_ending = True
-        raise EndedBySignal(number)
-
-    def _send_again(self, number: int) -> None:
-        self._sender = threading.Thread(target=self._send_soon, args=(number,), daemon=True)
-        self._sender.start()
+    def _call(self, number: int, frame: FrameType | None) -> None:
+        self.forget()
+        self._handler(number, frame)
 
     def _send_soon(self, number: int) -> None:
         time.sleep(_AGAIN)
         if self._sender is threading.current_thread():
+            self._waiting = None
             self._sender = None
             signal.pthread_kill(threading.main_thread().ident or 0, number)
 
-    def _end_after_step(self, number: int) -> None:
+    def _call_after_step(self, number: int) -> None:
         from numba.core import event as events
 
-        hearing = self
+        handler = self
 
         class AfterStep(events.Listener):  # type: ignore[misc]  # Numba's, without types
             def on_start(self, event: Any) -> None:
@@ -154,12 +161,39 @@ class _Hearing:
 
             def on_end(self, event: Any) -> None:  # noqa: ARG002 - so it is called
                 if threading.current_thread() is threading.main_thread():
-                    hearing.forget()
-                    hearing._end(number)
+                    handler._call(number, None)
 
         # Every step takes the lock once more. Where it is given back, no LLVM is between the handler and its caller.
+        self._waiting = number
         self._listener = AfterStep()
         events.register(_LOCK, self._listener)
+
+
+class _Hearing(PatientHandler):
+    """Raises `EndedBySignal`."""
+
+    def __init__(self) -> None:
+        super().__init__(self._end)
+        self._unraisable = sys.unraisablehook
+        self._is_ending = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self._is_ending and number != signal.SIGINT:
+            # What cleans up is left in peace: whoever closes a terminal or stops a service may send several.
+            return
+        super().__call__(number, frame)
+
+    def again_if_lost(self, lost: sys.UnraisableHookArgs) -> None:
+        """Hook of what no caller can be told: a finaliser or callback ran just when the signal came."""
+        if isinstance(lost.exc_value, EndedBySignal):
+            self._is_ending = False
+            self.send_again(lost.exc_value.number)
+        else:
+            self._unraisable(lost)
+
+    def _end(self, number: int, _frame: FrameType | None) -> NoReturn:
+        self._is_ending = True
+        raise EndedBySignal(number)
 
 
 def _numba_compiles() -> bool:

@@ -1,17 +1,73 @@
 """SIGHUP is a SIGTERM, and one that comes where no exception can get out is heard all the same."""
 
 import ctypes
+import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from prefect.exceptions import TerminationSignal
-from prefect.utilities.engine import capture_sigterm
+from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 
 from flows import lost_signals
-from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard
+from flows.enumerate import completed, run_as_flow
+from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard, sigterm_is_heard_by_flow
+from tests.patience import PATIENCE
+from tests.patience import completed as process_completed
+
+# Each moment in a process of its own: a crash is an exit code. Arrays are made of the results by Numba's Python, which
+# compiled code calls, and of which it takes nothing for an array that it cannot be given.
+AT_EVERY_MOMENT_OF_A_FIRST_CALL = """
+import os, signal, sys, time
+import numba, numpy as np
+from prefect.utilities.engine import capture_sigterm
+from flows.lost_signals import sigterm_is_heard_by_flow
+
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+@numba.njit
+def arrays(n):
+    return np.zeros(n), np.ones(n, np.int32), np.zeros(n, np.int64)
+
+arrays.compile((numba.int64,))
+
+def ended(moment):
+    seen = 0
+
+    def trace(frame, event, argument):
+        nonlocal seen
+        if frame.f_globals.get("__name__", "").startswith("numba.core.serialize"):
+            seen += 1
+            if seen == moment:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    try:
+        with capture_sigterm(), sigterm_is_heard_by_flow():
+            sys.settrace(trace)
+            _, _, _ = arrays(2)
+            sys.settrace(None)
+            if seen < moment:
+                return 2
+            time.sleep(60)
+    except KeyboardInterrupt:
+        return 0
+    return 1
+
+codes = []
+while not any(codes):
+    child = os.fork()
+    if child == 0:
+        os._exit(ended(len(codes) + 1))
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(*codes)
+"""
 
 
 def in_a_finaliser() -> None:
@@ -161,3 +217,89 @@ def test_an_ignored_sighup_stays_ignored() -> None:
     sighup_is_sigterm()
     signal.raise_signal(signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_a_flow_hears_it_once_compiled_code_has_called_numba() -> None:
+    """Under Prefect it became a SystemError, or the process crashed: a tuple without its arrays was taken apart."""
+    checkout = str(Path(__file__).parents[2])
+    done = process_completed(
+        [sys.executable, "-c", AT_EVERY_MOMENT_OF_A_FIRST_CALL], check=True, env=os.environ | {"PYTHONPATH": checkout}
+    )
+    *heard, last = map(int, done.stdout.split())
+    assert len(heard) > 10
+    assert (set(heard), last) == ({0}, 2), (heard, done.stderr)
+
+
+def flow_of(body: Callable[[], object]) -> None:
+    """A flow as Prefect runs it, whose configuration does `body`."""
+    with capture_sigterm():
+        run_as_flow(body, False, completed)  # type: ignore[arg-type]  # it never gets as far as a configuration
+
+
+def test_a_flow_has_the_handler_wait_within_numba() -> None:
+    within_numba = {"__name__": "numba.of_this_test", "signal": signal, "is_over": False}
+    exec("def call():\n    global is_over\n    signal.raise_signal(signal.SIGTERM)\n    is_over = True", within_numba)
+
+    def body() -> None:
+        within_numba["call"]()
+        run_on()
+
+    with pytest.raises(KeyboardInterrupt):
+        flow_of(body)
+    assert within_numba["is_over"]
+
+
+def test_a_flow_sends_a_lost_signal_again() -> None:
+    """A runner of Prefect's runs it without our command."""
+
+    def body() -> None:
+        where_it_is_dropped_without_a_word()
+        run_on()
+
+    with pytest.raises(KeyboardInterrupt):
+        flow_of(body)
+
+
+def test_prefect_finds_its_own_handler_in_place() -> None:
+    """Else it would not take a runner's word that the run is cancelled, and call it crashed."""
+    before = []
+    with capture_sigterm():
+        before.append(signal.getsignal(signal.SIGTERM))
+        with sigterm_is_heard_by_flow():
+            assert signal.getsignal(signal.SIGTERM) is not before[0]
+            assert can_ack_control_intent()
+            with capture_sigterm():
+                assert can_ack_control_intent()
+        assert signal.getsignal(signal.SIGTERM) is before[0]
+        assert can_ack_control_intent()
+    assert not can_ack_control_intent()
+
+
+def test_a_handler_that_is_not_prefects_stays() -> None:
+    with sigterm_is_heard_by_flow():
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    assert not can_ack_control_intent()
+
+
+def test_beside_the_main_thread_nothing_changes() -> None:
+    seen = []
+
+    def look() -> None:
+        with sigterm_is_heard_by_flow():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    with capture_sigterm():
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join(PATIENCE)
+        assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_who_is_told_of_signals_already_stays_so() -> None:
+    with sigterm_is_heard():
+        told = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(told)
+        with sigterm_is_heard_by_flow():
+            inner = signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(inner)
+        assert inner == told

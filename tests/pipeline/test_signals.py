@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numba
 import pytest
@@ -114,6 +115,22 @@ def test_signal_while_compiled_code_calls_numba() -> None:
     *heard, last = map(int, done.stdout.split())
     assert len(heard) > 10
     assert (set(heard), last) == ({0}, 2), (heard, done.stderr)
+
+
+def test_a_signal_that_waits_to_the_end_is_heard_then() -> None:
+    """Handlers of before come back, and nobody would have sent it to them."""
+    within_numba: dict[str, Any] = {"__name__": "numba.of_this_test", "signal": signal, "is_over": False}
+    exec("def call():\n    global is_over\n    signal.raise_signal(signal.SIGINT)\n    is_over = True", within_numba)
+
+    def run() -> None:
+        with signals_are_heard():
+            within_numba["call"]()
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert within_numba["is_over"]
+    # It came once.
+    time.sleep(0.2)
 
 
 def test_of_two_signals_one_is_heard() -> None:
