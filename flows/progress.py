@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, cast
 from uuid import UUID
@@ -22,7 +23,7 @@ PROGRESS_KEY = "enumeration-progress"
 
 
 def describe(progress: Progress, counted: str = "bicliques") -> str:
-    """One line for people: found, of how many, rate, share, and what is left.
+    """One line for people: of which search, where there are several, found, of how many, rate, share, what is left.
 
     Examples
     --------
@@ -33,6 +34,8 @@ def describe(progress: Progress, counted: str = "bicliques") -> str:
     >>> describe(Progress(3_000_000, 0.9, 60.0, expected=outlook, share=0.25, seconds_left=180.0))
     '3,000,000 of about 12,000,000 bicliques in 60 s (50,000 a second), 25 %, 3 min left'
     """
+    if progress.search:
+        return f"{progress.search}: {describe(replace(progress, search=''), counted)}"
     rate = progress.n_found / progress.seconds if progress.seconds > 0 else 0.0
     pace = f"in {progress.seconds:.0f} s ({rate:,.0f} a second)"
     if progress.work_done == 1.0:
@@ -101,7 +104,9 @@ class ProgressReporter:
             self._report(self._latest)
 
     def __call__(self, progress: Progress) -> None:
-        """Report, unless the last report was a moment ago."""
+        """Report, unless the last report was a moment ago; and how the search before ended, where another begins."""
+        if self._latest is not None and self._latest.search != progress.search:
+            self._report(self._latest)
         self._latest = progress
         if self._clock() - self._last >= self._every_seconds:
             self._report(progress)

@@ -164,16 +164,17 @@ class ProgressDisplay:
 
     def _enumerated(self, standing: Standing) -> None:
         rate = standing.n_found / standing.seconds if standing.seconds > 0 else 0.0
+        what = f"enumerating {standing.search}".rstrip()
         if standing.work_done == 1.0 or standing.has_stopped:
             what = "stopped, finishing" if standing.has_stopped else "all found, finishing"
             self._show(what, None, f"{standing.n_found:,} {self._counted}, {rate:,.0f}/s")
             return
         found = f"{found_text(standing.n_found, self._counted, standing.expected, standing.share)}, {rate:,.0f}/s"
         if standing.expected is None:
-            self._show("enumerating (share: a guess)", standing.work_done, found)
+            self._show(f"{what} (share: a guess)", standing.work_done, found)
         else:
             left = standing.seconds_left
-            self._show("enumerating", standing.share, found if left is None else _FoundAndLeft(found, left))
+            self._show(what, standing.share, found if left is None else _FoundAndLeft(found, left))
 
     def compiled(self, standing: CompileProgress) -> None:
         """Take note of what is compiled before the work begins."""

@@ -59,6 +59,7 @@ def _of_run(source: str, options: Mapping[str, Any], progress: ProgressDisplay) 
         source,
         asked,
         on_share=lambda share: progress.working("reading the bicliques back", share),
+        on_progress=progress.enumerated,
         on_compile=progress.compiled,
     )
 

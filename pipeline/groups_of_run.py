@@ -29,6 +29,7 @@ from pipeline.naming import setting
 from pipeline.publish import RunStore, resolve_run
 from pipeline.reading import bicliques_batches, bicliques_parts, check_members, vertex_keys
 from pipeline.steps import Clock, collect_to, finish
+from pipeline.takeover import OnProgress
 
 __all__ = ["OnShare", "regroup"]
 
@@ -48,6 +49,7 @@ def regroup(
     source: object | None = None,
     *,
     on_share: OnShare = lambda _: None,
+    on_progress: OnProgress | None = None,
     on_compile: OnCompile | None = None,
 ) -> RunResult:
     """Make groups of a published run, as a new run.
@@ -64,8 +66,9 @@ def regroup(
     source : object, optional
         The input in memory, as for `pipeline.run`.
     on_share : callable
-    on_compile : callable, optional
-        As for `pipeline.run`.
+    on_progress, on_compile : callable, optional
+        As for `pipeline.run`. With buckets of time the graph of the later ones is enumerated; of that `on_progress` is
+        told.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def regroup(
     staging = None
     try:
         with store.begin() as staging:
-            facts = collect_to(edges, config, staging.path, find, step="read back")
+            facts = collect_to(edges, config, staging.path, find, step="read back", on_progress=on_progress)
             if facts.content_fingerprint != manifest.content_fingerprint:
                 raise PublishError(
                     f"{run_dir}: its bicliques are not those of its manifest ({facts.content_fingerprint}; expected "

@@ -105,7 +105,7 @@ def run(
         Edges in memory (pyarrow, pandas, cuDF, NumPy pairs, SciPy sparse, networkx) in place of `config.input.path`.
     on_progress : callable, optional
         Called after every block with a `mbe_stage.Progress`; for another problem than bicliques with what its
-        publication makes of it.
+        publication makes of it. Groups with buckets of time search a second graph: then its `search` is not empty.
     on_compile : callable, optional
         Called about every second while something is compiled, from any thread, with a
         `mbe_stage.compile_ahead.CompileProgress`; by default there are log lines.

@@ -62,6 +62,8 @@ class Collecting:
         Whose frames the tables are made of: `pipeline.backends.backend.Backend`.
     derived : sequence of DerivedCollector
         What else takes the results in, block by block.
+    on_progress : callable or None
+        Told of searches that a collector makes itself, as of that of the run.
     """
 
     run_path: Path
@@ -70,6 +72,7 @@ class Collecting:
     graph: Any
     backend: Any
     derived: Sequence[DerivedCollector] = ()
+    on_progress: Callable[[Any], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def enumerate_to(
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
         return _streamed(config, sink, graph, query, execution, engine, on_progress)
 
-    return collect_to(edges, config, run_path, search, backend)
+    return collect_to(edges, config, run_path, search, backend, on_progress=on_progress)
 
 
 def collect_to(
@@ -151,6 +151,7 @@ def collect_to(
     find: Callable[[Sink, Any, Any, Execution], StreamFacts],
     backend: Backend = ARROW,
     step: str = "enumerate",
+    on_progress: Callable[[Any], None] | None = None,
 ) -> EnumerationFacts:
     """As `enumerate_to`, of results that come from anywhere.
 
@@ -163,11 +164,13 @@ def collect_to(
         and says what it did.
     step : str
         What its time is called in `EnumerationFacts.seconds`.
+    on_progress : callable, optional
+        Told of what derived outputs search themselves (`Collecting.on_progress`).
     """
     clock, publication = Clock(), publication_of(config.problem)
     query, graph = publication.query(config.asked, edges), edges.graph()
     clock.lap("graph")
-    collecting = Collecting(run_path, config, edges, graph, backend)
+    collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress)
     with ExitStack() as ends:
         # Left last: the collector hands them what waits when it is left.
         derived = tuple(ends.enter_context(each) for each in derived_collectors(collecting))

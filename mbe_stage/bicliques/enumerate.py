@@ -43,6 +43,9 @@ class Progress:
         By that share and the time so far, and within the time limit; None where the share is.
     has_stopped : bool
         A limit has ended the enumeration: the last that is told of it, with its last share and no time left.
+    search : str
+        Which one it is, in words, where whoever asked enumerates more than one graph; empty for the first, or the only
+        one.
     """
 
     n_bicliques: int
@@ -53,6 +56,7 @@ class Progress:
     share: float | None = None
     seconds_left: float | None = None
     has_stopped: bool = False
+    search: str = ""
 
     @classmethod
     def of(cls, standing: stream.Progress) -> Progress:

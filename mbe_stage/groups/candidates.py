@@ -27,6 +27,8 @@ __all__ = [
     "TOP",
     "CandidateSink",
     "Candidates",
+    "better",
+    "check_merge",
     "check_size",
     "check_top",
     "compile_steps",
@@ -224,17 +226,12 @@ class CandidateSink:
         >>> one.finish().keys.tolist(), one.left_best.tolist()
         ([3, 7], [1, 1, 0])
         """
-        if other is self:
-            raise InvalidArgument("other is this sink itself: expected one that has taken in other bicliques")
-        if other._top != self._top:
-            raise InvalidArgument(f"the top of the other sink is {other._top}: expected {self._top}, as here")
-        if not self._model.is_same(other._model):
-            raise InvalidArgument("the other sink is of a graph of other degrees: expected one of the same graph")
+        check_merge(other is self, (self._top, other._top), (self._model, other._model))
         for mine, theirs in ((self._left, other._left), (self._right, other._right)):
             mine.merge(theirs, self._n_rows)
         self._parts += other._parts
         # Whatever is worse than either's lowest is in neither's best, and in none of both.
-        self._threshold = max(self._threshold, other._threshold, key=lambda pair: (pair[0], -pair[1]))
+        self._threshold = better(self._threshold, other._threshold)
         self._compact()
 
     def finish(self) -> Candidates:
@@ -318,6 +315,26 @@ def check_top(model: NullModel, n_left: int, n_right: int, top: int) -> None:
             f"the graph has {model.n_edges:,} edges and a degree of {largest:,}: their product, which bounds the "
             "shares of vertices, has to be below 2^63; score a part of the graph"
         )
+
+
+def check_merge(is_itself: bool, tops: tuple[int, int], models: tuple[NullModel, NullModel]) -> None:
+    """Refuse two sinks that cannot come together: one twice, or such as differ in `top` or in the model.
+
+    Raises
+    ------
+    InvalidArgument
+    """
+    if is_itself:
+        raise InvalidArgument("other is this sink itself: expected one that has taken in other bicliques")
+    if tops[0] != tops[1]:
+        raise InvalidArgument(f"the top of the other sink is {tops[1]}: expected {tops[0]}, as here")
+    if not models[0].is_same(models[1]):
+        raise InvalidArgument("the other sink is of a graph of other degrees: expected one of the same graph")
+
+
+def better(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """Of two pairs of a score and a key the one that ranks before the other."""
+    return max(one, other, key=lambda pair: (pair[0], -pair[1]))
 
 
 def check_size(n_members: int, most: int) -> None:

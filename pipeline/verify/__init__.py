@@ -11,7 +11,7 @@ what is written, `closure` asks the input graph whether a pair of sides is compl
 must be there, `two_hop` recounts. `groups` checks the derived output of that name: `surprise` scores bicliques,
 `edge_scores` vertices, `group_tables` looks at members and vertices, `grown_groups` at groups with missing edges. Of a
 run that was published without its bicliques `elsewhere` finds them anew or in the run that it was made of; without them
-`groups_alone` checks what the groups say themselves.
+`groups_alone` checks what the groups say themselves. With buckets of time `half_later` finds those of the second graph.
 """
 
 from mbe_stage.compile_ahead import CompileStep

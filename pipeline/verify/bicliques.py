@@ -6,32 +6,21 @@ has to hold.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.compile_ahead import CompileStep
-from pipeline.edges import EdgeData
 from pipeline.errors import VerificationError
-from pipeline.manifest import Manifest
-from pipeline.terminal import shortened
 from pipeline.verify import closure, rows, tables, two_hop
+from pipeline.verify.against_graph import adjacency, check_distinct, check_nothing_missing, judge_rows
 from pipeline.verify.elsewhere import bicliques_elsewhere
 from pipeline.verify.files import table_parts
 from pipeline.verify.job import Job
-from pipeline.verify.missing import check_witnesses, pair_seeds, vertex_seeds
-from pipeline.verify.rows import Batch, RowRules, Tally, batches, check_rows
+from pipeline.verify.rows import Batch, Tally, batches, check_rows, rules_of
 from pipeline.verify.two_hop import check_presence, check_two_hop
 
 __all__ = ["check", "compile_steps"]
-
-# Pairs of vertices whose bicliques are looked up.
-_PAIRS = 100_000
-# Characters of a key in a message.
-_KEY = 80
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -66,7 +55,7 @@ class _Bicliques:
         assert job.hashes is not None
         self.job, self.run, self.manifest = job, job.run, job.manifest
         self.keys = job.keys
-        self.rules = _rules(self.manifest, self.keys, job.hashes)
+        self.rules = rules_of(self.manifest, self.keys, job.hashes)
         if not self.manifest.config.output.bicliques:
             job.results = bicliques_elsewhere(job, self.rules)
         self.parts = [] if job.results is None else table_parts(job.results, "bicliques")
@@ -74,7 +63,7 @@ class _Bicliques:
         job.report.n_found = self.manifest.counts.bicliques if job.results is None else n_rows
         self.tally = Tally(n_rows, (len(self.keys[0]), len(self.keys[1])))
         self.members = tables.MemberSums() if self.manifest.config.output.members else None
-        self.graph = None if job.edges is None else _adjacency(job.edges)
+        self.graph = None if job.edges is None else adjacency(job.edges)
 
     def check_bicliques(self) -> None:
         """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
@@ -87,7 +76,7 @@ class _Bicliques:
                 last_key = _check_order(batch, last_key)
             if self.graph is not None:
                 begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
-                self._judge(self.graph, batch, chosen[begin:end] - batch.start)
+                judge_rows(self.graph, batch, chosen[begin:end] - batch.start, self.keys, job.threads)
             self.tally.add(batch)
             if self.members is not None:
                 self.members.add_batch(batch)
@@ -138,9 +127,7 @@ class _Bicliques:
         """No key twice; afterwards the keys are sorted."""
         keys = self.tally.keys
         keys.sort()
-        twice = np.flatnonzero(keys[1:] == keys[:-1])
-        if twice.size:
-            raise VerificationError(f"{self.run / 'bicliques'}: biclique_key {keys[twice[0]]} is there more than once")
+        check_distinct(f"{self.run / 'bicliques'}", keys)
         self.job.passed("all distinct", f"{keys.size:,} keys")
 
     def check_nothing_missing(self) -> None:
@@ -151,16 +138,8 @@ class _Bicliques:
         if self.manifest.truncated is not None:
             job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
             return
-        looked_up = [
-            check_witnesses(self.graph, side, seeds, self.rules, self.tally.keys, keys, job.threads)
-            for side, seeds, keys in (
-                ("left", vertex_seeds(len(self.keys[0]), job.sample, job.rng), self.keys[0]),
-                ("right", vertex_seeds(len(self.keys[1]), job.sample, job.rng), self.keys[1]),
-                ("left", pair_seeds(self.graph, min(_PAIRS, job.sample), job.rng), self.keys[0]),
-            )
-        ]
-        n_expected = np.unique(np.concatenate(looked_up)).size
-        job.passed("nothing missing", f"{n_expected:,} bicliques that vertices and pairs of them generate are there")
+        n_looked_up = check_nothing_missing(job, self.graph, self.rules, self.tally.keys, self.keys)
+        job.passed("nothing missing", f"{n_looked_up:,} bicliques that vertices and pairs of them generate are there")
 
     def check_degrees(self) -> None:
         """The degrees of a side add up to the edges."""
@@ -173,60 +152,6 @@ class _Bicliques:
                     f"{self.run / 'manifest.json'}: input.n_edges is {facts.n_edges}; "
                     f"the degrees in {path} add up to {n_edges}"
                 )
-
-    def _judge(self, graph: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
-        verdicts = closure.judge(
-            graph, chosen, batch.offsets[0], batch.members[0], batch.offsets[1], batch.members[1], self.job.threads
-        )
-        wrong = np.flatnonzero(verdicts[:, 0])
-        if wrong.size == 0:
-            return
-        verdict, first, second = verdicts[wrong[0]].tolist()
-        left, right = (partial(_key_of, keys) for keys in self.keys)
-        what = {
-            closure.MISSING_EDGE: lambda: (
-                f"is not complete: no edge between left {left(first)} and right {right(second)}"
-            ),
-            closure.LEFT_CAN_JOIN: lambda: f"is not maximal: left {left(first)} can join",
-            closure.RIGHT_CAN_JOIN: lambda: f"is not maximal: right {right(first)} can join",
-        }[verdict]()
-        raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
-
-
-def _adjacency(edges: EdgeData) -> closure.Adjacency:
-    return closure.Adjacency.of(edges.left_ids, edges.right_ids, len(edges.left_keys), len(edges.right_keys))
-
-
-def _key_of(keys: pa.ChunkedArray, vertex: int) -> str:
-    return _quoted(keys[vertex].as_py())
-
-
-def _quoted(key: int | str) -> str:
-    return shortened(repr(key), _KEY)
-
-
-def _rules(
-    manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], hashes: tuple[np.ndarray, np.ndarray]
-) -> RowRules:
-    query = manifest.config.query
-    return RowRules(
-        hashes=hashes,
-        containing=(_ids(keys[0], query.containing_left), _ids(keys[1], query.containing_right)),
-        minima=(query.min_left, query.min_right),
-        maxima=(query.max_left, query.max_right),
-        min_edges=query.min_edges,
-    )
-
-
-def _ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
-    """Dense ids of keys, found by their text."""
-    text = set(map(str, wanted))
-    if not text:
-        return np.empty(0, np.int64)
-    found = {key: vertex for vertex, key in enumerate(keys.cast(pa.string()).to_pylist()) if key in text}
-    if missing := sorted(text - set(found)):
-        raise VerificationError(f"the query asks for {_quoted(missing[0])}, which is no vertex of that side")
-    return np.array(sorted(found.values()), np.int64)
 
 
 def _choose(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:

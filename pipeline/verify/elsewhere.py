@@ -26,7 +26,7 @@ from pipeline.verify.job import Job
 from pipeline.verify.recipe import biclique_keys
 from pipeline.verify.rows import RowRules
 
-__all__ = ["bicliques_elsewhere"]
+__all__ = ["bicliques_elsewhere", "found_anew"]
 
 _ENGINE = "cpu"
 
@@ -54,7 +54,7 @@ def bicliques_elsewhere(job: Job, rules: RowRules) -> Path | None:
         why = f"{n:,} are more than the sample of {job.sample:,}, up to which they are enumerated anew (--sample)"
     else:
         job.passed("bicliques", f"not written; enumerated anew by the engine {_ENGINE}")
-        return _found_anew(job, job.edges, rules)
+        return found_anew(job, job.edges, rules, n)
     job.not_checked(
         f"bicliques: not written (output.bicliques: false), and {why}: rows, complete and maximal, all distinct, "
         "nothing missing, content fingerprint, which largest biclique a vertex is in"
@@ -77,7 +77,18 @@ def _source(job: Job) -> Path | None:
     return source if same and manifest.config.output.bicliques and lost_file(source, manifest) is None else None
 
 
-def _found_anew(job: Job, edges: EdgeData, rules: RowRules) -> Path:
+def found_anew(job: Job, edges: EdgeData, rules: RowRules, n_stated: int) -> Path:
+    """Enumerate a graph; returns the directory below which its table `bicliques` lies while the check lasts.
+
+    Parameters
+    ----------
+    job : Job
+    edges : EdgeData
+    rules : RowRules
+        What the query asks for, in dense ids.
+    n_stated : int
+        As many as there should be: the search ends behind one more.
+    """
     query = BicliqueQuery(
         *(*rules.minima, *rules.maxima, rules.min_edges),
         *(tuple(map(int, ids)) for ids in rules.containing),
@@ -85,7 +96,8 @@ def _found_anew(job: Job, edges: EdgeData, rules: RowRules) -> Path:
     directory = Path(job.ends.enter_context(tempfile.TemporaryDirectory(prefix="mbe-verify-")))
     (directory / "bicliques").mkdir()
     with as_publish_errors(directory, "nothing was checked"), _Table(directory / "bicliques", rules.hashes) as table:
-        enumerate_into(table, edges.graph(), query, Execution(threads=job.threads), _ENGINE)
+        execution = Execution(threads=job.threads, max_bicliques=n_stated + 1)
+        enumerate_into(table, edges.graph(), query, execution, _ENGINE)
     return directory
 
 

@@ -8,8 +8,7 @@ missing (`surprise` defines the words); and everything that is said of their mem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 
 from pipeline.errors import VerificationError
 from pipeline.verify.edge_scores import edge_scores
-from pipeline.verify.files import table_parts
 from pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
 from pipeline.verify.group_tables import (
     Groups,
@@ -31,8 +29,9 @@ from pipeline.verify.group_tables import (
     refuse_first,
 )
 from pipeline.verify.group_times import check_times
-from pipeline.verify.groups_alone import rows_of, score_groups
+from pipeline.verify.groups_alone import score_groups
 from pipeline.verify.groups_of_two_graphs import (
+    bicliques_of,
     in_the_run,
     only_of_first,
     read_two_graphs,
@@ -41,11 +40,11 @@ from pipeline.verify.groups_of_two_graphs import (
 )
 from pipeline.verify.grown_groups import check_grown, read_edges
 from pipeline.verify.job import Job
-from pipeline.verify.rows import Batch, batches
 from pipeline.verify.surprise import UNIT, Found, Null, Wanted, score_bicliques
 
 __all__ = ["check"]
 
+_NOT_GROWN = "groups: n_bicliques, and that no other group adds more; the bicliques are not grown again"
 _OF_LATER = ("half_later_bicliques", "half_later_truncated")
 # Units by which a sum of four rounded logarithms may differ where another machine rounds one of them otherwise.
 _UNSURE = 4
@@ -73,11 +72,12 @@ def check(job: Job) -> None:
     if job.results is None:
         found = score_groups(job, groups, null, wanted)
     else:
-        found = score_bicliques(_bicliques(job, groups), null, wanted)
+        found = score_bicliques(bicliques_of(job, groups), null, wanted)
     if asked.kind == "grown_cover":
         edges = read_edges(job, groups)
         check_grown(job, groups, found, edges, degrees, known.n_listed(groups))
         job.passed("groups", f"{len(groups):,}, grown from bicliques of this run")
+        job.not_checked(_NOT_GROWN)
     else:
         edges = every_edge(groups, (degrees[0].size, degrees[1].size))
         _check_chosen(groups, found, known.n_listed(groups), asked.limit, _Order(found, asked.rank_by))
@@ -91,10 +91,10 @@ def check(job: Job) -> None:
     _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
     check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
-    by_edge = edge_scores(_bicliques(job, groups), null, found, degrees)
+    by_edge = edge_scores(bicliques_of(job, groups), null, found, degrees)
     job.passed("vertex scores", check_scores(job, groups, found, by_edge, edges.explained, degrees))
     check_association(job, groups, known)
-    _check_counts(job, groups, found, by_edge.n_left_out, known)
+    _check_counts(job, groups, [found], by_edge.n_left_out, known)
 
 
 def _check_two_graphs(job: Job) -> None:
@@ -110,10 +110,11 @@ def _check_two_graphs(job: Job) -> None:
         of_all = read_edges(graphs.job, groups)
         starts = 0, graphs.n_right
         edges = [part.edges_of(of_all, start) for part, start in zip(graphs.parts, starts, strict=True)]
-        for part, within in zip(graphs.parts, edges, strict=True):
+        for part, of_part, within in zip(graphs.parts, of_parts, edges, strict=True):
             n_listed = known.n_listed(groups)
-            check_grown(part.job, part.groups, found, within, part.degrees, n_listed, n_edges=part.n_edges)
+            check_grown(part.job, part.groups, of_part, within, part.degrees, n_listed, n_edges=part.n_edges)
         _check_ranks_of_grown(groups)
+        job.not_checked(_NOT_GROWN)
     else:
         edges = [part.every_edge() for part in graphs.parts]
         _check_chosen(groups, found, known.n_listed(groups), asked.limit, _Order(found, asked.rank_by))
@@ -127,13 +128,11 @@ def _check_two_graphs(job: Job) -> None:
         check_members(part.groups, within, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     explained = shares_explained(graphs, (edges[0], edges[1]))
-    of_first, first = only_of_first(groups, graphs.n_right), graphs.parts[0]
-    by_edge = edge_scores(_bicliques(job, first.groups), Null(first.degrees, first.n_edges), of_parts[0], first.degrees)
-    lowest = replace(of_parts[0], is_whole=False)
-    job.passed("vertex scores", check_scores(job, of_first, lowest, by_edge, explained, first.degrees))
+    of_first = only_of_first(groups, graphs.n_right)
+    by_size, by_edge = graphs.scores_of_vertices(*of_parts)
+    job.passed("vertex scores", check_scores(job, of_first, by_size, by_edge, explained, graphs.parts[0].degrees))
     check_association(job, groups, known, graphs.n_right)
-    _check_counts(job, groups, found, 0, known)
-    job.not_checked(f"{' and '.join(_OF_LATER)}: the graph of the later buckets is not enumerated")
+    _check_counts(job, groups, of_parts, by_edge.n_left_out, known)
 
 
 def _check_ranks_of_grown(groups: Groups) -> None:
@@ -145,11 +144,6 @@ def _check_ranks_of_grown(groups: Groups) -> None:
     for row, left in enumerate(wanted):
         if any(2 * len(left & better) >= len(left | better) for better in wanted[:row]):
             raise groups.refuse(row, "overlaps a better group by half or more of their left members")
-
-
-def _bicliques(job: Job, groups: Groups) -> Iterable[Batch]:
-    """Those of the run, or what is left of them: the groups."""
-    return rows_of(job, groups) if job.results is None else batches(table_parts(job.results, "bicliques"))
 
 
 def _check_chosen(groups: Groups, found: Found, n_listed: int, limit: int, order: _Order) -> None:
@@ -323,26 +317,39 @@ def _hundredths(percent: float) -> str:
     return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
 
 
-def _check_counts(job: Job, groups: Groups, found: Found, n_not_scored: int, known: Known) -> None:
+def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored: int, known: Known) -> None:
+    """The counts of the manifest; of what nothing else tells only that they are there and not too small.
+
+    Parameters
+    ----------
+    job : Job
+    groups : Groups
+    found : sequence of Found
+        Of each graph.
+    n_not_scored : int
+        Candidates that there were no steps for.
+    known : Known
+    """
     stated: Mapping[str, int] = job.manifest.derived["groups"]
+    n_seeds = sum(of_graph.seed_keys.size for of_graph in found)
     is_grown = job.manifest.config.section("groups").kind == "grown_cover"
     counts = {
         "groups": len(groups),
         "left_members": int(np.unique(groups.side(0)[1]).size),
         "right_members": int(np.unique(groups.side(1)[1]).size),
-        "significant_candidates": int(found.is_candidate.sum()),
+        "significant_candidates": sum(int(of_graph.is_candidate.sum()) for of_graph in found),
         "candidates_not_scored": n_not_scored,
         # Nothing is grown here: none of a short list, and else as many as there are seeds, at most.
-        "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), found.seed_keys.size * is_grown)),
+        "seeds_not_grown": max(0, min(stated.get("seeds_not_grown", -1), n_seeds * is_grown)),
         **known.counts(groups),
     }
-    if not found.is_whole:
+    if not all(of_graph.is_whole for of_graph in found):
         # Of the candidates only the groups are known.
         counts["significant_candidates"] = max(len(groups), stated.get("significant_candidates", 0))
         for name in ("candidates_not_scored", "seeds_not_grown"):
             counts[name] = max(0, stated.get(name, -1))
     if in_the_run(job):
-        # Of what nothing else tells only that it is there.
+        # The first was held against what was found, where that is to be had.
         counts |= {name: max(0, stated.get(name, -1)) for name in _OF_LATER}
     if dict(stated) != counts:
         raise VerificationError(f"{job.run / 'manifest.json'}: derived.groups is {dict(stated)}; recomputed {counts}")

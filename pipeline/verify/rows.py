@@ -14,14 +14,18 @@ import pyarrow.parquet as pq
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import INTS, LONGS, compiled, readonly, steps_of
 from pipeline.errors import VerificationError
+from pipeline.manifest import Manifest
+from pipeline.terminal import shortened
 from pipeline.verify.recipe import biclique_keys
 
-__all__ = ["Batch", "RowRules", "Tally", "VertexStatistics", "batches", "check_rows", "compile_steps"]
+__all__ = ["Batch", "RowRules", "Tally", "VertexStatistics", "batches", "check_rows", "compile_steps", "rules_of"]
 
 # Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
 _ROWS_PER_BATCH = 1 << 18
 _SIDES = ("left", "right")
+# Characters of a key in a message.
+_KEY = 80
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +67,26 @@ class RowRules:
             if self.maxima[side] is not None:
                 accepted &= sizes[:, side] <= self.maxima[side]
         return accepted
+
+
+def rules_of(
+    manifest: Manifest, keys: tuple[pa.ChunkedArray, pa.ChunkedArray], hashes: tuple[np.ndarray, np.ndarray]
+) -> RowRules:
+    """What the query of a run asks of bicliques of a graph with these vertices.
+
+    Raises
+    ------
+    VerificationError
+        It names one that is none of them.
+    """
+    query = manifest.config.query
+    return RowRules(
+        hashes=hashes,
+        containing=(_ids(keys[0], query.containing_left), _ids(keys[1], query.containing_right)),
+        minima=(query.min_left, query.min_right),
+        maxima=(query.max_left, query.max_right),
+        min_edges=query.min_edges,
+    )
 
 
 class VertexStatistics:
@@ -141,6 +165,18 @@ def check_rows(batch: Batch, rules: RowRules) -> None:
         raise VerificationError(f"{batch.name(row)}: {n_left} x {n_right} is not what the run's query asks for")
     for side in (0, 1):
         _check_containing(batch, side, rules.containing[side])
+
+
+def _ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
+    """Dense ids of keys, found by their text."""
+    text = set(map(str, wanted))
+    if not text:
+        return np.empty(0, np.int64)
+    found = {key: vertex for vertex, key in enumerate(keys.cast(pa.string()).to_pylist()) if key in text}
+    if missing := sorted(text - set(found)):
+        key = shortened(repr(missing[0]), _KEY)
+        raise VerificationError(f"the query asks for {key}, which is no vertex of that side")
+    return np.array(sorted(found.values()), np.int64)
 
 
 def _rows_per_batch(group: pq.RowGroupMetaData) -> int:

@@ -137,8 +137,9 @@ def test_configuration_refuses_an_unknown_key():
             "30 bicliques in 10 s (3 a second), stopped, finishing",
             30,
         ),
+        (Progress(30, 1.0, 10.0, search="later ones"), "later ones: 30 bicliques in 10 s (3 a second), all", 100),
     ],
-    ids=["a guess", "known", "open", "the end", "stopped"],
+    ids=["a guess", "known", "open", "the end", "stopped", "another search"],
 )
 def test_progress_line(progress, line, percent):
     assert describe(progress) == line
@@ -157,6 +158,18 @@ def test_the_bar_stays_where_it_was_when_nobody_knows_any_more(monkeypatch):
     reporter(Progress(32, 0.9, 12.0, "cpu", Outlook(300, 320, 340), 0.1, 100.0))
     assert [share for share, _ in bars] == pytest.approx([30, 30, 10])
     assert ["unknown" in text for _, text in bars] == [False, True, False]
+
+
+def test_how_the_first_search_ended_is_said_before_the_second(caplog, monkeypatch):
+    monkeypatch.setattr(flows_progress, "create_progress_artifact", lambda *_, **__: None)
+    monkeypatch.setattr(flows_progress, "update_progress_artifact", lambda *_, **__: None)
+    with caplog.at_level(logging.INFO, "tests"), ProgressReporter(logging.getLogger("tests")) as reporter:
+        for found, done, search in ((3, 0.5, ""), (9, 1.0, ""), (2, 0.5, "later ones"), (4, 1.0, "later ones")):
+            reporter(Progress(found, done, 1.0, search=search))
+    assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == [
+        "9 bicliques",
+        "later ones: 4 bicliques",
+    ]
 
 
 def test_task_functions_are_plain_functions(edges_file, tmp_path):

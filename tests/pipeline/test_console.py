@@ -141,8 +141,24 @@ def test_work_that_reports_nothing_is_no_silence(monkeypatch: pytest.MonkeyPatch
             "stopped, finishing, 300 bicliques, 30/s",
         ),
         (Progress(0, 0.9, 10.0, "cpu", Outlook.exactly(0)), None, "enumerating, 0 of 0 bicliques, 0/s"),
+        (
+            Progress(300, 0.9, 10.0, search="what comes later"),
+            90.0,
+            "enumerating what comes later (share: a guess): 90.0 % of the work, 300 bicliques, 30/s",
+        ),
     ],
-    ids=["a guess", "known", "open", "open and all found", "wide", "nearly done", "done", "stopped", "none at all"],
+    ids=[
+        "a guess",
+        "known",
+        "open",
+        "open and all found",
+        "wide",
+        "nearly done",
+        "done",
+        "stopped",
+        "none at all",
+        "another",
+    ],
 )
 def test_share_and_time_left_on_a_terminal(standing: Progress, percentage: float | None, said: str) -> None:
     shown = Console(file=(stderr := io.StringIO()), force_terminal=True, color_system=None, width=200)

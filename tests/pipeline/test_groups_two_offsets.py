@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.outputs.groups import searched
 from pipeline.verify import verify_run
+from tests.mbe_stage.groups.random_graphs import block_of
 from tests.pipeline.groups_support import rows
 from tests.pipeline.test_groups_verify import changed
 from tests.pipeline.test_problem_seam import forge
@@ -179,8 +181,13 @@ def test_sound_runs_pass(tmp_path: Path, groups: dict[str, Any]) -> None:
     report = verify_run(result.run_dir, ingest(reading_of(config), source))
     names = {check.name: check.detail for check in report.checks}
     assert {"half later vertices", "groups", "vertex scores", "weights and times of groups"} <= names.keys()
-    assert any("not enumerated" in what for what in report.not_checked)
-    assert result.manifest.derived["groups"]["half_later_truncated"] == 0
+    counts = result.manifest.derived["groups"]
+    assert names["half later bicliques"].startswith(f"all {counts['half_later_bicliques']:,}, enumerated anew")
+    is_grown = groups.get("kind") == "grown_cover"
+    assert [what for what in report.not_checked if not what.startswith("manifest.json")] == (
+        ["groups: n_bicliques, and that no other group adds more; the bicliques are not grown again"] * is_grown
+    )
+    assert counts["half_later_truncated"] == 0
     assert "half_later" in result.manifest.seconds
     without = verify_run(result.run_dir)
     assert any("the input is not given with both" in what for what in without.not_checked)
@@ -245,7 +252,9 @@ FORGED: list[tuple[str, Any, str]] = [
     ("half_later_vertices", lambda table: table[:-1], "its keys are not those of|there is no vertex"),
     ("vertex_scores", changed("n_groups", lambda n: n + 1), "n_groups is"),
     ("vertex_scores", changed("group_edge_share", lambda q: q / 2 + 0.1), "group_edge_share is"),
-    ("vertex_scores", changed("score", lambda _: 0.0), "score is below"),
+    ("vertex_scores", changed("score", lambda _: 0.0), "score is 0.0; recomputed"),
+    ("vertex_scores", changed("share_size", lambda s: s * 1.001), "share_size is"),
+    ("groups", of_later(lambda row: changed("n_bicliques", lambda n: n + 1, row)), "n_bicliques is"),
 ]
 
 
@@ -256,6 +265,81 @@ def test_forged_tables_are_found(tmp_path: Path, table: str, change: Any, messag
     forge(run_dir, f"{table}.parquet", change)
     with pytest.raises(VerificationError, match=message):
         verify_run(run_dir, ingest(reading_of(config), source))
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+@pytest.mark.parametrize("without", ["the sample", "a whole search", "the bicliques of the first"])
+def test_where_the_later_bicliques_are_not_to_be_had(
+    tmp_path: Path, kind: str, without: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its groups is held against its graph all the same, and scores are lower bounds."""
+    config, source = settings(tmp_path, {"kind": kind}), events(2)
+    if without == "a whole search":
+        whole = searched.enumerate_into
+        monkeypatch.setattr(
+            searched, "enumerate_into", lambda *given: replace(whole(*given), truncated="was cut short")
+        )
+    elif without == "the bicliques of the first":
+        config = config.model_copy(update={"output": config.output.model_copy(update={"bicliques": False})})
+    result = run(config, source)
+    counts, edges = result.manifest.derived["groups"], ingest(reading_of(config), source)
+    sample = None if without == "a whole search" else counts["half_later_bicliques"] - 1
+    report = verify_run(result.run_dir, edges, sample)
+    assert "half later bicliques" not in {check.name for check in report.checks}
+    (why,) = [what for what in report.not_checked if what.startswith("half later bicliques: ")]
+    assert ("a limit ended their search" if sample is None else f"are more than the sample of {sample:,}") in why
+    assert any(what.startswith("half later groups: that no better one is missing") for what in report.not_checked)
+    forge(result.run_dir, "vertex_scores.parquet", changed("score", lambda _: 0.0))
+    with pytest.raises(VerificationError, match="score is below"):
+        verify_run(result.run_dir, edges, sample)
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+def test_what_the_second_search_missed_is_found(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that loses the best group of the later buckets, and one that says another number."""
+    source, whole = events(2), searched.enumerate_into
+    config = settings(tmp_path, {"kind": kind})
+    edges = ingest(reading_of(config), source)
+    lost = edges.left_keys.to_pylist().index("ring0")
+
+    def losing(sink: Any, *given: Any) -> Any:
+        class Losing:
+            detail = sink.detail
+
+            def accept(self, block: Any) -> None:
+                lists = [
+                    np.split(members, offsets[1:-1])
+                    for offsets, members in (
+                        (block.left_offsets, block.left_members),
+                        (block.right_offsets, block.right_members),
+                    )
+                ]
+                sink.accept(block_of([pair for pair in zip(*lists, strict=True) if lost not in pair[0]]))
+
+        return whole(Losing(), *given)
+
+    monkeypatch.setattr(searched, "enumerate_into", losing)
+    run_dir = run(config, source).run_dir
+    with pytest.raises(VerificationError, match=r"is missing: it overlaps no better group|(share_size|score) is"):
+        verify_run(run_dir, edges)
+    monkeypatch.setattr(
+        searched, "enumerate_into", lambda *given: replace(found := whole(*given), n_bicliques=found.n_bicliques + 1)
+    )
+    with pytest.raises(VerificationError, match=r"half_later_bicliques is \d+; found \d+"):
+        verify_run(run(config, source).run_dir, edges)
+
+
+def test_both_searches_are_told_of(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    result = run(settings(tmp_path), events(), on_progress=heard.append)
+    first, later = ([each for each in heard if bool(each.search) == of_later] for of_later in (False, True))
+    assert heard == first + later
+    assert {each.search for each in later} == {"buckets that begin half later"}
+    assert [each[-1].n_found for each in (first, later)] == [
+        result.manifest.counts.bicliques,
+        result.manifest.derived["groups"]["half_later_bicliques"],
+    ]
+    assert later[-1].work_done == 1.0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pipeline.errors import DeviceMemoryExhausted
 from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.verify import verify_run
+from tests.pipeline import test_groups_two_offsets
 from tests.pipeline.groups_support import EDGES, planted, settings
 from tests.pipeline.test_groups_times import NAMED, SOURCE
 
@@ -23,6 +24,7 @@ KINDS = ("short_list", "grown_cover")
 def tables_of(run_dir: Path) -> dict[str, pa.Table]:
     """Every table of the run that groups have."""
     names = ("groups", "group_members", "group_edges", "group_times", "vertex_scores")
+    names += ("half_later_vertices", "known_keys")
     return {name: pq.read_table(path) for name in names if (path := run_dir / f"{name}.parquet").is_file()}
 
 
@@ -63,6 +65,53 @@ def test_weights_and_times_are_the_same(tmp_path, kind):
     assert pq.read_table(rapids.run_dir / "group_times.parquet").num_rows > 0
     assert rapids.manifest.input.events_fingerprint == cpu.manifest.input.events_fingerprint
     verify_run(rapids.run_dir, ingest(reading_of(rapids.manifest.config), SOURCE))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_both_offsets_of_a_bucket_of_time_are_searched(tmp_path, kind, seed):
+    source, heard = test_groups_two_offsets.events(seed), []
+    sections = {
+        "groups": {"kind": kind},
+        "input": {"left": "l", "right": "r", "timestamp": "t", "time_bucket": "7d"},
+    }
+    cpu = published(tmp_path, "cpu", source, **sections)
+    rapids = run(settings(tmp_path / "rapids", "rapids", **sections), source, on_progress=heard.append)
+    assert rapids.manifest.engine == "rapids"
+    assert_same(rapids, cpu)
+    groups = pq.read_table(rapids.run_dir / "groups.parquet")
+    assert set(groups["half_later"].to_pylist()) == {True, False}
+    assert pq.read_table(rapids.run_dir / "half_later_vertices.parquet").num_rows > 0
+    assert rapids.manifest.seconds["half_later"] > 0
+    assert {(each.search, each.engine) for each in heard if each.search} == {("buckets that begin half later", "cuda")}
+    n_later = rapids.manifest.derived["groups"]["half_later_bicliques"]
+    assert [each.n_found for each in heard if each.search][-1] == n_later > 0
+    report = verify_run(rapids.run_dir, ingest(reading_of(rapids.manifest.config), source))
+    assert "half later bicliques" in {check.name for check in report.checks}
+
+
+@pytest.mark.parametrize("buckets", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_known_cases_and_known_good_are_the_same(tmp_path, kind, buckets):
+    (tmp_path / "labels.csv").write_text(
+        "key,side,class\n"
+        + "".join(f"ring{i},left,{'fraud' if i < 4 else 'good'}\n" for i in range(6))
+        + "100,right,fraud\n"
+    )
+    (tmp_path / "allow.csv").write_text("key\n" + "".join(f"core{i}\n" for i in range(6)))
+    source = test_groups_two_offsets.events(2)
+    lists = {name: str(tmp_path / f"{name}.csv") for name in ("labels", "allow")}
+    columns = {"left": "l", "right": "r", "timestamp": "t", "time_bucket": "7d" if buckets else None}
+    sections = {"groups": {"kind": kind, **lists}, "input": columns}
+    cpu, rapids = (published(tmp_path, engine, source, **sections) for engine in ("cpu", "rapids"))
+    assert rapids.manifest.engine == "rapids"
+    assert_same(rapids, cpu)
+    assert rapids.manifest.derived_inputs == cpu.manifest.derived_inputs
+    groups = pq.read_table(rapids.run_dir / "groups.parquet").to_pylist()
+    assert sum(row["is_muted"] for row in groups) == rapids.manifest.derived["groups"]["muted"] == 1
+    assert max(row["n_known"] for row in groups) >= 4
+    assert pq.read_table(rapids.run_dir / "known_keys.parquet").num_rows == 13
+    verify_run(rapids.run_dir, ingest(reading_of(rapids.manifest.config), source))
 
 
 @pytest.mark.parametrize("kind", KINDS)

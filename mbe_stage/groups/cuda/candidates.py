@@ -21,7 +21,17 @@ from mbe_stage.device.jit import compile_steps_of
 from mbe_stage.device.launch import launch_warps
 from mbe_stage.device.lists import take_lists, take_warp_per_list
 from mbe_stage.groups import block_scores as at
-from mbe_stage.groups.candidates import LOWEST, SPARE_MEMBERS_PER_ROW, TOP, Candidates, check_size, check_top, highest
+from mbe_stage.groups.candidates import (
+    LOWEST,
+    SPARE_MEMBERS_PER_ROW,
+    TOP,
+    Candidates,
+    better,
+    check_merge,
+    check_size,
+    check_top,
+    highest,
+)
 from mbe_stage.groups.cuda import block_scores
 from mbe_stage.groups.cuda.block_scores import HIGHEST, Side
 from mbe_stage.groups.members import GroupMembers
@@ -47,7 +57,7 @@ class DeviceCandidateSink:
 
     def __init__(self, model: NullModel, n_left: int, n_right: int, top: int = TOP) -> None:
         check_top(model, n_left, n_right, top)
-        self._log_edges, self._top = model.log_edges, top
+        self._model, self._top = model, top
         self._left = _Vertices.of(model.left_log_degrees, model.left_costs)
         self._right = _Vertices.of(model.right_log_degrees, model.right_costs)
         self._best = np.full(n_left, -1), np.full(n_right, -1)
@@ -114,6 +124,27 @@ class DeviceCandidateSink:
         if rows.size:
             self._keep(found.take(rows))
 
+    def merge(self, other: DeviceCandidateSink) -> None:
+        """Take in what another sink has kept of other bicliques of the same graph, as if this one had seen them all.
+
+        Parameters
+        ----------
+        other : DeviceCandidateSink
+            Of the same graph, `top` and device; it is left as it is. A biclique that both have taken in counts twice.
+
+        Raises
+        ------
+        InvalidArgument
+            It is this sink, or of another graph or `top`.
+        """
+        check_merge(other is self, (self._top, other._top), (self._model, other._model))
+        for mine, theirs in ((self._left, other._left), (self._right, other._right)):
+            mine.merge(theirs)
+        self._parts += other._parts
+        # Whatever is worse than either's lowest is in neither's best, and in none of both.
+        self._threshold = better(self._threshold, other._threshold)
+        self._compact()
+
     def finish(self) -> Candidates:
         """The best of each vertex, and the `top` best of all: each once, best first, on the host."""
         self._compact()
@@ -128,7 +159,7 @@ class DeviceCandidateSink:
     def _score(self, found: _Pool, marks: cp.ndarray) -> None:
         """Score the bicliques of a block, take them into the records, and mark those that may be worth keeping."""
         kernel = block_scores.score_warp_per_biclique
-        numbers = self._log_edges, *self._threshold
+        numbers = self._model.log_edges, *self._threshold
         sides = kernel_bundles(kernel, *self._sides(found.block))
         launch_warps(
             kernel, len(found), *sides, *kernel_views(found.keys), *numbers, *kernel_views(found.scores, marks)
@@ -280,6 +311,17 @@ class _Vertices:
     def with_lists(self, offsets: cp.ndarray, members: cp.ndarray) -> Side:
         """This side of a block, as kernels take it."""
         return Side(offsets, members, self.costs, self.records, self.best_keys)
+
+    def merge(self, other: _Vertices) -> None:
+        """Take in what another sink has kept of the same vertices."""
+        share, count, best = int(at.SHARE), int(at.N_BICLIQUES), int(at.BEST_SCORE)
+        mine, theirs = self.records, other.records
+        mine[:, share] = cp.maximum(mine[:, share], theirs[:, share])
+        mine[:, count] += theirs[:, count]
+        is_tied = (theirs[:, best] == mine[:, best]) & (other.best_keys < self.best_keys)
+        is_better = (theirs[:, best] > mine[:, best]) | is_tied
+        mine[:, best] = cp.where(is_better, theirs[:, best], mine[:, best])
+        self.best_keys[:] = cp.where(is_better, other.best_keys, self.best_keys)
 
     def field(self, which: np.int64) -> np.ndarray:
         """A column of the records, on the host."""

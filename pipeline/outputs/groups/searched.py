@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mbe_stage.bicliques.enumerate import enumerate_into
+from mbe_stage.bicliques.enumerate import Progress, enumerate_into
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.groups.candidates import Candidates
 from mbe_stage.groups.null_model import NullModel
+from mbe_stage.stream import Listener, wants_outlook
 from pipeline.errors import ConfigError
 from pipeline.naming import setting
 from pipeline.publication import Collecting
@@ -25,6 +27,7 @@ __all__ = ["Searched", "refuse_half_questions", "search_half_later"]
 log = logging.getLogger(__name__)
 
 _MOST_IDS = 2**31
+_LATER = "buckets that begin half later"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,17 +106,22 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
             f"offsets; expected fewer than {_MOST_IDS:,}; make it longer"
         )
     graph = edges.graph()
-    log.info("groups: searching the buckets that begin half later: %d right vertices", graph.n_right)
+    log.info("groups: searching the %s: %d right vertices", _LATER, graph.n_right)
     model = place.null_model(graph)
     sink = place.sink_of(model, graph)
     named = _Named(sink, place, edges.key_hashes(), backend.is_on_device)
     engine = "cuda" if backend.is_on_device else config.execution.engine
     with backend.budget(config.execution.to_execution()) as execution:
         facts = enumerate_into(
-            named, graph, to_query(config.query, edges), execution, "auto" if engine == "rapids" else engine
+            named,
+            graph,
+            to_query(config.query, edges),
+            execution,
+            "auto" if engine == "rapids" else engine,
+            _saying_which(collecting.on_progress),
         )
     if facts.truncated is not None:
-        log.warning("groups: the search of the buckets that begin half later is incomplete: it %s", facts.truncated)
+        log.warning("groups: the search of the %s is incomplete: it %s", _LATER, facts.truncated)
     candidates = sink.finish()
     return Searched(
         collecting=place.on_host(replace(collecting, edges=edges, graph=graph)),
@@ -124,6 +132,17 @@ def search_half_later(collecting: Collecting, place: Any) -> Searched:
         is_truncated=facts.truncated is not None,
         seconds=time.perf_counter() - begun,
     )
+
+
+def _saying_which(on_progress: Callable[[Any], object] | None) -> Listener | None:
+    """Who is told of this search: whoever is told of the run's, and which of the two it is."""
+    if on_progress is None:
+        return None
+
+    def tell(progress: Progress) -> None:
+        on_progress(replace(progress, search=_LATER))
+
+    return Listener(tell, wants_outlook(on_progress))
 
 
 class _Named:

@@ -26,11 +26,42 @@ def check(graph: BipartiteCSR, blocks: Blocks, top: int) -> list[int]:
     on_host = CandidateSink(model, graph.n_left, graph.n_right, top)
     on_device = DeviceCandidateSink(model, graph.n_left, graph.n_right, top)
     for number, (block, keys) in enumerate(blocks):
-        on_host.accept(block, keys)
-        on_device.accept(to_device(block), cp.asarray(keys))
+        take_in((on_device, on_host), block, keys)
         if number == 2:
             assert_same(on_device, on_host)
     return assert_same(on_device, on_host)
+
+
+def check_merge(graph: BipartiteCSR, blocks: Blocks, top: int, rng: np.random.Generator) -> list[int]:
+    """Sinks of disjoint bicliques come together in any order, some asked before, and go on; returns the keys."""
+    model, n_sinks = NullModel.of(graph), int(rng.integers(2, 5))
+    pairs = [
+        (
+            DeviceCandidateSink(model, graph.n_left, graph.n_right, top),
+            CandidateSink(model, graph.n_left, graph.n_right, top),
+        )
+        for _ in range(n_sinks)
+    ]
+    n_late = int(rng.integers(0, 2))
+    for block, keys in blocks[: len(blocks) - n_late]:
+        take_in(pairs[rng.integers(0, n_sinks)], block, keys)
+    one, *others = (pairs[i] for i in rng.permutation(n_sinks))
+    for other in others:
+        is_asked = bool(rng.random() < 0.5)
+        before = assert_same(*other) if is_asked else []
+        one[0].merge(other[0])
+        one[1].merge(other[1])
+        assert not is_asked or assert_same(*other) == before
+    for block, keys in blocks[len(blocks) - n_late :]:
+        take_in(one, block, keys)
+    return assert_same(*one)
+
+
+def take_in(sinks: tuple[DeviceCandidateSink, CandidateSink], block: BicliqueBlock, keys: np.ndarray) -> None:
+    """A block into the sink on the device and into that on the host."""
+    on_device, on_host = sinks
+    on_host.accept(block, keys)
+    on_device.accept(to_device(block), cp.asarray(keys))
 
 
 def assert_same(on_device: DeviceCandidateSink, on_host: CandidateSink) -> list[int]:

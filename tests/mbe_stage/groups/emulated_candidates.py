@@ -29,6 +29,16 @@ def random_cases(device_checks) -> Iterator[int]:
             yield seed
 
 
+def merged(device_checks) -> Iterator[int]:
+    """What several sinks have kept of disjoint bicliques, in one."""
+    for seed, graph in enumerate(small_graphs(N_GRAPHS, most=8)):
+        rng = np.random.default_rng(seed)
+        bicliques, top = keyed(graph), int(rng.integers(1, 12))
+        found = device_checks.check_merge(graph, list(blocks_of(bicliques, rng)), top, rng)
+        assert found == reference.candidates(graph, bicliques, top)
+        yield seed
+
+
 def ties(device_checks) -> Iterator[int]:
     """Of a crown's bicliques those of equal sizes all have the same surprise."""
     graph = graphs.crown(6)
@@ -79,6 +89,12 @@ def refusals(device_checks) -> Iterator[int]:
         sink.accept(device_checks.to_device(block_of([((0, 1, 2, 3), (0,))])), np.array([1]))
     assert sink.n_bicliques_of_left.tolist() == [0, 0, 0]
     assert len(sink.finish()) == 0
+    with pytest.raises(InvalidArgument, match="is this sink itself"):
+        sink.merge(sink)
+    with pytest.raises(InvalidArgument, match="the top of the other sink is 4: expected 20000"):
+        sink.merge(device_checks.DeviceCandidateSink(model, 3, 1, top=4))
+    with pytest.raises(InvalidArgument, match="of a graph of other degrees"):
+        sink.merge(device_checks.DeviceCandidateSink(NullModel.of(graphs.path(4)), 3, 2))
     yield 3
 
 
@@ -92,7 +108,7 @@ def main() -> None:
     grid.WARPS_PER_BLOCK = launch.WARPS_PER_BLOCK = 1
     from tests.mbe_stage.groups import device_checks
 
-    for part in (random_cases, ties, lists_longer_than_a_warp, pool_stays_small, refusals):
+    for part in (random_cases, merged, ties, lists_longer_than_a_warp, pool_stays_small, refusals):
         print(json.dumps({"part": part.__name__, "cases": len(list(part(device_checks)))}), flush=True)
 
 

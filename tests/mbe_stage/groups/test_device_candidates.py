@@ -20,8 +20,10 @@ from tests.mbe_stage.processes import run_module
 def test_the_kernels_in_lockstep_lanes() -> None:
     lines = run_module("tests.mbe_stage.groups.emulated_candidates").splitlines()
     cases = {part["part"]: part["cases"] for part in map(json.loads, lines)}
-    assert cases.keys() == {"random_cases", "ties", "lists_longer_than_a_warp", "pool_stays_small", "refusals"}
+    parts = {"random_cases", "merged", "ties", "lists_longer_than_a_warp", "pool_stays_small", "refusals"}
+    assert cases.keys() == parts
     assert cases["random_cases"] > 300
+    assert cases["merged"] > 150
 
 
 class Named:
@@ -79,6 +81,17 @@ def test_random_graphs_in_any_order(part: int) -> None:
         wanted = reference.candidates(graph, bicliques, top)
         for _ in range(2):
             assert device_checks.check(graph, list(blocks_of(bicliques, rng)), top) == wanted
+
+
+@pytest.mark.gpu
+def test_sinks_of_disjoint_bicliques_come_together() -> None:
+    from tests.mbe_stage.groups import device_checks
+
+    for seed, graph in enumerate([*small_graphs(30), graphs.crown(11)]):
+        rng = np.random.default_rng(seed)
+        bicliques, top = keyed(graph), int(rng.integers(1, 12))
+        found = device_checks.check_merge(graph, list(blocks_of(bicliques, rng)), top, rng)
+        assert found == reference.candidates(graph, bicliques, top)
 
 
 @pytest.mark.gpu
