@@ -17,9 +17,9 @@ from numba import int64, njit
 
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.graphs import csr
+from mbe_stage.graphs import subgraphs
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.graphs.csr import filtered
+from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
 from mbe_stage.jit import FLAGS, INTS, LONGS, WORDS, compiled, steps_of
 from mbe_stage.splitmix import INCREMENT, finalised
 
@@ -90,26 +90,12 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
         The maximal bicliques of `graph` that satisfy the query are exactly those of the reduced graph, with groups in
         place of vertices, that satisfy its size constraints.
     """
-    left_alive = np.ones(graph.n_left, dtype=np.bool_)
-    right_alive = np.ones(graph.n_right, dtype=np.bool_)
-    for vertex in query.containing_left:
-        right_alive &= _indicator(graph.neighbours_of_left(vertex), graph.n_right)
-    for vertex in query.containing_right:
-        left_alive &= _indicator(graph.neighbours_of_right(vertex), graph.n_left)
+    left_alive, right_alive = common_neighbours(graph, query.containing_left, query.containing_right)
     if not (left_alive[list(query.containing_left)].all() and right_alive[list(query.containing_right)].all()):
         left_alive[:] = False
-    _peel_to_core(
-        graph.left_offsets,
-        graph.left_members,
-        graph.right_offsets,
-        graph.right_members,
-        left_alive,
-        right_alive,
-        query.min_left,
-        query.min_right,
-    )
+    peel_to_core(graph, left_alive, right_alive, query.min_left, query.min_right)
     left_vertices, right_vertices = np.flatnonzero(left_alive), np.flatnonzero(right_alive)
-    core = _subgraph(graph, left_alive, right_alive, _ranks(left_alive), _ranks(right_alive))
+    core = subgraph(graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive))
     if merge_twins:
         left_group = _twin_groups(core.left_offsets, core.left_members)
         right_group = _twin_groups(core.right_offsets, core.right_members)
@@ -117,29 +103,8 @@ def reduce_graph(graph: BipartiteCSR, query: BicliqueQuery, merge_twins: bool = 
         left_group, right_group = np.arange(core.n_left), np.arange(core.n_right)
     left_groups, left_first = _gather(left_group, left_vertices)
     right_groups, right_first = _gather(right_group, right_vertices)
-    collapsed = _subgraph(core, left_first, right_first, left_group, right_group)
+    collapsed = subgraph(core, left_first, right_first, left_group, right_group)
     return ReducedGraph(collapsed, left_groups, right_groups)
-
-
-def _subgraph(
-    graph: BipartiteCSR, left_kept: np.ndarray, right_kept: np.ndarray, new_left: np.ndarray, new_right: np.ndarray
-) -> BipartiteCSR:
-    """The graph on the kept vertices, with their new ids, which ascend as the former ones do."""
-    if left_kept.all() and right_kept.all():
-        return graph
-    left = filtered(graph.left_offsets, graph.left_members, left_kept, right_kept, new_right)
-    right = filtered(graph.right_offsets, graph.right_members, right_kept, left_kept, new_left)
-    return BipartiteCSR(int(np.count_nonzero(left_kept)), int(np.count_nonzero(right_kept)), *left, *right)
-
-
-def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
-    inside = np.zeros(n, dtype=np.bool_)
-    inside[ids] = True
-    return inside
-
-
-def _ranks(alive: np.ndarray) -> np.ndarray:
-    return np.cumsum(alive) - 1
 
 
 def _gather(group: np.ndarray, vertices: np.ndarray) -> tuple[Groups, np.ndarray]:
@@ -164,7 +129,7 @@ def _twin_groups(offsets: np.ndarray, members: np.ndarray) -> np.ndarray:
 def compile_steps() -> tuple[CompileStep, ...]:
     """Everything here, and the adjacency arrays that it filters."""
     twins = steps_of(_fill_groups, _number_groups, _row_hashes, _differs_from_previous)
-    return (*csr.compile_steps(), *twins, *steps_of(_peel_to_core))
+    return (*subgraphs.compile_steps(), *twins)
 
 
 @compiled(LONGS, INTS, LONGS, int64)
@@ -232,60 +197,3 @@ def _differs_from_previous(order, hashes, offsets, members):
                 break
         differs[k] = not same
     return differs
-
-
-@compiled(LONGS, INTS, LONGS, INTS, FLAGS, FLAGS, int64, int64)
-def _peel_to_core(
-    left_offsets, left_members, right_offsets, right_members, left_alive, right_alive, min_left, min_right
-):
-    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`.
-
-    Parameters
-    ----------
-    left_offsets, right_offsets : (n + 1,) int64
-    left_members, right_members : (n_edges,) int32
-    left_alive, right_alive : (n,) bool
-        Changed in place.
-    min_left, min_right : int64
-    """
-    n_left, n_right = left_alive.size, right_alive.size
-    left_degree = np.zeros(n_left, np.int64)
-    right_degree = np.zeros(n_right, np.int64)
-    for u in range(n_left):
-        if left_alive[u]:
-            for k in range(left_offsets[u], left_offsets[u + 1]):
-                if right_alive[left_members[k]]:
-                    left_degree[u] += 1
-                    right_degree[left_members[k]] += 1
-    queue = np.empty(n_left + n_right, np.int64)
-    n_queued = 0
-    for u in range(n_left):
-        if left_alive[u] and left_degree[u] < min_right:
-            left_alive[u] = False
-            queue[n_queued] = u
-            n_queued += 1
-    for v in range(n_right):
-        if right_alive[v] and right_degree[v] < min_left:
-            right_alive[v] = False
-            queue[n_queued] = n_left + v
-            n_queued += 1
-    done = 0
-    while done < n_queued:
-        vertex = queue[done]
-        done += 1
-        if vertex < n_left:
-            for k in range(left_offsets[vertex], left_offsets[vertex + 1]):
-                v = left_members[k]
-                right_degree[v] -= 1
-                if right_alive[v] and right_degree[v] < min_left:
-                    right_alive[v] = False
-                    queue[n_queued] = n_left + v
-                    n_queued += 1
-        else:
-            for k in range(right_offsets[vertex - n_left], right_offsets[vertex - n_left + 1]):
-                u = right_members[k]
-                left_degree[u] -= 1
-                if left_alive[u] and left_degree[u] < min_right:
-                    left_alive[u] = False
-                    queue[n_queued] = u
-                    n_queued += 1

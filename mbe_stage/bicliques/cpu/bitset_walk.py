@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bits import popcount
 from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
 from mbe_stage.bicliques.cpu.bounds import drop_too_small, word_multiplicity
 from mbe_stage.bicliques.cpu.closed_sets import (
@@ -28,6 +27,7 @@ from mbe_stage.bicliques.cpu.closed_sets import (
 from mbe_stage.bicliques.cpu.emit import emit_closed_sets, emit_word
 from mbe_stage.bicliques.cpu.row_words import is_excluded, table_size
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS, DOMINATED
+from mbe_stage.bits import popcount
 from mbe_stage.jit import compiled
 
 __all__ = ["walk_bitset_frames"]

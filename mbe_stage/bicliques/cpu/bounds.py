@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bits import lowest_bit_index
+from mbe_stage.bits import lowest_bit_index
 from mbe_stage.jit import compiled
 
 __all__ = ["drop_too_small", "is_hopeless", "path_multiplicity", "word_multiplicity"]

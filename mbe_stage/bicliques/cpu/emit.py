@@ -7,8 +7,8 @@ from numba import njit
 
 from mbe_stage.bicliques.constraints import are_met
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bits import lowest_bit_index
 from mbe_stage.bicliques.cpu.closed_sets import spread
+from mbe_stage.bits import lowest_bit_index
 from mbe_stage.jit import compiled
 
 __all__ = ["emit_closed_sets", "emit_list", "emit_word"]

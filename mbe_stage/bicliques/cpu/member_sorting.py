@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mbe_stage.bicliques.cpu.bits import lowest_bit_index
+from mbe_stage.bits import lowest_bit_index
 from mbe_stage.jit import compiled
 
 __all__ = ["SORT_SLACK", "sort_ids"]

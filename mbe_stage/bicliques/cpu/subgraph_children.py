@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bicliques.cpu import layout as at
-from mbe_stage.bicliques.cpu.bits import popcount
 from mbe_stage.bicliques.cpu.bitset_build import push_bitset_frame
 from mbe_stage.bicliques.cpu.bounds import drop_too_small
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH, closed_sets, column_groups, subsets_of
@@ -23,6 +22,7 @@ from mbe_stage.bicliques.cpu.merged_columns import collect_columns, columns_room
 from mbe_stage.bicliques.cpu.row_words import table_size
 from mbe_stage.bicliques.cpu.subgraph_build import open_subgraph
 from mbe_stage.bicliques.cpu.techniques import CLOSED_SETS, COLUMN_GROUPS
+from mbe_stage.bits import popcount
 from mbe_stage.jit import compiled
 
 __all__ = ["visit_subgraph_child"]

@@ -1,0 +1,143 @@
+"""The part of a bipartite graph on some of its vertices: common neighbours, the (p, q)-core, induced subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numba import int64
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.graphs import csr
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.csr import filtered
+from mbe_stage.jit import FLAGS, INTS, LONGS, compiled, steps_of
+
+__all__ = ["common_neighbours", "compile_steps", "peel_to_core", "ranks", "subgraph"]
+
+
+def common_neighbours(graph: BipartiteCSR, left: Iterable[int], right: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Which left vertices all of `right` have, and which right vertices all of `left` have.
+
+    Returns
+    -------
+    left_common : (n_left,) bool
+        All of them where `right` is empty.
+    right_common : (n_right,) bool
+    """
+    left_common = np.ones(graph.n_left, dtype=np.bool_)
+    right_common = np.ones(graph.n_right, dtype=np.bool_)
+    for vertex in left:
+        right_common &= _indicator(graph.neighbours_of_left(vertex), graph.n_right)
+    for vertex in right:
+        left_common &= _indicator(graph.neighbours_of_right(vertex), graph.n_left)
+    return left_common, right_common
+
+
+def peel_to_core(
+    graph: BipartiteCSR, left_alive: np.ndarray, right_alive: np.ndarray, min_left: int, min_right: int
+) -> None:
+    """Clear vertices until every left one has `min_right` live neighbours, and every right one `min_left`.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    left_alive : (n_left,) bool
+        Changed in place, as `right_alive`.
+    right_alive : (n_right,) bool
+    min_left, min_right : int
+    """
+    lists = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
+    _peel_to_core(*lists, left_alive, right_alive, min_left, min_right)
+
+
+def subgraph(
+    graph: BipartiteCSR, left_kept: np.ndarray, right_kept: np.ndarray, new_left: np.ndarray, new_right: np.ndarray
+) -> BipartiteCSR:
+    """The graph on the kept vertices, with their new ids, which ascend as the former ones do.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    left_kept, right_kept : (n_left,) and (n_right,) bool
+    new_left, new_right : (n_left,) and (n_right,) int64
+        Of vertices that are not kept any.
+    """
+    if left_kept.all() and right_kept.all():
+        return graph
+    left = filtered(graph.left_offsets, graph.left_members, left_kept, right_kept, new_right)
+    right = filtered(graph.right_offsets, graph.right_members, right_kept, left_kept, new_left)
+    return BipartiteCSR(int(np.count_nonzero(left_kept)), int(np.count_nonzero(right_kept)), *left, *right)
+
+
+def _indicator(ids: np.ndarray, n: int) -> np.ndarray:
+    inside = np.zeros(n, dtype=np.bool_)
+    inside[ids] = True
+    return inside
+
+
+def ranks(alive: np.ndarray) -> np.ndarray:
+    """New ids of the vertices that are kept, ascending as the former ones: ``(n,) int64``."""
+    return np.cumsum(alive) - 1
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here, and the adjacency arrays that it filters."""
+    return (*csr.compile_steps(), *steps_of(_peel_to_core))
+
+
+@compiled(LONGS, INTS, LONGS, INTS, FLAGS, FLAGS, int64, int64)
+def _peel_to_core(
+    left_offsets, left_members, right_offsets, right_members, left_alive, right_alive, min_left, min_right
+):
+    """Clear vertices until every left one has `min_right` live neighbours and every right one `min_left`.
+
+    Parameters
+    ----------
+    left_offsets, right_offsets : (n + 1,) int64
+    left_members, right_members : (n_edges,) int32
+    left_alive, right_alive : (n,) bool
+        Changed in place.
+    min_left, min_right : int64
+    """
+    n_left, n_right = left_alive.size, right_alive.size
+    left_degree = np.zeros(n_left, np.int64)
+    right_degree = np.zeros(n_right, np.int64)
+    for u in range(n_left):
+        if left_alive[u]:
+            for k in range(left_offsets[u], left_offsets[u + 1]):
+                if right_alive[left_members[k]]:
+                    left_degree[u] += 1
+                    right_degree[left_members[k]] += 1
+    queue = np.empty(n_left + n_right, np.int64)
+    n_queued = 0
+    for u in range(n_left):
+        if left_alive[u] and left_degree[u] < min_right:
+            left_alive[u] = False
+            queue[n_queued] = u
+            n_queued += 1
+    for v in range(n_right):
+        if right_alive[v] and right_degree[v] < min_left:
+            right_alive[v] = False
+            queue[n_queued] = n_left + v
+            n_queued += 1
+    done = 0
+    while done < n_queued:
+        vertex = queue[done]
+        done += 1
+        if vertex < n_left:
+            for k in range(left_offsets[vertex], left_offsets[vertex + 1]):
+                v = left_members[k]
+                right_degree[v] -= 1
+                if right_alive[v] and right_degree[v] < min_left:
+                    right_alive[v] = False
+                    queue[n_queued] = n_left + v
+                    n_queued += 1
+        else:
+            for k in range(right_offsets[vertex - n_left], right_offsets[vertex - n_left + 1]):
+                u = right_members[k]
+                left_degree[u] -= 1
+                if left_alive[u] and left_degree[u] < min_right:
+                    left_alive[u] = False
+                    queue[n_queued] = u
+                    n_queued += 1
