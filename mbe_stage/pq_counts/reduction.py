@@ -1,0 +1,167 @@
+"""The graph made smaller without losing or adding a single biclique that is counted.
+
+- `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are other
+  left vertices of N(B) and other right vertices of N(A), p - |A| and q - |B| of them, on the induced subgraph;
+- bicliques with one vertex, or none, to choose on a side are known from degrees (`without_search`): the search is for at
+  least two on each;
+- the (p, q)-core: then a left vertex needs as many neighbours as the smallest q asked for, a right one as the smallest p.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.graphs import subgraphs
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.subgraphs import common_neighbours, peel_to_core, ranks, subgraph
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Leaves
+
+__all__ = ["Reduced", "compile_steps", "is_possible", "reduced", "to_choose", "without_search"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduced:
+    """What is left to search.
+
+    Attributes
+    ----------
+    graph : BipartiteCSR
+    left_ids, right_ids : (graph.n_left,) and (graph.n_right,) int64
+        The user's vertices, ascending.
+    held_left, held_right : int
+        Vertices that every biclique holds beside those of `graph`.
+    min_p, max_p, min_q, max_q : int
+        How many of `graph` are wanted, at least two; no graph is left where a largest one is below two.
+    """
+
+    graph: BipartiteCSR
+    left_ids: np.ndarray
+    right_ids: np.ndarray
+    held_left: int
+    held_right: int
+    min_p: int
+    max_p: int
+    min_q: int
+    max_q: int
+
+    def swapped(self) -> Reduced:
+        """The same with its sides exchanged."""
+        return Reduced(
+            self.graph.swapped(),
+            self.right_ids,
+            self.left_ids,
+            self.held_right,
+            self.held_left,
+            self.min_q,
+            self.max_q,
+            self.min_p,
+            self.max_p,
+        )
+
+
+def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
+    """The part of the graph that vertices can be chosen from, before its core is taken.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : PqQuery
+        One that `is_possible`.
+    """
+    left, right = set(query.containing_left), set(query.containing_right)
+    left_free, right_free = common_neighbours(graph, left, right)
+    left_free[list(left)] = right_free[list(right)] = False
+    sizes = [
+        max(0, size - len(held))
+        for size, held in zip(
+            (query.min_p, query.max_p, query.min_q, query.max_q), (left, left, right, right), strict=True
+        )
+    ]
+    return Reduced(
+        subgraph(graph, left_free, right_free, ranks(left_free), ranks(right_free)),
+        np.flatnonzero(left_free),
+        np.flatnonzero(right_free),
+        len(left),
+        len(right),
+        *sizes,
+    )
+
+
+def is_possible(graph: BipartiteCSR, query: PqQuery) -> bool:
+    """Whether all vertices that must be members are adjacent, and some cell has room for them."""
+    left, right = sorted(set(query.containing_left)), set(query.containing_right)
+    adjacent = all(right <= set(graph.neighbours_of_left(u).tolist()) for u in left)
+    return adjacent and len(left) <= query.max_p and len(right) <= query.max_q
+
+
+def reduced(part: Reduced) -> Reduced:
+    """The core of what `to_choose` gave, for at least two vertices to choose on each side."""
+    graph = part.graph
+    min_p, min_q = max(2, part.min_p), max(2, part.min_q)
+    left_alive, right_alive = np.ones(graph.n_left, np.bool_), np.ones(graph.n_right, np.bool_)
+    if part.max_p < min_p or part.max_q < min_q:
+        left_alive[:] = right_alive[:] = False
+    peel_to_core(graph, left_alive, right_alive, min_p, min_q)
+    return Reduced(
+        subgraph(graph, left_alive, right_alive, ranks(left_alive), ranks(right_alive)),
+        part.left_ids[left_alive],
+        part.right_ids[right_alive],
+        part.held_left,
+        part.held_right,
+        min_p,
+        part.max_p,
+        min_q,
+        part.max_q,
+    )
+
+
+def without_search(part: Reduced) -> list[Leaves]:
+    """What is known from degrees: all bicliques with at most one vertex to choose on a side.
+
+    Parameters
+    ----------
+    part : Reduced
+        What `to_choose` gave.
+    """
+    graph, held_left, held_right = part.graph, part.held_left, part.held_right
+    found = []
+    if part.min_p == 0:
+        found.append(_leaves(held_left, 0, held_right, [graph.n_right], [1], min_q=0))
+    if part.min_p <= 1 <= part.max_p:
+        found.append(_leaves(held_left + 1, 0, held_right, *_degrees(graph.left_degrees), min_q=0))
+    if part.min_q == 0:
+        found.append(_leaves(held_right, 0, held_left, [graph.n_left], [1], min_q=held_left + 2).swapped())
+    if part.min_q <= 1 <= part.max_q:
+        others = _leaves(held_right + 1, 0, held_left, *_degrees(graph.right_degrees), min_q=held_left + 2)
+        found.append(others.swapped())
+    return found
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return subgraphs.compile_steps()
+
+
+def _degrees(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.unique(degrees, return_counts=True)
+
+
+def _leaves(
+    held_left: int, optional_left: int, held_right: int, optional_right: object, times: object, *, min_q: int
+) -> Leaves:
+    """Leaves that differ in their optional right vertices.
+
+    Parameters
+    ----------
+    held_left, optional_left, held_right : int
+    optional_right, times : (n,) integers
+    min_q : int
+        As in `Leaves`.
+    """
+    optional = np.asarray(optional_right, np.int64)
+    held = [np.full(optional.size, n, np.int64) for n in (held_left, optional_left, held_right)]
+    return Leaves(*held, optional, np.asarray(times, np.int64), min_q=min_q)
