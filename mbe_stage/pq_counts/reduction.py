@@ -1,10 +1,10 @@
 """The graph made smaller without losing or adding a single biclique that is counted.
 
-- `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are other
-  left vertices of N(B) and other right vertices of N(A), p - |A| and q - |B| of them, on the induced subgraph;
-- bicliques with one vertex, or none, to choose on a side are known from degrees (`without_search`): the search is for at
-  least two on each;
-- the (p, q)-core: then a left vertex needs as many neighbours as the smallest q asked for, a right one as the smallest p.
+- `containing`: of the bicliques that hold the left vertices A and the right vertices B, what is left to choose are
+  other left vertices of N(B) and other right ones of N(A), p - |A| and q - |B| of them, on the induced subgraph;
+- bicliques with one vertex to choose on a side, or none, are known from degrees (`without_search`): the search is for
+  at least two on each;
+- the (p, q)-core: then a left vertex needs as many neighbours as the smallest q, a right one as the smallest p.
 """
 
 from __future__ import annotations
@@ -163,5 +163,11 @@ def _leaves(
         As in `Leaves`.
     """
     optional = np.asarray(optional_right, np.int64)
-    held = [np.full(optional.size, n, np.int64) for n in (held_left, optional_left, held_right)]
-    return Leaves(*held, optional, np.asarray(times, np.int64), min_q=min_q)
+    return Leaves(
+        held_left=np.full(optional.size, held_left, np.int64),
+        optional_left=np.full(optional.size, optional_left, np.int64),
+        held_right=np.full(optional.size, held_right, np.int64),
+        optional_right=optional,
+        times=np.asarray(times, np.int64),
+        min_q=min_q,
+    )

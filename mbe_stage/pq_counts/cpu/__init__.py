@@ -1,0 +1,1 @@
+"""The count on the host, compiled by Numba."""
