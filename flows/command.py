@@ -17,6 +17,7 @@ import typer
 from prefect import Flow
 from prefect.client.schemas.objects import State
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.exceptions import TerminationSignal
 from prefect.logging.configuration import setup_logging
 from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_LOGGING_SETTINGS_PATH
@@ -24,7 +25,7 @@ from pydantic import ValidationError
 
 from flows import enumerate as bicliques
 from flows import groups
-from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard
+from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard, what_ends_comes_out
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
@@ -137,14 +138,15 @@ def flow_command(
         # A mistake must show now, not when the schedule first fires.
         checked = runnable.configure(**parameters)
         parameters["force"] = force
-        if serve_it:
-            _serve(runnable.flow, name, cron_schedule(cron, timezone), port, parameters)
-        else:
-            _run_once(runnable.flow, parameters, show_it)
+        with what_ends_comes_out():
+            if serve_it:
+                _serve(runnable.flow, name, cron_schedule(cron, timezone), port, parameters)
+            else:
+                _run_once(runnable.flow, parameters, show_it)
     except StageError as error:
         say(f"error: {error}", sys.stderr)
         raise typer.Exit(exit_code(error)) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TerminationSignal):
         # Prefect may have been at work for a run that is published already.
         latest = RunStore(checked.output.directory).latest()
         # Where the terminal has gone, nobody is there to be told.

@@ -28,7 +28,7 @@ from prefect.states import Completed, Failed
 
 from flows.artifacts import create_artifacts, create_unchanged_artifact
 from flows.gpu import device_slot
-from flows.lost_signals import sigterm_is_heard_by_flow
+from flows.lost_signals import signals_are_heard_by_flow
 from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.errors import StageError
@@ -263,7 +263,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
         Takes the result of the flow and the run's manifest, and gives the state of a run that was published.
     """
     try:
-        with sigterm_is_heard_by_flow():
+        with signals_are_heard_by_flow():
             config = configured()
             with RunStore(config.output.directory).begin() as staging:
                 # Before anything is read: whether all that is asked for can be published together.

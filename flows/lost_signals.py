@@ -3,7 +3,8 @@
 Prefect's handler raises, wherever the main thread happens to be. Within Numba that becomes another error or crashes the
 process: a flow has it wait (`pipeline.signals.PatientHandler`). In a finaliser, a callback that C code calls, or an
 `isinstance` within pydantic it is dropped, with a word or without, and the run goes on as if nothing had been said: it
-is sent again.
+is sent again. While Prefect makes a task run, it fails at noting the crash, and raises that failure instead: of this,
+and of Ctrl-C there, comes out what was raised first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from prefect.utilities import engine
 
 from pipeline.signals import PatientHandler
 
-__all__ = ["sighup_is_sigterm", "sigterm_is_heard", "sigterm_is_heard_by_flow"]
+__all__ = ["sighup_is_sigterm", "signals_are_heard_by_flow", "sigterm_is_heard", "what_ends_comes_out"]
 
 # Seconds in which what a signal raises is expected to come up.
 _AGAIN = 0.5
@@ -71,16 +72,28 @@ def sigterm_is_heard() -> Iterator[None]:
 
 
 @contextmanager
-def sigterm_is_heard_by_flow() -> Iterator[None]:
-    """What the body of a flow does while the context lasts hears SIGTERM: at once, later, or again.
+def signals_are_heard_by_flow() -> Iterator[None]:
+    """What the body of a flow does while the context lasts hears SIGTERM: at once, later, or again; and ends with that.
 
     In a thread other than the main one, in which no handler runs, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with sigterm_is_heard(), _prefect_is_patient():
+    with what_ends_comes_out(), sigterm_is_heard(), _prefect_is_patient():
         yield
+
+
+@contextmanager
+def what_ends_comes_out() -> Iterator[None]:
+    """Where an error arose in the wake of a signal, raise what the signal raised: nobody minds the rest."""
+    try:
+        yield
+    except Exception as error:
+        ending = _ending_behind(error)
+        if ending is None:
+            raise
+        raise ending from None
 
 
 @contextmanager
@@ -130,7 +143,11 @@ def _is_dealt_with() -> bool:
     """Whether the main thread is in a handler or a clean-up of what the signal raised, or of what came out of that."""
     current: Any = sys._current_exceptions().get(cast(int, threading.main_thread().ident))
     # Python 3.11 answers with what `sys.exc_info` does.
-    error = current[1] if isinstance(current, tuple) else current
+    return _ending_behind(current[1] if isinstance(current, tuple) else current) is not None
+
+
+def _ending_behind(error: BaseException | None) -> KeyboardInterrupt | TerminationSignal | None:
+    """What a signal raised and the error came out of, or is."""
     while error is not None and not isinstance(error, KeyboardInterrupt | TerminationSignal):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error

@@ -16,7 +16,7 @@ from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 
 from flows import lost_signals
 from flows.enumerate import completed, run_as_flow
-from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard, sigterm_is_heard_by_flow
+from flows.lost_signals import sighup_is_sigterm, signals_are_heard_by_flow, sigterm_is_heard
 from tests.patience import PATIENCE
 from tests.patience import completed as process_completed
 
@@ -26,7 +26,7 @@ AT_EVERY_MOMENT_OF_A_FIRST_CALL = """
 import os, signal, sys, time
 import numba, numpy as np
 from prefect.utilities.engine import capture_sigterm
-from flows.lost_signals import sigterm_is_heard_by_flow
+from flows.lost_signals import signals_are_heard_by_flow
 
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -49,7 +49,7 @@ def ended(moment):
         return trace
 
     try:
-        with capture_sigterm(), sigterm_is_heard_by_flow():
+        with capture_sigterm(), signals_are_heard_by_flow():
             sys.settrace(trace)
             _, _, _ = arrays(2)
             sys.settrace(None)
@@ -260,12 +260,34 @@ def test_a_flow_sends_a_lost_signal_again() -> None:
         flow_of(body)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_prefect_makes_of_a_signal_comes_out_as_the_signal(number: signal.Signals) -> None:
+    """Interrupted while it makes a task run, its engine has none to call crashed, and says so with an error."""
+
+    def body() -> None:
+        try:
+            signal.raise_signal(number)
+        finally:
+            raise ValueError("Task run is not set")
+
+    with pytest.raises(KeyboardInterrupt):
+        flow_of(body)
+
+
+def test_an_error_of_its_own_stays_what_it_is() -> None:
+    def body() -> None:
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        flow_of(body)
+
+
 def test_prefect_finds_its_own_handler_in_place() -> None:
     """Else it would not take a runner's word that the run is cancelled, and call it crashed."""
     before = []
     with capture_sigterm():
         before.append(signal.getsignal(signal.SIGTERM))
-        with sigterm_is_heard_by_flow():
+        with signals_are_heard_by_flow():
             assert signal.getsignal(signal.SIGTERM) is not before[0]
             assert can_ack_control_intent()
             with capture_sigterm():
@@ -276,7 +298,7 @@ def test_prefect_finds_its_own_handler_in_place() -> None:
 
 
 def test_a_handler_that_is_not_prefects_stays() -> None:
-    with sigterm_is_heard_by_flow():
+    with signals_are_heard_by_flow():
         assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     assert not can_ack_control_intent()
 
@@ -285,7 +307,7 @@ def test_beside_the_main_thread_nothing_changes() -> None:
     seen = []
 
     def look() -> None:
-        with sigterm_is_heard_by_flow():
+        with signals_are_heard_by_flow():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     with capture_sigterm():
@@ -299,7 +321,7 @@ def test_who_is_told_of_signals_already_stays_so() -> None:
     with sigterm_is_heard():
         told = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(told)
-        with sigterm_is_heard_by_flow():
+        with signals_are_heard_by_flow():
             inner = signal.set_wakeup_fd(-1)
             signal.set_wakeup_fd(inner)
         assert inner == told
