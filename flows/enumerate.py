@@ -33,9 +33,9 @@ from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.errors import StageError
 from mbe_stage.stream import Listener, wants_outlook
+from pipeline.clean.facts import facts_of
 from pipeline.config import Config, load_config
 from pipeline.derived_inputs import inputs_of
-from pipeline.edges import InputFacts
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.job import edges_read, stage
@@ -308,7 +308,7 @@ def _run_on(
     get_run_logger().info("tier %s", tier.name)
     get_run_logger().debug("tier %s: %s", tier.name, tier.reason)
     read = ingest_task(config, scratch, tier.name)
-    unchanged = None if force else find_unchanged(staging.store, InputFacts(**read["facts"]), config)
+    unchanged = None if force else find_unchanged(staging.store, facts_of(read["facts"]), config)
     if unchanged is not None:
         return _skip(unchanged)
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)

@@ -6,7 +6,7 @@ A name is imported from its module when it is first asked for: `mbe --help` need
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than everything here
 if TYPE_CHECKING:
     from pipeline.config import Config, ExecutionConfig, InputConfig, OutputConfig, QueryConfig, load_config
-    from pipeline.edges import EdgeData, InputFacts
+    from pipeline.edges import EdgeData, InputColumn, InputFacts
     from pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
     from pipeline.groups_of_run import regroup
     from pipeline.job import CountResult, RunResult, count, run
@@ -19,6 +19,7 @@ __all__ = [
     "CountResult",
     "EdgeData",
     "ExecutionConfig",
+    "InputColumn",
     "InputConfig",
     "InputError",
     "InputFacts",
@@ -41,7 +42,7 @@ __all__ = [
 # No module has the name of one of its names: importing it would put the module in the name's place.
 _NAMES = {
     "config": ("Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config"),
-    "edges": ("EdgeData", "InputFacts"),
+    "edges": ("EdgeData", "InputColumn", "InputFacts"),
     "errors": ("ConfigError", "InputError", "PipelineError", "PublishError", "VerificationError"),
     "groups_of_run": ("regroup",),
     "job": ("CountResult", "RunResult", "count", "run"),

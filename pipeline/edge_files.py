@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.backends.arrow.edges import EdgeData
 from pipeline.clean.events import Events
-from pipeline.clean.facts import InputFacts
+from pipeline.clean.facts import InputFacts, facts_of
 from pipeline.publish import as_publish_errors
 
 __all__ = ["load_edges", "save_edges"]
@@ -68,9 +68,7 @@ def load_edges(directory: str | Path) -> EdgeData:
 
 
 def _load_facts(directory: Path) -> InputFacts:
-    values = json.loads((directory / _FACTS).read_text(encoding="utf-8"))
-    # JSON knows no tuples.
-    return InputFacts(**values | {"warnings": tuple(values["warnings"])})
+    return facts_of(json.loads((directory / _FACTS).read_text(encoding="utf-8")))
 
 
 def _load_events(directory: Path) -> Events | None:

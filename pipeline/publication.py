@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mbe_stage.compile_ahead import CompileStep
     from mbe_stage.stream import Progress
+    from pipeline.clean.facts import InputFacts
     from pipeline.compared import Comparison
     from pipeline.config import Config
     from pipeline.derived_inputs import DerivedInput
@@ -152,6 +153,7 @@ class Completing:
     ----------
     run_path : Path
     config : Config
+    input : InputFacts
     config_fingerprint : str
     truncated : str or None
         As in the manifest.
@@ -163,6 +165,7 @@ class Completing:
 
     run_path: Path
     config: Config
+    input: InputFacts
     config_fingerprint: str
     truncated: str | None
     counts: Mapping[str, int]

@@ -329,7 +329,7 @@ def finish(
     clock = Clock()
     # The tables are complete: they go to the disk while they are summed up.
     with as_publish_errors(run_path):
-        completed = _completed(run_path, config, facts, store if config.output.compare else None)
+        completed = _completed(run_path, config, input_facts, facts, store if config.output.compare else None)
         clock.lap("tables")
         if compiling := sum(each.compile_seconds for each in completed.values()):
             clock.seconds |= {"tables": max(0.0, clock.seconds["tables"] - compiling), "compile": compiling}
@@ -403,12 +403,14 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
     return latest if beside == inputs_of(config) and lost_file(latest, manifest) is None else None
 
 
-def _completed(run_path: Path, config: Config, facts: EnumerationFacts, store: RunStore | None) -> dict[str, Completed]:
+def _completed(
+    run_path: Path, config: Config, input_facts: InputFacts, facts: EnumerationFacts, store: RunStore | None
+) -> dict[str, Completed]:
     """What derived outputs know once all tables are written, by their names."""
     fingerprint = config_fingerprint(config)
     return {
         each.name: each.complete(
-            Completing(run_path, config, fingerprint, facts.truncated, facts.derived[each.name], store)
+            Completing(run_path, config, input_facts, fingerprint, facts.truncated, facts.derived[each.name], store)
         )
         for each in derived_of(config)
         if each.complete is not None

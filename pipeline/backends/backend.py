@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.options import Execution
     from pipeline.clean.events import Events
-    from pipeline.clean.facts import InputFacts
+    from pipeline.clean.facts import InputColumn, InputFacts
     from pipeline.config import InputConfig
     from pipeline.errors import InputError
 
@@ -125,6 +125,10 @@ class Rows(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """As in `InputFacts`."""
+
+    @property
+    def input_columns(self) -> tuple[InputColumn, ...]:
+        """`InputFacts.columns`."""
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
         """An error about one row, or, with `row=None`, about a whole column."""

@@ -84,6 +84,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         fingerprint=backend.edge_fingerprint(left_ids, right_ids, *hashes),
         warnings=(*rows.warnings, *unread),
         events_fingerprint=of_events,
+        columns=rows.input_columns,
     )
     by = "" if rows.reader is None else f", by {rows.reader}"
     size = f"{facts.n_left} x {facts.n_right}, {facts.n_edges} edges"

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["InputFacts", "written_integer"]
+from pydantic import TypeAdapter
+
+__all__ = ["InputColumn", "InputFacts", "facts_of", "written_integer"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputColumn:
+    """The column of the input that a setting meant, by number or by name.
+
+    Attributes
+    ----------
+    setting : {"left", "right", "weight", "timestamp"}
+        The key of the section `input`; `right` as often as several columns make the key, in their order.
+    position : int
+        From 0.
+    name : str or None
+        As the input has it; None where the input names no columns.
+    """
+
+    setting: str
+    position: int
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +49,8 @@ class InputFacts:
         Names the rows with their weights and times, where an output asks for these and the input names them.
     warnings : tuple of str
         What reading had to do otherwise than asked, or could not check; a sentence each.
+    columns : tuple of InputColumn
+        Those that the settings meant, read or not; empty in manifests that do not say.
     """
 
     source: str
@@ -41,6 +66,12 @@ class InputFacts:
     fingerprint: str
     warnings: tuple[str, ...] = ()
     events_fingerprint: str | None = None
+    columns: tuple[InputColumn, ...] = ()
+
+
+def facts_of(values: Mapping[str, Any]) -> InputFacts:
+    """The facts that `dataclasses.asdict` made these values of, through JSON or not."""
+    return TypeAdapter(InputFacts).validate_python(values)
 
 
 def written_integer(text: str) -> int | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pipeline.clean.facts import InputColumn, InputFacts
 from pipeline.config import Config
 from pipeline.manifest import Manifest
 from pipeline.reading import key_type
@@ -23,6 +25,10 @@ class Asked(Protocol):
     @property
     def config(self) -> Config:
         """Its configuration."""
+
+    @property
+    def input(self) -> InputFacts:
+        """What it read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +83,67 @@ def comparability(old: Path, new: Path, old_manifest: Manifest, new_manifest: Ma
 def unlike_questions(old: Asked, new: Asked) -> list[str]:
     """What two runs were asked otherwise, so that they cannot be compared like with like; a sentence each."""
     found = []
-    for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _COLUMNS + _FILTERS)):
+    for section, names in (("query", tuple(type(old.config.query).model_fields)), ("input", _FILTERS)):
         for name in names:
             before, after = (getattr(getattr(run.config, section), name) for run in (old, new))
-            if before != after and not (name in _COLUMNS and _may_be_one_column(before, after)):
-                what = "columns" if name in _COLUMNS else "questions"
-                found.append(f"the {what} differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
-    return found
+            if before != after:
+                found.append(f"the questions differ: {section}.{name} was {_shown(before)} and is {_shown(after)}")
+    return [*found, *_other_columns(old, new)]
 
 
-def _named_otherwise(old: Manifest, new: Manifest) -> list[str]:
-    """A column that goes by its position in one run and by its name in the other: no manifest tells which it was."""
-    pairs = [(name, getattr(old.config.input, name), getattr(new.config.input, name)) for name in _COLUMNS]
-    return [
-        f"input.{name} was {_shown(before)} and is {_shown(after)}, which may be one column: compared as the same"
-        for name, before, after in pairs
-        if before != after and _may_be_one_column(before, after)
-    ]
+def _other_columns(old: Asked, new: Asked) -> Iterator[str]:
+    """Settings that do not mean one column."""
+    for name in _COLUMNS:
+        before, after = _setting(old, name), _setting(new, name)
+        if before != after and not _is_one_column(old, new, name) and not _may_be_one_column(old, new, name):
+            was, now = (f"{_shown(setting)}{_meant(run, name)}" for run, setting in ((old, before), (new, after)))
+            yield f"the columns differ: input.{name} was {was} and is {now}"
 
 
-def _may_be_one_column(before: object, after: object) -> bool:
+def _named_otherwise(old: Manifest, new: Manifest) -> Iterator[str]:
+    """Columns of which a manifest does not say which they were, or whose name changed in the input."""
+    for name in _COLUMNS:
+        before, after = _setting(old, name), _setting(new, name)
+        if before != after and _may_be_one_column(old, new, name):
+            is_one = "which may be one column: compared as the same"
+            yield f"input.{name} was {_shown(before)} and is {_shown(after)}, {is_one}"
+        was, now = ([column.name for column in _columns(run, name)] for run in (old, new))
+        if before == after and was != now and was and now and None not in was + now:
+            yield f"input.{name} is {_shown(before)} in both runs, and that was {_listed(was)} and is {_listed(now)}"
+
+
+def _is_one_column(old: Asked, new: Asked, name: str) -> bool | None:
+    """Whether the setting meant the same column of both inputs, or columns; None where a manifest does not say."""
+    before, after = _columns(old, name), _columns(new, name)
+    if not before or not after:
+        return None
+    return len(before) == len(after) and all(map(_is_same, before, after))
+
+
+def _is_same(before: InputColumn, after: InputColumn) -> bool:
+    """By name where both inputs have names."""
+    if before.name is None or after.name is None:
+        return before.position == after.position
+    return before.name == after.name
+
+
+def _may_be_one_column(old: Asked, new: Asked, name: str) -> bool:
+    """Whether a manifest does not say which column a setting meant, and the two settings may mean the same."""
+    return _is_one_column(old, new, name) is None and _may_mean_the_same(_setting(old, name), _setting(new, name))
+
+
+def _columns(run: Asked, name: str) -> list[InputColumn]:
+    return [column for column in run.input.columns if column.setting == name]
+
+
+def _setting(run: Asked, name: str) -> object:
+    return getattr(run.config.input, name)
+
+
+def _may_mean_the_same(before: object, after: object) -> bool:
     """Whether two settings of a column may mean the same; of several columns, one by one."""
     if isinstance(before, list | tuple) and isinstance(after, list | tuple):
-        return len(before) == len(after) and all(map(_may_be_one_column, before, after))
+        return len(before) == len(after) and all(map(_may_mean_the_same, before, after))
     if not (isinstance(before, int | str) and isinstance(after, int | str)):
         return False
     return str(before) == str(after) or str(before).isdecimal() != str(after).isdecimal()
@@ -124,6 +168,19 @@ def _windows(old: Manifest, new: Manifest) -> list[str]:
 
 def _window(start: object, end: object) -> str:
     return f"{'everything' if start is None else f'from {start}'}{'' if end is None else f' until {end}'}"
+
+
+def _meant(run: Asked, name: str) -> str:
+    """Which columns a setting meant, in brackets, where the manifest says it."""
+    columns = [
+        f"column {column.position}" if column.name is None else f"column {column.position}, {column.name!r}"
+        for column in _columns(run, name)
+    ]
+    return f" ({'; '.join(columns)})" if columns else ""
+
+
+def _listed(names: list[str | None]) -> str:
+    return " and ".join(f"column {name!r}" for name in names)
 
 
 def _shown(value: object) -> str:

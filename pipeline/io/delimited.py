@@ -21,7 +21,7 @@ from pipeline.errors import InputError
 from pipeline.io.arrow_csv import read_csv
 from pipeline.io.compression import open_bytes
 from pipeline.io.dialect import Dialect, find_dialect, joined, rows_of
-from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, shortened
+from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant, shortened
 from pipeline.naming import setting
 
 __all__ = ["read"]
@@ -33,6 +33,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     """Read a delimited file; `choose` says which columns, by default those of edges, which are two at least."""
     dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
     chosen = choose_columns(dialect.names, config, str(path)) if choose is None else choose(dialect.names, str(path))
+    has_names = dialect.n_skipped > 0
+    meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=has_names)
     counted = _Counted(open_bytes(path))
     try:
         # Names of our own making: those in the file may repeat.
@@ -68,6 +70,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         names={role: dialect.names[position] for role, position in chosen.items()},
         locate=lambda row: _nth(path, dialect, row),
         keys="inferred",
+        input_columns=meant,
     )
 
 

@@ -18,7 +18,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
-from pipeline.io.raw import Place, RawEdges, choose_columns, refuse_several
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several
 from pipeline.io.whitespace import line_blocks, read_strings
 from pipeline.naming import setting
 
@@ -56,6 +56,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         names={role: _NAMES[i] for role, i in chosen.items()},
         locate=lambda row: _place(path, int(lines[row])),
         keys="integers",
+        input_columns=columns_meant(_NAMES, config, str(path), are_named=False),
     )
 
 

@@ -11,7 +11,7 @@ import scipy.sparse
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
 from pipeline.io.sparse import matrix_edges
 
 __all__ = ["read_object"]
@@ -73,6 +73,8 @@ def _table(table: pa.Table, kind: str, config: InputConfig) -> RawEdges:
         format="memory",
         names={role: table.column_names[position] for role, position in chosen.items()},
         locate=lambda row: Place(f"{source}, row {row + 1}"),
+        # Arrays have none of their own.
+        input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
     )
 
 

@@ -21,7 +21,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
-from pipeline.io.raw import Place, RawEdges, choose_columns
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
 from pipeline.io.sparse import matrix_edges
 from pipeline.naming import setting
 
@@ -125,4 +125,5 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
         format="npz",
         names={role: names[position] for role, position in chosen.items()},
         locate=lambda row: Place(f"{path}, row {row + 1}"),
+        input_columns=columns_meant(names, config, str(path)),
     )

@@ -18,7 +18,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import read_all
-from pipeline.io.raw import Choose, Place, RawEdges, choose_columns
+from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant
 from pipeline.naming import setting
 
 __all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
@@ -94,7 +94,14 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         raise unreadable(path, error) from None
     # Whoever can say where a row stood must not keep the decompressed file.
     locate = replace(plan, content=None).place
-    return RawEdges(table=pa.table(columns), source=str(path), format="parquet", names=plan.names, locate=locate)
+    return RawEdges(
+        table=pa.table(columns),
+        source=str(path),
+        format="parquet",
+        names=plan.names,
+        locate=locate,
+        input_columns=() if choose else columns_meant(plan.schema.names, config, str(path)),
+    )
 
 
 def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) -> ParquetPlan:

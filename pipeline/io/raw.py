@@ -9,11 +9,12 @@ from typing import Literal
 import pyarrow as pa
 
 from pipeline.backends.backend import key_roles
+from pipeline.clean.facts import InputColumn
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "refuse_several", "shortened"]
+__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "refuse_several", "shortened"]
 
 _LONGEST_QUOTE = 80
 
@@ -47,6 +48,8 @@ class RawEdges:
     keys : {"typed", "inferred", "integers"}
         Whether the columns carry their own type, or are text of which integers are recognised, or are text in a format
         whose ids are integers by definition.
+    input_columns : tuple of InputColumn
+        As `InputFacts.columns`.
     """
 
     table: pa.Table
@@ -55,6 +58,7 @@ class RawEdges:
     names: Mapping[str, str]
     locate: Callable[[int], Place]
     keys: Literal["typed", "inferred", "integers"] = "typed"
+    input_columns: tuple[InputColumn, ...] = ()
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         """An error about one row (or, with `row=None`, about a whole column)."""
@@ -76,20 +80,33 @@ def choose_columns(available: Sequence[str], config: InputConfig, source: str) -
     InputError
         A column is not there, its name occurs twice, or one column is to be two keys, or two parts of one.
     """
-    right_roles = key_roles("right", len(config.right_columns))
-    wanted: dict[str, int | str] = {"left": config.left, **dict(zip(right_roles, config.right_columns, strict=True))}
-    if config.weight is not None:
-        wanted["weight"] = config.weight
-    if config.timestamp is not None:
-        wanted["timestamp"] = config.timestamp
-    chosen = {role: _position(available, key, role.partition(" ")[0], source) for role, key in wanted.items()}
-    _refuse_one_twice(chosen, right_roles, available, config, source)
+    chosen = _positions(available, config, source)
+    _refuse_one_twice(chosen, key_roles("right", len(config.right_columns)), available, config, source)
     if config.min_weight is None and not config.keeps_events:
         chosen.pop("weight", None)
     is_needed = config.keeps_events or config.time_bucket is not None
     if config.time_from is None and config.time_until is None and not is_needed:
         chosen.pop("timestamp", None)
     return chosen
+
+
+def columns_meant(
+    available: Sequence[str], config: InputConfig, source: str, *, are_named: bool = True
+) -> tuple[InputColumn, ...]:
+    """The columns that the configuration means, read or not, for `InputFacts.columns`; `choose_columns` has checked it.
+
+    Parameters
+    ----------
+    available : sequence of str
+    config : InputConfig
+    source : str
+    are_named : bool
+        Whether these names stand in the input, and are not the reader's own.
+    """
+    return tuple(
+        InputColumn(role.partition(" ")[0], position, available[position] if are_named else None)
+        for role, position in _positions(available, config, source).items()
+    )
 
 
 def shortened(value: object) -> str:
@@ -112,6 +129,17 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
             expected="one right column",
             remedy="write the edges as a table with a column for each part, for example as CSV or Parquet",
         )
+
+
+def _positions(available: Sequence[str], config: InputConfig, source: str) -> dict[str, int]:
+    """Of each column that the configuration means, by role."""
+    right_roles = key_roles("right", len(config.right_columns))
+    wanted: dict[str, int | str] = {"left": config.left, **dict(zip(right_roles, config.right_columns, strict=True))}
+    if config.weight is not None:
+        wanted["weight"] = config.weight
+    if config.timestamp is not None:
+        wanted["timestamp"] = config.timestamp
+    return {role: _position(available, key, role.partition(" ")[0], source) for role, key in wanted.items()}
 
 
 def _refuse_one_twice(

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.raw import Place, RawEdges, choose_columns, refuse_several
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several
 from pipeline.naming import setting
 
 __all__ = ["matrix_edges"]
@@ -68,6 +68,7 @@ def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig
         format=format_name,
         names={role: _NAMES[position] for role, position in chosen.items()},
         locate=lambda row: Place(f"{source}, entry ({rows[row] + first}, {columns[row] + first})"),
+        input_columns=columns_meant(_NAMES, config, source, are_named=False),
     )
 
 

@@ -19,7 +19,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.arrow_csv import read_csv
-from pipeline.io.raw import Place, RawEdges, choose_columns, shortened
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, shortened
 from pipeline.naming import setting
 
 __all__ = ["PARSE", "IteratorStream", "line_blocks", "read_fields", "read_strings"]
@@ -72,6 +72,7 @@ def read_fields(open_source: Open, source: str, format_name: str, comment: bytes
         names={role: available[i] for role, i in columns.items()},
         locate=lambda row: _nth(open_source, source, comment, row),
         keys="integers",
+        input_columns=columns_meant(available, config, source, are_named=False),
     )
 
 

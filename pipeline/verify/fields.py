@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,6 +94,7 @@ READING = (
     "rows_dropped_time",
     "duplicate_edges",
     "n_edges",
+    "columns",
 )
 # By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
@@ -221,16 +221,26 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
     """
     if read is None:
         return None, [f"input: source, {', '.join(READING)}, fingerprint, events_fingerprint: the input is not given"]
-    again = asdict(read)
-    differs = [name for name in READING if getattr(stated, name) != again[name]]
+    unsaid = [] if stated.columns or not read.columns else ["input: columns: the manifest does not say them"]
+    differs = [name for name in READING if getattr(stated, name) != getattr(read, name)]
+    if unsaid:
+        differs.remove("columns")
     if read.source != stated.source:
         what = f"{', '.join(('source', *differs))}: read again was {read.source}, not {stated.source}"
-        return f"of {read.source}" if not differs else None, [f"input: {what}"]
+        return f"of {read.source}" if not differs else None, [f"input: {what}", *unsaid]
     if differs:
         name = differs[0]
-        found = f"{again[name]} from {read.source}"
-        raise VerificationError(f"{run / 'manifest.json'}: input.{name} is {getattr(stated, name)}; recomputed {found}")
-    return f"{read.rows_read:,} rows of {read.source}", []
+        was, found = (_shown(getattr(facts, name)) for facts in (stated, read))
+        raise VerificationError(
+            f"{run / 'manifest.json'}: input.{name} is {was}; recomputed {found} from {read.source}"
+        )
+    return f"{read.rows_read:,} rows of {read.source}", unsaid
+
+
+def _shown(value: object) -> object:
+    if not isinstance(value, tuple):
+        return value
+    return ", ".join(f"{column.setting} {column.position} {column.name!r}" for column in value) or "none"
 
 
 def _config_fingerprint(manifest: Manifest) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mbe_stage.bicliques.keys import Fingerprint, biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock
 from pipeline import Config, InputFacts
 from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.clean.facts import InputColumn
 from pipeline.manifest import Manifest, config_fingerprint, write_manifest
 from pipeline.outputs.bicliques.counts import Counts
 from pipeline.schemas import BICLIQUES, vertices
@@ -58,8 +60,9 @@ def make_run(
     extra: tuple[Iterable, Iterable] = ((), ()),
     rows_per_group: int = 5,
     run_id: str | None = None,
+    input_columns: Iterable[tuple[str, int, str | None]] = (),
 ) -> Path:
-    """Write a run of these groups; `extra` are vertices in none of them."""
+    """Write a run of these groups; `extra` are vertices in none of them, `input_columns` those that were meant."""
     groups = list(groups)
     by_key = keyed(groups)
     keys = [sorted({v for one in groups for v in one[side]} | set(extra[side])) for side in (0, 1)]
@@ -85,7 +88,9 @@ def make_run(
         zeros = pa.array([0] * len(side), pa.int64())
         columns = [pa.array(range(len(side)), pa.int32()), values, zeros, zeros, zeros, zeros, zeros]
         pq.write_table(pa.table(columns, schema=vertices(values.type)), path / f"{name}_vertices.parquet")
-    write_manifest(path, _manifest(run_id or path.name, by_key, config or {}, truncated, [len(side) for side in keys]))
+    manifest = _manifest(run_id or path.name, by_key, config or {}, truncated, [len(side) for side in keys])
+    meant = tuple(InputColumn(*column) for column in input_columns)
+    write_manifest(path, manifest.model_copy(update={"input": replace(manifest.input, columns=meant)}))
     return path
 
 

@@ -6,6 +6,7 @@ import random
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -236,15 +237,96 @@ def test_what_cannot_be_known_is_not_called_gone_or_new(
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, "account"), ("account", "0"), (0, "0")])
-def test_a_column_named_once_by_position_and_once_by_name_is_said_and_compared(
+def test_a_column_named_once_by_position_and_once_by_name_of_which_nothing_is_known_is_said_and_compared(
     tmp_path: Path, before: object, after: object
 ) -> None:
+    """As manifests of earlier versions say nothing of columns."""
     old = make_run(tmp_path / "old", [group("ab", "x")], config={"input": {"left": before}})
     new = make_run(tmp_path / "new", [group("cd", "y")], config={"input": {"left": after}})
     diff = diff_runs(old, new)
     assert f"input.left was {before!r} and is {after!r}" in " ".join(diff.comparability.remarks)
     assert "differ" not in " ".join(diff.comparability.remarks)
     assert {status: n for status, n in diff.counts.items() if n} == {"new": 1, "gone": 1}
+
+
+Column = tuple[str, int, str | None]
+
+
+def remarks_on(tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[Any, list[Column]]) -> tuple[str, ...]:
+    """What is said of two runs whose setting `input.right` meant these columns."""
+    runs = []
+    for name, (setting, columns) in (("old", before), ("new", after)):
+        config = {"input": {"right": setting}}
+        runs.append(make_run(tmp_path / name, [group(name, "x")], config=config, input_columns=columns))
+    diff = diff_runs(*runs)
+    # Whatever is said first, what differs is called new and gone just where the columns are the same.
+    are_same = not any("the columns differ" in remark for remark in diff.comparability.remarks)
+    assert diff.comparability.knows_gone == diff.comparability.knows_new == are_same
+    return diff.comparability.remarks
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1, [("right", 1, "shop")]), ("shop", [("right", 1, "shop")])),
+        # The file has a column more now.
+        ((1, [("right", 1, "shop")]), ("shop", [("right", 2, "shop")])),
+        (("shop", [("right", 2, "shop")]), (1, [("right", 1, "shop")])),
+        ((1, [("right", 1, "shop")]), ("1", [("right", 1, "shop")])),
+        (("shop", [("right", 1, "shop")]), (["shop"], [("right", 1, "shop")])),
+        # Where one of the files has no names, the place tells.
+        ((1, [("right", 1, None)]), ("shop", [("right", 1, "shop")])),
+        (
+            ([1, 3], [("right", 1, "shop"), ("right", 3, "stars")]),
+            (["shop", "stars"], [("right", 2, "shop"), ("right", 1, "stars")]),
+        ),
+        # Of the same name nothing has to be said.
+        (("shop", [("right", 1, "shop")]), ("shop", [("right", 2, "shop")])),
+        # By the name that stands for a place where a file has none.
+        (("right", [("right", 1, None)]), ("right", [("right", 4, "right")])),
+    ],
+)
+def test_one_column_by_position_and_by_name_is_nothing_to_say(
+    tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[Any, list[Column]]
+) -> None:
+    assert remarks_on(tmp_path, before, after) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "remark"),
+    [
+        (
+            (1, [("right", 1, "shop")]),
+            ("item", [("right", 1, "item")]),
+            "the columns differ: input.right was 1 (column 1, 'shop') and is 'item' (column 1, 'item')",
+        ),
+        (
+            (1, [("right", 1, None)]),
+            ("item", [("right", 2, "item")]),
+            "the columns differ: input.right was 1 (column 1) and is 'item' (column 2, 'item')",
+        ),
+        (
+            ([1, 2], [("right", 1, "shop"), ("right", 2, "stars")]),
+            (["shop", "item"], [("right", 1, "shop"), ("right", 3, "item")]),
+            "the columns differ: input.right was [1, 2] (column 1, 'shop'; column 2, 'stars') and is ['shop', 'item'] "
+            "(column 1, 'shop'; column 3, 'item')",
+        ),
+    ],
+)
+def test_another_column_by_position_or_by_name_is_another_question(
+    tmp_path: Path, before: tuple[Any, list[Column]], after: tuple[Any, list[Column]], remark: str
+) -> None:
+    assert remarks_on(tmp_path, before, after) == (remark,)
+
+
+def test_a_position_at_which_another_name_stands_now_is_said_and_compared(tmp_path: Path) -> None:
+    said = remarks_on(tmp_path, (1, [("right", 1, "shop")]), (1, [("right", 1, "item")]))
+    assert said == ("input.right is 1 in both runs, and that was column 'shop' and is column 'item'",)
+
+
+def test_where_one_manifest_does_not_say_the_columns_they_may_be_one(tmp_path: Path) -> None:
+    said = remarks_on(tmp_path, (1, []), ("shop", [("right", 2, "shop")]))
+    assert said == ("input.right was 1 and is 'shop', which may be one column: compared as the same",)
 
 
 def test_other_types_of_keys_are_said_and_nothing_is_gone(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline import cli
+from pipeline import Config, cli, run
 from pipeline.diff import diff_runs, write, write_diff
 from pipeline.errors import PublishError
 from tests.pipeline.diff_support import group, key_of, make_run
@@ -149,3 +150,34 @@ def test_keys_cannot_act_upon_the_terminal(tmp_path: Path) -> None:
     new = make_run(tmp_path / "new", [group([evil, "b"], ["x"])])
     for arguments in ((), ("--json",)):
         assert "\x1b" not in diff(old, new, *arguments).stdout
+
+
+def test_published_runs_say_which_columns_were_one(tmp_path: Path) -> None:
+    """By its place in a text with another column in front, by its name in Parquet; the third run reads another."""
+    (tmp_path / "e.csv").write_text("day,account,shop\n1,a,x\n1,b,x\n2,b,y\n")
+    pq.write_table(
+        pa.table({"account": ["a", "b", "c"], "shop": ["x", "x", "y"], "till": ["x", "x", "y"]}), tmp_path / "e.parquet"
+    )
+
+    def published(name: str, edges: str, **columns: object) -> Path:
+        settings = {"path": str(tmp_path / edges), **columns}
+        config = Config.from_mapping(
+            {"input": settings, "output": {"directory": str(tmp_path / name), "report": False}}
+        )
+        return run(config).run_dir
+
+    old = published("old", "e.csv", left=1, right=2)
+    new = published("new", "e.parquet", left="account", right="shop")
+    other = published("other", "e.parquet", left="account", right="till")
+    said = json.loads(diff(old, new, "--json", "--quiet").stdout.splitlines()[-1])
+    assert said["remarks"] == []
+    assert said["counts"]["gone"] + said["counts"]["changed"] + said["counts"]["shrunk"] > 0
+    said = json.loads(diff(old, other, "--json", "--quiet").stdout.splitlines()[-1])
+    (remark,) = said["remarks"]
+    assert remark == "the columns differ: input.right was 2 (column 2, 'shop') and is 'till' (column 2, 'till')"
+    assert said["counts"]["gone"] == 0
+    columns = json.loads((old / "manifest.json").read_text())["input"]["columns"]
+    assert columns == [
+        {"setting": "left", "position": 1, "name": "account"},
+        {"setting": "right", "position": 2, "name": "shop"},
+    ]

@@ -17,7 +17,7 @@ import scipy.sparse
 from pyarrow import parquet as pq
 
 from pipeline.config import InputConfig
-from pipeline.edges import EdgeData
+from pipeline.edges import EdgeData, InputColumn
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.io.detect import detect_format
@@ -248,6 +248,48 @@ def test_objects_in_memory(source: object, settings: dict[str, object], kind: st
     edges = ingest(InputConfig(**settings), source=source)
     check_same(edges)
     assert (edges.facts.source, edges.facts.format) == (f"memory:{kind}", "memory")
+
+
+_NAMED = {"parquet": ("user", "item"), "csv_header": ("user", "item"), "npz": ("u", "v")}
+
+
+@pytest.mark.parametrize("case", FORMATS)
+def test_the_columns_that_were_meant(tmp_path: Path, case: str) -> None:
+    """By position, and by name where the file has names; those that the format gives are none."""
+    name, _, write = FORMATS[case]
+    (tmp_path / name).write_bytes(write(LEFT, RIGHT))
+    left, right = _NAMED.get(case, (None, None))
+    meant = (InputColumn("left", 0, left), InputColumn("right", 1, right))
+    assert read(tmp_path / name).facts.columns == meant
+    swapped = read(tmp_path / name, left=right or 1, right=left or "0").facts.columns
+    assert swapped == (InputColumn("left", 1, right), InputColumn("right", 0, left))
+
+
+def test_columns_that_were_meant_and_not_read() -> None:
+    table = pa.table({"w": [0.5] * 7, "a": LEFT, "b": RIGHT, "c": RIGHT, "t": [7] * 7})
+    settings = InputConfig(left="a", right=["c", 2], weight=0, timestamp="t")
+    assert ingest(settings, source=table).facts.columns == (
+        InputColumn("left", 1, "a"),
+        InputColumn("right", 3, "c"),
+        InputColumn("right", 2, "b"),
+        InputColumn("weight", 0, "w"),
+        InputColumn("timestamp", 4, "t"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (pd.DataFrame({"a": LEFT, "b": RIGHT}), ("a", "b")),
+        (pl.DataFrame({"a": LEFT, "b": RIGHT}), ("a", "b")),
+        ((LEFT, RIGHT), (None, None)),
+        (scipy.sparse.coo_array((np.ones(7), (LEFT, RIGHT))), (None, None)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_columns_of_objects_in_memory(source: object, names: tuple[str | None, str | None]) -> None:
+    left, right = names
+    assert ingest(InputConfig(), source).facts.columns == (InputColumn("left", 0, left), InputColumn("right", 1, right))
 
 
 def test_explicit_zeros_of_a_matrix_are_no_edges() -> None:

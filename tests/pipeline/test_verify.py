@@ -21,6 +21,7 @@ from mbe_stage.bicliques.keys import edge_fingerprint, hash_integers, hash_text
 from mbe_stage.bicliques.keys import vertex_hashes as stage_vertex_hashes
 from mbe_stage.bicliques.reference import maximal_bicliques
 from mbe_stage.graphs.two_hop import two_hop_steps
+from pipeline.clean.facts import InputColumn
 from pipeline.config import Config
 from pipeline.edges import EdgeData, InputFacts
 from pipeline.errors import PublishError, VerificationError
@@ -44,9 +45,9 @@ def edge_data(adjacent: np.ndarray) -> EdgeData:
     right_keys = pa.array([100 + 7 * i for i in range(adjacent.shape[1])])
     hashes = vertex_hashes(left_keys, "left"), vertex_hashes(right_keys, "right")
     fingerprint = edge_fingerprint(left, right, *hashes)
-    facts = InputFacts(
-        "memory:test", "numpy", left.size, 0, 0, 0, 0, len(left_keys), len(right_keys), left.size, fingerprint
-    )
+    sizes = left.size, 0, 0, 0, 0, len(left_keys), len(right_keys), left.size
+    columns = InputColumn("left", 0, "person"), InputColumn("right", 1, None)
+    facts = InputFacts("memory:test", "numpy", *sizes, fingerprint, columns=columns)
     return EdgeData(left, right, left_keys, right_keys, facts)
 
 

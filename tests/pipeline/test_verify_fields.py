@@ -295,6 +295,23 @@ def test_another_file_of_the_same_edges_is_named(run: Path, edges: EdgeData) -> 
     assert set(READING) >= {"format", "rows_read"}
 
 
+def test_a_manifest_that_does_not_say_its_columns_is_read_and_that_is_listed(
+    tmp_path: Path, run: Path, edges: EdgeData
+) -> None:
+    """As those of earlier versions."""
+    copy = tmp_path / "runs" / run.name
+    shutil.copytree(run, copy)
+    edit_manifest(copy, lambda values: values["input"].pop("columns"))
+    assert "input: columns: the manifest does not say them" in verify_run(copy, edges).not_checked
+    edit_manifest(
+        copy, lambda values: values["input"].update(columns=[{"setting": "left", "position": 1, "name": "x"}])
+    )
+    with pytest.raises(
+        VerificationError, match=r"input.columns is left 1 'x'; recomputed left 0 'person', right 1 None"
+    ):
+        verify_run(copy, edges)
+
+
 def test_a_run_that_was_copied_elsewhere_may_have_another_name(tmp_path: Path, run: Path, edges: EdgeData) -> None:
     shutil.copytree(run, tmp_path / "backup")
     assert any("run_id" in note for note in verify_run(tmp_path / "backup", edges).not_checked)

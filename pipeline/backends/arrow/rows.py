@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.backends.arrow.keys import as_keys
 from pipeline.backends.arrow.measures import as_numbers, as_times
 from pipeline.backends.backend import Column, KeyOrigin, KeyType, is_key
+from pipeline.clean.facts import InputColumn
 from pipeline.errors import InputError
 from pipeline.io import RawEdges
 
@@ -44,6 +45,10 @@ class HostRows:
     @property
     def keys(self) -> KeyOrigin:
         return self.raw.keys
+
+    @property
+    def input_columns(self) -> tuple[InputColumn, ...]:
+        return self.raw.input_columns
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         return self.raw.refusal(row, role, found=found, expected=expected, remedy=remedy)

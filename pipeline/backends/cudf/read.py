@@ -25,7 +25,7 @@ from pipeline.io import RawEdges, find_input, is_object, read_edges, reading
 from pipeline.io.compression import open_bytes, read_all
 from pipeline.io.dialect import find_dialect
 from pipeline.io.parquet import ParquetPlan, plan_reading
-from pipeline.io.raw import choose_columns
+from pipeline.io.raw import choose_columns, columns_meant
 from pipeline.naming import setting
 
 __all__ = ["MOST_ROWS", "Readers", "readers"]
@@ -74,12 +74,14 @@ def _of_path(path: Path, format_name: str, config: InputConfig) -> DeviceRows:
 
 def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
     source = "memory:cudf"
-    chosen = choose_columns([str(name) for name in frame.columns], config, source)
+    names = [str(name) for name in frame.columns]
+    chosen = choose_columns(names, config, source)
     columns = {role: frame[frame.columns[i]].reset_index(drop=True) for role, i in chosen.items()}
     for role, column in columns.items():
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
-    return DeviceRows(columns, len(frame), source, "memory", "cuDF")
+    meant = columns_meant(names, config, source)
+    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant)
 
 
 def _copied(raw: RawEdges) -> DeviceRows:
@@ -95,6 +97,7 @@ def _copied(raw: RawEdges) -> DeviceRows:
         format=raw.format,
         reader="the host's reader, then copied",
         keys=raw.keys,
+        input_columns=raw.input_columns,
     )
 
 
@@ -125,6 +128,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
         format="parquet",
         reader="cudf.read_parquet",
         warnings=_unverified(plan),
+        input_columns=columns_meant(plan.schema.names, config, str(path)),
     )
 
 
@@ -218,6 +222,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         format="csv",
         reader="cudf.read_csv",
         keys="inferred",
+        input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.n_skipped > 0),
     )
 
 

@@ -12,6 +12,7 @@ from pipeline.backends.cudf.buffers import kind_of, text_buffers
 from pipeline.backends.cudf.keys import as_keys
 from pipeline.backends.cudf.measures import times_of, weights_of
 from pipeline.backends.cudf.utf8 import is_utf8
+from pipeline.clean.facts import InputColumn
 
 __all__ = ["DeviceRows"]
 
@@ -33,6 +34,8 @@ class DeviceRows:
         As in `RawEdges`.
     warnings : tuple of str
         As in `InputFacts`.
+    input_columns : tuple of InputColumn
+        As `InputFacts.columns`.
     """
 
     columns: dict[str, cudf.Series]
@@ -42,6 +45,7 @@ class DeviceRows:
     reader: str
     keys: KeyOrigin = "typed"
     warnings: tuple[str, ...] = ()
+    input_columns: tuple[InputColumn, ...] = ()
 
     @property
     def roles(self) -> list[str]:
