@@ -198,7 +198,8 @@ def test_other_columns_are_another_question(tmp_path: Path) -> None:
     one, two = run(config_of(tmp_path, right="item")).run_dir, run(config_of(tmp_path)).run_dir
     said = diff_runs(one, two).comparability
     assert not said.knows_gone
-    assert any("the columns differ: input.right was 'item' and is ['item', 'rating']" in one for one in said.remarks)
+    found = "was 'item' (column 1, 'item') and is ['item', 'rating'] (column 1, 'item'; column 2, 'rating')"
+    assert f"the columns differ: input.right {found}" in said.remarks
 
 
 def test_the_command_line_takes_a_column_at_a_time(tmp_path: Path) -> None:
