@@ -30,6 +30,7 @@ __all__ = [
     "fill_frame",
     "has_room",
     "missed_rows",
+    "most_neighbours",
     "narrowed",
     "rest_of_column",
     "rest_of_row",
@@ -187,10 +188,11 @@ def fill_frame(frame, lists):
     """The node as bits; lines of small degree first, as they are held before those that have many neighbours."""
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
     place = np.empty(n_columns, np.int64)
-    place[np.argsort(np.diff(lists.column_offsets), kind="mergesort")] = np.arange(n_columns)
-    order = np.argsort(np.diff(lists.row_offsets), kind="mergesort")
+    order = _by_degree(lists.column_offsets)
     for column in range(n_columns):
+        place[order[column]] = column
         frame.columns[column] = 0
+    order = _by_degree(lists.row_offsets)
     for i in range(n_rows):
         row, word = order[i], np.uint64(0)
         for k in range(lists.row_offsets[row], lists.row_offsets[row + 1]):
@@ -206,8 +208,39 @@ def missed_rows(lists, column):
     is_missed = np.ones(lists.row_offsets.size - 1, np.bool_)
     for k in range(lists.column_offsets[column], lists.column_offsets[column + 1]):
         is_missed[lists.rows[k]] = False
-    rows = np.flatnonzero(is_missed)
-    return rows[np.argsort(np.diff(lists.row_offsets)[rows], kind="mergesort")]
+    rows = _by_degree(lists.row_offsets)
+    n = 0
+    for row in rows:
+        rows[n] = row
+        n += is_missed[row]
+    return rows[:n]
+
+
+@njit(nogil=True)
+def most_neighbours(offsets):
+    """The first of the lines with most neighbours, and how many these are."""
+    best = most = 0
+    for line in range(offsets.size - 1):
+        if offsets[line + 1] - offsets[line] > most:
+            best, most = line, offsets[line + 1] - offsets[line]
+    return best, most
+
+
+@njit(nogil=True)
+def _by_degree(offsets):
+    """The lines of a side in ascending order of degree, equal ones by number; linear."""
+    _, most = most_neighbours(offsets)
+    ends = np.zeros(most + 2, np.int64)
+    for line in range(offsets.size - 1):
+        ends[offsets[line + 1] - offsets[line] + 1] += 1
+    for degree in range(most + 1):
+        ends[degree + 1] += ends[degree]
+    order = np.empty(offsets.size - 1, np.int64)
+    for line in range(order.size):
+        degree = offsets[line + 1] - offsets[line]
+        order[ends[degree]] = line
+        ends[degree] += 1
+    return order
 
 
 @njit(nogil=True)

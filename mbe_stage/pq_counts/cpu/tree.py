@@ -34,6 +34,7 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     fill_frame,
     has_room,
     missed_rows,
+    most_neighbours,
     narrowed,
     rest_of_column,
     rest_of_row,
@@ -177,10 +178,9 @@ def _count(worker, asked, size, lists, part, n_parts):
             if n_before % n_parts == part:
                 _count_end(worker, asked, size, lists, is_leaf)
             return
-        row, column = np.argmax(np.diff(lists.row_offsets)), np.argmax(np.diff(lists.column_offsets))
-        n_missed_columns = n_columns - (lists.row_offsets[row + 1] - lists.row_offsets[row])
-        n_missed_rows = n_rows - (lists.column_offsets[column + 1] - lists.column_offsets[column])
-        holds_rows = n_missed_rows < n_missed_columns
+        row, row_degree = most_neighbours(lists.row_offsets)
+        column, column_degree = most_neighbours(lists.column_offsets)
+        holds_rows = n_rows - column_degree < n_columns - row_degree
         missed = missed_rows(lists, column) if holds_rows else missed_rows(turned(lists), row)
         gone = np.zeros(max(n_rows, n_columns), np.bool_)
         n_bytes = _bytes_of(lists)
