@@ -12,6 +12,7 @@ import pyarrow as pa
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
 from pipeline.outputs.groups.chosen import GROWN_COVER, Chosen, edges_of
+from pipeline.outputs.groups.explanation import names_of
 from pipeline.outputs.groups.known import Known
 from pipeline.outputs.groups.known_columns import of_known
 from pipeline.outputs.groups.known_keys import read_lists
@@ -104,7 +105,7 @@ class GroupsCollector:
         events = figures_of(of_edges.events, edges, graph.n_right)
         keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
         tables = {
-            "groups": groups_table(chosen, edges, graph, events, {}),
+            "groups": groups_table(chosen, edges, graph, events, names_of(config.input)),
             "group_members": members_table(chosen, edges, graph, keys, known),
             "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),

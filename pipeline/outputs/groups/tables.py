@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import degree_percentiles
 from pipeline.outputs.groups.association import labels_of
 from pipeline.outputs.groups.chosen import Chosen, GroupEdges
-from pipeline.outputs.groups.explanation import explanation
+from pipeline.outputs.groups.explanation import Names, explanation
 from pipeline.outputs.groups.known import Known
 from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
 from pipeline.outputs.groups.times import GroupEvents, within_words
@@ -41,7 +40,7 @@ def groups_table(
     edges: GroupEdges,
     graph: BipartiteCSR,
     events: list[GroupEvents],
-    further: Mapping[str, ArrayLike | pa.Array],
+    names: Names,
 ) -> pa.Table:
     """`groups`, one row a group, by rank.
 
@@ -51,8 +50,13 @@ def groups_table(
     edges : GroupEdges
     graph : BipartiteCSR
     events : list of GroupEvents
-    further : mapping
-        The columns that are not made here, by name; one that is missing is null throughout.
+    names : pair of str or None
+        What the vertices are called (`pipeline.outputs.groups.explanation.names_of`).
+
+    Returns
+    -------
+    pa.Table
+        Columns that are not made here are null throughout.
     """
     members, n = chosen.members, len(chosen.members)
     left_degrees, right_degrees = (
@@ -87,9 +91,8 @@ def groups_table(
         "evidence": chosen.evidence / UNIT,
         **{name: [getattr(group, name) for group in events] for name in _OF_EVENTS},
         "explanation": [
-            explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
+            explanation(*row, names) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
         ],
-        **further,
     }
     arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in GROUPS]
     return pa.Table.from_arrays(arrays, schema=GROUPS)
