@@ -1,16 +1,16 @@
 """The sentence of each group, put together anew from its figures and from what the columns of the keys are called.
 
 A vertex is called as the column of its side, or the columns that its key is made of, and is "left" or "right" where
-they have no names. Of several vertices the name is a plural, where it has only ASCII letters, digits, spaces, ``_`` and
-``-``, and two small letters at its end: "-y" behind a consonant becomes "-ies", "-ss", "-x", "-z", "-ch" and "-sh" take
-"es", another "-s" stays, and all others take "s".
+they have no names, or just these. Of several vertices the name is a plural, where it has only ASCII letters, digits,
+spaces, ``_`` and ``-``, and two small letters at its end: "-y" behind a consonant becomes "-ies", "-ss", "-x", "-z",
+"-ch" and "-sh" take "es", another "-s" stays, and all others take "s".
 """
 
 from __future__ import annotations
 
 import string
 
-from pipeline.config import InputConfig
+from pipeline.manifest import Manifest
 from pipeline.terminal import shortened
 from pipeline.verify.group_tables import Groups
 
@@ -25,15 +25,16 @@ _SMALL = frozenset(string.ascii_lowercase)
 _CHARACTERS = 40
 
 
-def called(asked: InputConfig) -> Called:
-    """The names of both sides, by the configuration of the run."""
-    parts: list[list[object]] = [[asked.left], list(asked.right_columns)]
-    if asked.time_bucket is not None:
-        parts[1].append(asked.timestamp)
-    names = [
-        "" if any(not isinstance(one, str) for one in of_side) else " · ".join(map(str, of_side)) for of_side in parts
-    ]
-    return shortened(names[0], _CHARACTERS), shortened(names[1], _CHARACTERS)
+def called(manifest: Manifest) -> Called:
+    """The names of both sides, by the columns that the run was made of."""
+    names = []
+    for of_side in (("left",), ("right", "timestamp") if manifest.config.input.time_bucket is not None else ("right",)):
+        parts = [
+            column.name or "" for setting in of_side for column in manifest.input.columns if column.setting == setting
+        ]
+        is_told = all(parts) and parts not in (["left"], ["right"])
+        names.append(shortened(" · ".join(parts), _CHARACTERS) if is_told else "")
+    return names[0], names[1]
 
 
 def sentence(groups: Groups, row: int, n_edges: int, by_chance: float, share: float, names: Called) -> str:

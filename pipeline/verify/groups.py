@@ -89,7 +89,7 @@ def check(job: Job) -> None:
     refuse_first(groups.path, is_told, "half_later is there without buckets of time")
     check_times(job, groups)
     check_known_figures(job, groups, known)
-    _check_figures(groups, edges, degrees, job.manifest.input.n_edges, called(job.manifest.config.input))
+    _check_figures(groups, edges, degrees, job.manifest.input.n_edges, called(job.manifest))
     check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     by_edge = edge_scores(bicliques_of(job, groups), null, found, degrees)
@@ -125,7 +125,7 @@ def _check_two_graphs(job: Job) -> None:
     check_known_figures(graphs.job, groups, known)
     for part, within in zip(graphs.parts, edges, strict=True):
         assert part.job.keys is not None
-        _check_figures(part.groups, within, part.degrees, part.n_edges, called(job.manifest.config.input))
+        _check_figures(part.groups, within, part.degrees, part.n_edges, called(job.manifest))
         check_members(part.groups, within, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     explained = shares_explained(graphs, (edges[0], edges[1]))

@@ -108,8 +108,8 @@ def test_the_figures_of_a_block_in_closed_form(tmp_path: Path) -> None:
     assert group["surprise"] == pytest.approx(surprise, abs=1e-5)
     assert (group["expected_edges"], group["left_edge_share"], group["median_right_degree"]) == (144 / 412, 1.0, 3.0)
     assert group["explanation"] == (
-        "3 left x 4 right members, all of 12 possible edges; by their degrees 0.3 would be expected; 100 % of the left "
-        "members' edges are among them"
+        "3 l x 4 r, all of 12 possible edges; by their degrees 0.3 would be expected; 100 % of the l's edges are among "
+        "them"
     )
     assert pq.read_schema(result.run_dir / "vertex_scores.parquet").field("key").type == pa.int64()
     members = rows(result.run_dir, "group_members")
@@ -175,8 +175,9 @@ def test_explanations_claim_neither_all_nor_nothing_where_it_is_not() -> None:
     ("asked", "columns", "called", "whose"),
     [
         ({"left": "account", "right": "page"}, ["account", "page"], "3 accounts x 4 pages", "the accounts'"),
-        ({"left": "account"}, ["account", "page"], "3 accounts x 4 right members", "the accounts'"),
-        ({"right": "entry"}, ["account", "entry"], "3 left members x 4 entries", "the left members'"),
+        ({"left": 0}, ["account", "page"], "3 accounts x 4 pages", "the accounts'"),
+        ({}, ["account", "right"], "3 accounts x 4 right members", "the accounts'"),
+        ({}, ["", "entry"], "3 left members x 4 entries", "the left members'"),
         ({"left": "box", "right": ["day", "bus"]}, ["box", "day", "bus"], "3 boxes x 4 day · bus", "the boxes'"),
         ({"left": "u", "right": "Größe"}, ["u", "Größe"], "3 u x 4 Größe", "the u's"),
         ({"left": "a" * 99, "right": "wash"}, ["a" * 99, "wash"], f"3 {'a' * 20}[", "the "),

@@ -104,8 +104,9 @@ class GroupsCollector:
         edges = edges_of(graph, chosen.members)
         events = figures_of(of_edges.events, edges, graph.n_right)
         keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
+        names = names_of(of_edges.facts.columns, config.input.time_bucket is not None)
         tables = {
-            "groups": groups_table(chosen, edges, graph, events, names_of(config.input)),
+            "groups": groups_table(chosen, edges, graph, events, names),
             "group_members": members_table(chosen, edges, graph, keys, known),
             "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),

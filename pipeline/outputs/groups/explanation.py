@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from pipeline.config import InputConfig
+from pipeline.clean.facts import InputColumn
 from pipeline.terminal import shortened
 from pipeline.wording import plural
 
@@ -22,22 +23,30 @@ _HISSING = ("ss", "x", "z", "ch", "sh")
 _OWN = {True: "'", False: "'s"}
 
 
-def names_of(asked: InputConfig) -> Names:
-    """The columns of the keys, where the configuration names them: of several the names, and that of the times.
+def names_of(columns: Sequence[InputColumn], has_buckets: bool) -> Names:
+    """The names of the columns of the keys, where all of a side have one: of several each, and that of the times.
+
+    Parameters
+    ----------
+    columns : sequence of InputColumn
+    has_buckets : bool
+        Whether times are a part of the right key.
 
     Examples
     --------
-    >>> names_of(InputConfig(left="account", right=("item", "rating")))
-    ('account', 'item · rating')
-    >>> names_of(InputConfig(left=0, right="page"))
-    (None, 'page')
+    >>> named = {"left": "account", "right": "item", "timestamp": "time"}
+    >>> columns = [InputColumn(setting, place, name) for place, (setting, name) in enumerate(named.items())]
+    >>> names_of(columns, False), names_of(columns, True)
+    (('account', 'item'), ('account', 'item · time'))
+    >>> names_of([InputColumn("left", 0, None), InputColumn("right", 1, "right")], False)
+    (None, None)
     """
-    of_right = (*asked.right_columns, *(() if asked.time_bucket is None else (asked.timestamp,)))
+    of_right = ("right", "timestamp") if has_buckets else ("right",)
     left, right = (
-        " · ".join(str(column) for column in columns) if all(isinstance(column, str) for column in columns) else None
-        for columns in ((asked.left,), of_right)
+        [column.name for setting in settings for column in columns if column.setting == setting]
+        for settings in (("left",), of_right)
     )
-    return left and shortened(left, _LONGEST), right and shortened(right, _LONGEST)
+    return _name(left), _name(right)
 
 
 def explanation(
@@ -83,6 +92,14 @@ left members' edges are among them
         f"{_percent(left_edge_share)} of the {owners}{_OWN[owners.endswith('s')]} edges are among them"
         + ("" if within is None else f"; {_percent(within[0])} within {within[1]}")
     )
+
+
+def _name(columns: Sequence[str | None]) -> str | None:
+    named = [name for name in columns if name]
+    # Columns that are called as the sides say nothing.
+    if not named or len(named) < len(columns) or named in (["left"], ["right"]):
+        return None
+    return shortened(" · ".join(named), _LONGEST)
 
 
 def _noun(name: str | None, n: int) -> str | None:

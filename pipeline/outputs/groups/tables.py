@@ -91,7 +91,10 @@ def groups_table(
         "evidence": chosen.evidence / UNIT,
         **{name: [getattr(group, name) for group in events] for name in _OF_EVENTS},
         "explanation": [
-            explanation(*row, names) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
+            explanation(a, b, found, by_chance, share, when, names)
+            for a, b, found, by_chance, share, when in zip(
+                n_left, n_right, n_edges, expected, shares, within, strict=True
+            )
         ],
     }
     arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in GROUPS]
