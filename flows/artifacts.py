@@ -10,6 +10,7 @@ from flows.markdown import code, code_cell, report_markdown, since_markdown, tex
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import DerivedPublication
+from pipeline.told import found, told_of_run
 from pipeline.wording import bytes_text
 
 __all__ = [
@@ -85,11 +86,12 @@ def create_unchanged_artifact(run_dir: Path, manifest: Manifest) -> None:
 def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     """The summary of a published run, as Markdown."""
     publication = publication_of(manifest.problem)
-    source, on_device = manifest.input, manifest.peak_device_memory_bytes
+    source, on_device, told = manifest.input, manifest.peak_device_memory_bytes, told_of_run(run_dir, manifest)
+    number = f"{manifest.n_found:,}" if told is None else text(told.headline)
     rows = {
         "input": f"{code_cell(source.source)} ({source.format})",
         "graph": f"{source.n_left:,} x {source.n_right:,} vertices, {source.n_edges:,} edges",
-        publication.unit[1]: f"**{manifest.n_found:,}**{publication.beside_number(manifest)}",
+        publication.unit[1]: f"**{number}**{publication.beside_number(manifest)}",
         "complete": "yes" if manifest.truncated is None else f"**no**: {manifest.truncated}",
         "engine": f"{manifest.engine} on {manifest.device}",
         "time": ", ".join(f"{step} {seconds:.2f} s" for step, seconds in manifest.seconds.items()),
@@ -110,6 +112,7 @@ def unchanged_markdown(run_dir: Path, manifest: Manifest) -> str:
         f"# Unchanged since run {manifest.run_id}\n\n"
         f"The input holds the same edges (fingerprint `{manifest.input.fingerprint}`) and the configuration asks the"
         f" same (fingerprint `{manifest.config_fingerprint[:16]}`), so nothing was enumerated and nothing published."
-        f" The latest run stands: {code(run_dir)}, {manifest.n_found:,} {publication_of(manifest.problem).unit[1]}.\n\n"
+        f" The latest run stands: {code(run_dir)}, "
+        f"{text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}.\n\n"
         "Run with `force` to enumerate again."
     )

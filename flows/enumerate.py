@@ -37,7 +37,7 @@ from pipeline.clean.facts import facts_of
 from pipeline.config import Config, load_config
 from pipeline.derived_inputs import inputs_of
 from pipeline.errors import DeviceMemoryExhausted
-from pipeline.installed_publications import derived_of, publication_of
+from pipeline.installed_publications import derived_of
 from pipeline.job import edges_read, stage
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import RunStore, Staging
@@ -45,6 +45,7 @@ from pipeline.steps import find_unchanged
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
+from pipeline.told import found, passing, told_of_run, values
 
 __all__ = [
     "Ending",
@@ -182,7 +183,7 @@ def enumerate_task(
     """
     _remove_contents(Path(run_path))
     tier = tier_named(tier_name, config.problem, derived_of(config))
-    counted = publication_of(config.problem).counted
+    counted = passing(config.problem)
     with device_slot(tier, get_run_logger()) as let_go, ProgressReporter(get_run_logger(), counted) as report:
 
         def on_progress(progress: Any) -> None:
@@ -279,7 +280,8 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
 def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     """The state of a published run: how many results it has."""
     end = f"; incomplete: {manifest.truncated}" if manifest.truncated else ""
-    message = f"{manifest.n_found:,} {publication_of(manifest.problem).unit[1]} published{end}"
+    told = told_of_run(Path(result["run"]), manifest)
+    message = f"{found(manifest.problem, manifest.n_found, told)} published{end}"
     return Completed(message=message, data=result)
 
 
@@ -336,7 +338,7 @@ def _result(run_dir: str | Path, manifest: Manifest, unchanged: bool) -> dict[st
     return {
         "run": str(run_dir),
         "unchanged": unchanged,
-        publication_of(manifest.problem).counted: manifest.n_found,
+        **values(manifest.problem, manifest.n_found, told_of_run(Path(run_dir), manifest)),
         "truncated": manifest.truncated,
         "content_fingerprint": manifest.content_fingerprint,
         **{name: counts[name] for name, counts in manifest.derived.items() if name in counts},

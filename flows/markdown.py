@@ -8,6 +8,7 @@ from pipeline.compared import Comparison
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.report.markdown import code, code_cell, members, table, text
+from pipeline.told import found, told_of_run
 
 __all__ = ["code", "code_cell", "report_markdown", "since_markdown", "text"]
 
@@ -29,7 +30,7 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
     ]
     return "\n".join(
         [
-            f"# {manifest.n_found:,} {publication.unit[1]}{incomplete}",
+            f"# {text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}{incomplete}",
             "",
             *shown,
             "",

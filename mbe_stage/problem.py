@@ -36,7 +36,10 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 ENTRY_POINTS = "mbe_stage.problems"
-PROBLEMS = {"bicliques": "mbe_stage.bicliques.problem:PROBLEM"}
+PROBLEMS = {
+    "bicliques": "mbe_stage.bicliques.problem:PROBLEM",
+    "pq_counts": "mbe_stage.pq_counts.problem:PROBLEM",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class Problem:
     about: str = ""
     command: str | None = None
     sampler: str | None = None
+
+    @property
+    def called(self) -> str:
+        """The name of its command."""
+        return self.command or self.name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)

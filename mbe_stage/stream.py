@@ -82,6 +82,8 @@ class Progress:
         By that share and the time so far, and within the time limit; None where the share is.
     has_stopped : bool
         A limit has ended the search: the last that is told of it, with its last share and no time left.
+    search : str
+        Which of several searches of a run; empty for the run's own.
     """
 
     n_found: int
@@ -92,6 +94,7 @@ class Progress:
     share: float | None = None
     seconds_left: float | None = None
     has_stopped: bool = False
+    search: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -25,6 +25,7 @@ __all__ = [
     "GROUPING",
     "GROUPS",
     "INSPECTING",
+    "OUT_IF_GIVEN",
     "QUERY",
     "ByOption",
     "Columns",
@@ -35,9 +36,11 @@ __all__ = [
     "Parameter",
     "Query",
     "configuration",
+    "giving_way",
     "option_of",
     "options_of",
     "publishing",
+    "refused",
     "settings_given",
     "taking",
 ]
@@ -300,6 +303,14 @@ _ON_THIS_MACHINE = _settings(
     "execution",
     {"threads": Means.Threads, "memory_budget": Means.MemoryBudget, "device_memory": Means.DeviceMemory},
 )
+_MAX_BICLIQUES = Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")
+OUT_IF_GIVEN = Parameter(
+    "out",
+    Annotated[Path | None, _option(_OUTPUT, "Publish a run there; without it there is a count alone.", metavar="DIR")],
+    "output.directory",
+    value=str,
+)
+"""``--out`` of a command that counts unless it is given."""
 _NO_BICLIQUES = _flag("no_bicliques", Output.NoBicliques, "output.bicliques", value=False)
 _MEMBERS = _flag("members", Output.Members, "output.members")
 _PRINTED = tuple(
@@ -325,7 +336,7 @@ def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bo
         *_INPUT,
         Parameter("engine", Means.Tier, "execution.engine"),
         *_ON_THIS_MACHINE,
-        *([Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")] if max_bicliques else ()),
+        *([_MAX_BICLIQUES] if max_bicliques else ()),
         Parameter("time_limit", Means.TimeLimit, "execution.time_limit_seconds"),
         *([_NO_BICLIQUES, _MEMBERS] if members else ()),
         _flag("sort", Output.Sort, "output.sort"),
@@ -392,10 +403,41 @@ def options_of(parameter: Parameter) -> tuple[str, ...]:
     return tuple(name for each in given for name in each.split("/")) or (f"--{parameter.name.replace('_', '-')}",)
 
 
+def giving_way(parameter: Parameter, taken: Collection[str]) -> Parameter:
+    """The parameter without the short names that a problem's own options have; it keeps its long one."""
+    names = options_of(parameter)
+    kept = [name for name in names if name.startswith("--") or name not in taken]
+    return parameter if len(kept) == len(names) else _renamed(parameter, kept)
+
+
+def refused(taken: Collection[str], *, max_bicliques: bool) -> tuple[Parameter, ...]:
+    """What is asked of bicliques, as options that no help shows: whoever gives one is told why there is none.
+
+    Parameters
+    ----------
+    taken : collection of str
+        Options that the command has.
+    max_bicliques : bool
+        Whether there is no ``execution.max_bicliques`` either.
+    """
+    of_bicliques = (*QUERY, *([_MAX_BICLIQUES] if max_bicliques else ()))
+    return tuple(_hidden(each) for each in of_bicliques if not set(options_of(each)) & set(taken))
+
+
+def _hidden(parameter: Parameter) -> Parameter:
+    kind, info = get_args(parameter.annotation)
+    info = copy.copy(info)
+    info.hidden = True
+    return replace(parameter, annotation=Annotated[kind, info])
+
+
 def _without_prefix(parameter: Parameter) -> Parameter:
     """The option of a derived output in a command of its own: ``--limit`` for ``--groups-limit``."""
+    return _renamed(parameter, [name.replace("--groups-", "--") for name in options_of(parameter)])
+
+
+def _renamed(parameter: Parameter, names: Sequence[str]) -> Parameter:
     kind, info = get_args(parameter.annotation)
-    names = [name.replace("--groups-", "--") for name in options_of(parameter)]
     info = copy.copy(info)
     info.default, info.param_decls = names[0], tuple(names[1:])
     return replace(parameter, annotation=Annotated[kind, info])

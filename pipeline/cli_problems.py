@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pipeline import cli_options as opt
 from pipeline.cli_help import Command, command_line
 from pipeline.cli_publishing import publish
+from pipeline.naming import setting
+
+if TYPE_CHECKING:
+    from pipeline.config import Config
 
 __all__ = ["ProblemCommand", "command_named", "commands_of_problems"]
 
@@ -65,7 +69,7 @@ def _command(problem: str) -> ProblemCommand:
     from mbe_stage.problem import package_of, problem_named
 
     about = problem_named(problem).about or f"Runs of the problem {problem}, of the package {package_of(problem)}."
-    command = ProblemCommand(name=_called(problem), help=about, rich_markup_mode=None)
+    command = ProblemCommand(name=problem_named(problem).called, help=about, rich_markup_mode=None)
     command.make = lambda: _made(problem, about)
     return command
 
@@ -77,22 +81,19 @@ def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
     for problem in problem_names():
         if problem == _OURS or (problem not in PROBLEMS and problem_named(problem).publication is None):
             continue
-        if _called(problem) in taken:
+        called = problem_named(problem).called
+        if called in taken:
             _warn_once(
-                f"the problem {problem!r} of the package {package_of(problem)} has no command: mbe {_called(problem)} "
+                f"the problem {problem!r} of the package {package_of(problem)} has no command: mbe {called} "
                 "is another one"
             )
         else:
-            yield _called(problem), problem
+            yield called, problem
 
 
 @functools.cache
 def _warn_once(warning: str) -> None:
     log.warning("%s", warning)
-
-
-def _called(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _made(problem: str, about: str) -> Command:
@@ -105,15 +106,18 @@ def _made(problem: str, about: str) -> Command:
     publication = publication_of(problem)
     section = section_parameters(publication.section, publication.section_name, f"Which {publication.unit[1]}")
     limited = problem_named(problem).limit == "max_bicliques"
-    shared = opt.publishing((), max_bicliques=limited, members=False)
+    own = {option for parameter in section for option in opt.options_of(parameter)}
+    shared = tuple(opt.giving_way(each, own) for each in opt.publishing((), max_bicliques=limited, members=False))
     clash = _clash(section, shared)
     if clash:
         raise InvalidArgument(
             f"the problem {problem!r} of the package {package_of(problem)} has no command: its key {clash[0]!r} would "
             f"be the option {clash[1]}, which there is already; expected another name; mbe run takes it as it is"
         )
-    table = opt.publishing(section, max_bicliques=limited, members=False)
-    return _of_parameters(_called(problem), about, (*table, *_derived(problem, table)), problem)
+    source, out, *others = shared
+    refused = opt.refused(own, max_bicliques=not limited) if publication.instead else ()
+    table = (source, opt.OUT_IF_GIVEN if publication.counts_first else out, *section, *others, *refused)
+    return _of_parameters(problem_named(problem).called, about, (*table, *_derived(problem, table)), problem)
 
 
 def _with_derived_outputs(command: ProblemCommand) -> Command:
@@ -130,13 +134,41 @@ def _with_derived_outputs(command: ProblemCommand) -> Command:
 def _of_parameters(name: str, about: str, table: Sequence[opt.Parameter], problem: str) -> Command:
     @opt.taking(table)
     def command(**options: Any) -> None:
-        publish(opt.configuration(table, options, problem=problem), options)
+        config = opt.configuration(table, options, problem=problem)
+        publish(config, _counting_first(config, options))
 
     holder = command_line()
     holder.command(name=name, help=about, cls=Command)(command)
     made = typer.main.get_command(holder)
     assert isinstance(made, Command)
     return made
+
+
+def _counting_first(config: Config, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a command; where it counts unless told where to publish, and is not told, with ``count_only``.
+
+    Raises
+    ------
+    ConfigError
+        What is given is of use with published tables only.
+    """
+    from pipeline.errors import ConfigError
+    from pipeline.installed_publications import publication_of
+
+    publication = publication_of(config.problem)
+    if not publication.counts_first or options["out"] is not None or options["count_only"]:
+        return options
+    fields = publication.section.model_fields
+    keys = [key for key in publication.of_tables_only if getattr(config.asked, key) != fields[key].default]
+    given = [setting(f"{publication.section_name}.{key}") for key in keys]
+    if options["if_changed"]:
+        given.append("--if-changed")
+    if given:
+        raise ConfigError(
+            f"command line: {given[0]}: is of use where a run is published, and without {setting('output.directory')} "
+            "there is a count alone; name a directory with it, or leave it out"
+        )
+    return {**options, "count_only": True}
 
 
 def _derived(problem: str, table: Sequence[opt.Parameter]) -> tuple[opt.Parameter, ...]:

@@ -21,7 +21,7 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
     """The whole job; of the options those that are no part of the configuration: what is published and printed."""
     import pipeline
     from pipeline import console, show
-    from pipeline.installed_publications import publication_of
+    from pipeline.told import passing
 
     if_changed, count_only, as_json, quiet = (
         options[name] for name in ("if_changed", "count_only", "as_json", "quiet")
@@ -30,8 +30,8 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
         raise typer.BadParameter(
             "compares with a published run; --count-only publishes none", param_hint="--if-changed"
         )
-    stderr, counts = set_up_logging(quiet, options["verbose"]), publication_of(config.problem).counted
-    with console.ProgressDisplay(stderr, quiet, "reading the input", counts) as progress:
+    stderr = set_up_logging(quiet, options["verbose"])
+    with console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem)) as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
         else:

@@ -1,4 +1,4 @@
-"""Options made of the model of a section: each field that has a description is one.
+"""Options made of the model of a section: each field that has a description is one; of one letter, with one dash.
 
 What is given goes to the model as text: its own messages say what it expects, in one line, with the option's name.
 """
@@ -24,9 +24,9 @@ _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 
 def section_parameters(model: type[BaseModel], section: str, panel: str) -> tuple[Parameter, ...]:
-    """The options of a problem's section: ``--key``."""
+    """The options of a problem's section: ``--key``, or ``-k``."""
     return tuple(
-        _parameter(key, field, section, f"--{_dashed(key)}", panel)
+        _parameter(key, field, section, f"-{key}" if len(key) == 1 else f"--{_dashed(key)}", panel)
         for key, field in model.model_fields.items()
         if field.description
     )

@@ -284,11 +284,8 @@ class Config(Section):
         if self.problem == OURS:
             return self
         for key in _only_of_bicliques(self):
-            raise refusal(
-                (*key.split("."),),
-                f"is for the problem {OURS}, but {setting('problem')} is {self.problem!r}; leave it out",
-                self,
-            )
+            asked = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
+            raise refusal((*key.split("."),), f"is for the problem {OURS}, but {asked}; leave it out", self)
         return self
 
     @model_validator(mode="after")
@@ -424,14 +421,21 @@ def _only_of_bicliques(config: Config) -> Iterator[str]:
     """The keys that are set, and that no other problem knows."""
     from mbe_stage.problem import problem_named
 
-    if config.query != QueryConfig():
-        yield "query"
+    yield from (f"query.{key}" for key in config.query.model_dump(exclude_defaults=True))
     if config.output.members:
         yield "output.members"
     if not config.output.bicliques:
         yield "output.bicliques"
     if config.execution.max_bicliques is not None and problem_named(config.problem).limit != "max_bicliques":
         yield "execution.max_bicliques"
+
+
+def _instead(problem: str) -> str:
+    """What a problem has in the place of what is asked of bicliques, where it says so."""
+    from pipeline.installed_publications import publication_of
+
+    instead = publication_of(problem).instead
+    return f", where {instead}" if instead else ""
 
 
 def _model_at(location: Sequence[str]) -> type[BaseModel]:

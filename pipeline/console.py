@@ -230,15 +230,19 @@ class ProgressDisplay:
 
 
 def table(
-    columns: list[str], rows: list[list[object]], title: str | None = None, unbroken: Collection[str] = ()
+    columns: list[str],
+    rows: list[list[object]],
+    title: str | None = None,
+    unbroken: Collection[str] = (),
+    right: Collection[str] = (),
 ) -> Table:
-    """A table of plain values, safe to print; columns whose values are all numbers are set right.
+    """A table of plain values, safe to print; columns whose values are all numbers are set right, and those of `right`.
 
     Cells are folded where there is not enough room, but for those of the `unbroken` columns.
     """
     result = Table(title=None if title is None else Text(visible(title)), title_justify="left")
     for index, name in enumerate(columns):
-        numeric = all(isinstance(row[index], int | float) for row in rows)
+        numeric = name in right or all(isinstance(row[index], int | float) for row in rows)
         justify: JustifyMethod = "right" if numeric else "left"
         result.add_column(Text(visible(name)), justify=justify, overflow="fold", no_wrap=name in unbroken)
     for row in rows:

@@ -17,6 +17,7 @@ from pipeline.edges import InputFacts
 from pipeline.installed_publications import reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
+from pipeline.publication import Told
 from pipeline.publish import RunStore
 from pipeline.published_tables import PublishedTables
 from pipeline.steps import Steps, find_unchanged, finish
@@ -69,6 +70,8 @@ class CountResult:
         As `pipeline.manifest.Manifest.warnings`.
     problem : str
         Of what was counted.
+    told : Told or None
+        Where results are numbers: those, in words and as values.
     """
 
     n_found: int
@@ -81,6 +84,7 @@ class CountResult:
     input: InputFacts
     warnings: tuple[str, ...] = ()
     problem: str = OURS
+    told: Told | None = None
 
     @property
     def n_bicliques(self) -> int:
@@ -168,12 +172,14 @@ def count(
             needed = tier.compile_steps("count", config, samples=wants_outlook(note))
             seconds["compile"] += tier.compile(needed, on_compile)
             start = time.perf_counter()
-            facts = steps.count(edges, config, note)
+            counted = steps.count(edges, config, note)
+            facts, told = counted.facts, counted.told
             seconds["compile"] += facts.compile_seconds
             seconds["graph"] = time.perf_counter() - start - facts.seconds - facts.compile_seconds
             seconds["enumerate"] = facts.seconds
             return CountResult(
-                n_found=facts.n_found,
+                n_found=facts.n_found if told is None else told.n_found,
+                told=told,
                 problem=config.problem,
                 truncated=facts.truncated,
                 engine=facts.engine,

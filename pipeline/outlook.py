@@ -158,5 +158,5 @@ def _lines(publication: Publication, tried: Tried) -> Sequence[tuple[str, str]]:
 def _suggestions(publication: Publication, tried: Tried) -> Sequence[str]:
     if tried.complete:
         return ["a full run is quick: the trial found all there are"]
-    command = publication.problem.replace("_", "-")
+    command = problem_named(publication.problem).called
     return [f"count before you store: mbe {command} INPUT --count-only --time-limit 60"]

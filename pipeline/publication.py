@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from mbe_stage.compile_ahead import CompileStep
+    from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.stream import Progress
     from pipeline.clean.facts import InputFacts
     from pipeline.compared import Comparison
@@ -39,9 +40,11 @@ __all__ = [
     "Completing",
     "DerivedCollector",
     "DerivedPublication",
+    "Numbers",
     "Page",
     "PageSection",
     "Publication",
+    "Told",
     "nothing_to_compile",
 ]
 
@@ -82,13 +85,13 @@ class Collected:
 
     Attributes
     ----------
-    counts : mapping of str to int
+    counts : mapping of str to int or str
         Of the manifest: how many of what; `Publication.counted` among them.
     content_fingerprint : str
         Equal for two runs exactly when they hold the same results.
     """
 
-    counts: Mapping[str, int]
+    counts: Mapping[str, int | str]
     content_fingerprint: str
 
 
@@ -224,6 +227,8 @@ class Page:
         but `figures`, `first_sections`, `sections` and `script`.
     lede : str
         What that is, in a sentence of HTML.
+    first_figure : (str, str) or None
+        In the place of the number of results, at the very top.
     figures : sequence of (str, str)
         Label and value at the top of the report, plain text, behind the number of results and the graph's figures.
     first_sections : sequence of PageSection
@@ -234,6 +239,8 @@ class Page:
         Behind the section on the run before.
     incomplete : str
         What else is to be known of an incomplete result.
+    lower_bounds : str
+        What an incomplete result is, where it is not that what is listed is exact and more may be missing; a sentence.
     footer : str
         How to go on with the tables, HTML.
     script : str
@@ -242,13 +249,65 @@ class Page:
 
     title: str = ""
     lede: str = ""
+    first_figure: tuple[str, str] | None = None
     figures: Sequence[tuple[str, str]] = ()
     first_sections: Sequence[PageSection] = ()
     sections: Sequence[PageSection] = ()
     later_sections: Sequence[PageSection] = ()
     incomplete: str = "counts are lower bounds"
+    lower_bounds: str = ""
     footer: str = ""
     script: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is told of a search whose results are numbers.
+
+    Attributes
+    ----------
+    n_found : int
+        How many numbers.
+    headline : str
+        In the place of how many results there are.
+    values : mapping of str to Any
+        Plain values that ``--json`` has in that place.
+    lines : sequence of (str, str)
+        More of them for the terminal: label and text.
+    table : (sequence of str, sequence of sequence of str) or None
+        Columns and rows, for the terminal.
+    """
+
+    n_found: int
+    headline: str
+    values: Mapping[str, Any]
+    lines: Sequence[tuple[str, str]] = ()
+    table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a problem adds whose results are numbers, and not so many things one after the other.
+
+    Attributes
+    ----------
+    sink : callable
+        Takes the query, and gives the sink that makes the numbers and writes nothing.
+    told : callable
+        Takes that sink after the search, the configuration, the graph, and why the search was stopped, or None.
+    told_of_run : callable
+        Takes the run path and the manifest of a run whose tables are there, and gives the same.
+    listed : callable
+        Takes the manifest, and gives what a list of runs has in the place of the number of results.
+    passing : str
+        What the blocks of the search hold, where it is told how far that is.
+    """
+
+    sink: Callable[[Any], Any]
+    told: Callable[[Any, Config, BipartiteCSR, str | None], Told]
+    told_of_run: Callable[[Path, Manifest], Told]
+    listed: Callable[[Manifest], str]
+    passing: str
 
 
 def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
@@ -282,7 +341,7 @@ class Publication:
     detail : callable
         Takes the configuration and gives what the engine has to hand over to publish, as `Collector.detail`.
     count_sink : callable
-        Takes nothing and gives the sink that only counts.
+        Takes nothing and gives the sink that only counts; with `numbers` only its `detail` is looked at.
     page : callable
         Takes the run path, the manifest and the length of lists, and gives the `Page` of the report.
     check : callable
@@ -322,6 +381,15 @@ class Publication:
         and `engine`, by which a flow knows that the GPU is free; a display of progress reads the other fields too.
     next_command : str
         What to type after a run; ``{}`` is its output directory.
+    numbers : Numbers or None
+        Where results are numbers.
+    counts_first : bool
+        Whether its command counts, and publishes only where an output directory is given.
+    of_tables_only : tuple of str
+        Keys of the section that are about tables alone: such a command refuses them without an output directory.
+    instead : str
+        What it has in the place of minimum sizes, a most number of results and the like, which are asked of bicliques;
+        whoever asks for these is told.
     outlook : callable or None
         Takes a `pipeline.outlook.Trying` and gives the `pipeline.outlook.Prospect` of ``mbe inspect``; None where the
         problem knows no more of a run than what a trial of the engine finds.
@@ -354,6 +422,10 @@ class Publication:
     compare: Callable[[RunStore, Path, Manifest], tuple[Comparison, float]] | None = None
     progress: Callable[[Progress], Any] = lambda progress: progress
     next_command: str = "mbe verify {}"
+    numbers: Numbers | None = None
+    counts_first: bool = False
+    of_tables_only: tuple[str, ...] = ()
+    instead: str = ""
     outlook: Callable[[Trying], Prospect] | None = None
     outlook_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
 

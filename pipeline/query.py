@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from mbe_stage.bicliques.query import BicliqueQuery
@@ -10,7 +11,7 @@ from pipeline.edges import InputFacts
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["KeyedEdges", "to_query"]
+__all__ = ["KeyedEdges", "dense_ids", "to_query"]
 
 
 class KeyedEdges(Protocol):
@@ -41,19 +42,30 @@ def to_query(config: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:
         max_left=config.max_left,
         max_right=config.max_right,
         min_edges=config.min_edges,
-        containing_left=tuple(_dense_id(key, edges, "left") for key in config.containing_left),
-        containing_right=tuple(_dense_id(key, edges, "right") for key in config.containing_right),
+        containing_left=dense_ids(config.containing_left, edges, "left", "query"),
+        containing_right=dense_ids(config.containing_right, edges, "right", "query"),
     )
 
 
-def _dense_id(key: Key, edges: KeyedEdges, side: str) -> int:
+def dense_ids(keys: Iterable[Key], edges: KeyedEdges, side: str, section: str) -> tuple[int, ...]:
+    """The dense ids of keys that the key ``containing_<side>`` of a section names.
+
+    Raises
+    ------
+    InputError
+        One is not in the graph.
+    """
+    return tuple(_dense_id(key, edges, side, setting(f"{section}.containing_{side}")) for key in keys)
+
+
+def _dense_id(key: Key, edges: KeyedEdges, side: str, asked_as: str) -> int:
     # Keys are compared as text, as their hashes are: 5 in a YAML file finds the string "5", and "5" the integer.
     vertex = edges.vertex_of(str(key), side)
     if vertex is None:
         n_keys = edges.facts.n_left if side == "left" else edges.facts.n_right
         raise InputError.at(
             edges.facts.source,
-            found=f"no {side} vertex {key!r} ({setting(f'query.containing_{side}')})",
+            found=f"no {side} vertex {key!r} ({asked_as})",
             expected=f"one of the {n_keys} {side} keys, such as {edges.key_of(0, side)!r}",
             remedy="correct the key, or see whether a filter or the other side holds it",
         )

@@ -12,6 +12,7 @@ from pipeline.installed_publications import publication_of
 from pipeline.listing import asked
 from pipeline.plugin_sections import is_here
 from pipeline.terminal import say, shortened, visible
+from pipeline.told import found, listed, told_of_run, values
 from pipeline.wording import bytes_text, plural, seconds_text
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.listing import ListedRun
     from pipeline.manifest import Manifest
     from pipeline.near_copies import Distinct
+    from pipeline.publication import Told
     from pipeline.verify import VerifyReport
 
 __all__ = [
@@ -53,7 +55,9 @@ def run(result: RunResult, as_json: bool) -> None:
         return
     if result.unchanged:
         say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
-    _headline(plural(manifest.n_found, *publication.unit), manifest.truncated, manifest.input, manifest.warnings)
+    told = told_of_run(result.run_dir, manifest)
+    _headline(found(manifest.problem, manifest.n_found, told), manifest.truncated, manifest.input, manifest.warnings)
+    _more(told)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
     say(f"run        {result.run_dir}")
@@ -78,7 +82,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
     manifest = result.manifest
     return {
         "problem": manifest.problem,
-        publication_of(manifest.problem).counted: manifest.n_found,
+        **values(manifest.problem, manifest.n_found, told_of_run(result.run_dir, manifest)),
         "derived": manifest.derived,
         "truncated": manifest.truncated,
         "engine": manifest.engine,
@@ -96,12 +100,11 @@ def run_facts(result: RunResult) -> dict[str, Any]:
 
 def count(result: CountResult, as_json: bool) -> None:
     """A count, with nothing stored."""
-    publication = publication_of(result.problem)
     if as_json:
         print_json(
             {
                 "problem": result.problem,
-                publication.counted: result.n_found,
+                **values(result.problem, result.n_found, result.told),
                 "truncated": result.truncated,
                 "engine": result.engine,
                 "device": result.device,
@@ -116,7 +119,8 @@ def count(result: CountResult, as_json: bool) -> None:
             }
         )
         return
-    _headline(plural(result.n_found, *publication.unit), result.truncated, result.input, result.warnings)
+    _headline(found(result.problem, result.n_found, result.told), result.truncated, result.input, result.warnings)
+    _more(result.told)
     on_device = result.peak_device_memory_bytes
     _means(result.engine, result.device, result.seconds, result.peak_memory_bytes, on_device)
 
@@ -261,6 +265,17 @@ def compiled(found: Compiled, as_json: bool) -> None:
         say(f"kept in {visible(directory)}")
 
 
+def _more(told: Told | None) -> None:
+    if told is None:
+        return
+    for label, text in told.lines:
+        say(f"{label:10} {text}")
+    if told.table is not None:
+        columns, rows = told.table
+        lines: list[list[object]] = [list(row) for row in rows]
+        results_console().print(table(list(columns), lines, right=columns))
+
+
 def _headline(results: str, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
     edges = plural(facts.n_edges, "edge")
     say(f"{results} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
@@ -339,7 +354,7 @@ def _run_row(run: ListedRun, with_words: bool) -> list[object]:
     took = seconds_text(manifest.seconds["total"]) if "total" in manifest.seconds else ""
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
     facts, n_found = manifest.input, _n_found(manifest)
-    shown = [*([] if n_found is None else [f"{n_found:,}"]), *([_counted(manifest)] if with_words else [])]
+    shown = [*([] if n_found is None else [listed(manifest)]), *([_counted(manifest)] if with_words else [])]
     return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", " ".join(shown), took, state]
 
 

@@ -41,11 +41,12 @@ from pipeline.manifest import (
     write_manifest,
 )
 from pipeline.outputs.derived import derived_collectors
-from pipeline.publication import Collecting, Completed, Completing
+from pipeline.publication import Collecting, Completed, Completing, Told
 from pipeline.publish import RunStore, as_publish_errors, synced_beside
 
 __all__ = [
     "Clock",
+    "Counted",
     "EnumerationFacts",
     "Steps",
     "collect_to",
@@ -89,7 +90,7 @@ class EnumerationFacts(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    counts: dict[str, int]
+    counts: dict[str, int | str]
     content_fingerprint: str
     derived: dict[str, dict[str, int]] = {}
     truncated: str | None
@@ -205,19 +206,30 @@ def collect_to(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What `count` did; `told` is None where the number of results says all."""
+
+    facts: StreamFacts
+    told: Told | None = None
+
+
 def count(
     edges: Any,
     config: Config,
     on_progress: Callable[[Any], None] | None = None,
     engine: str | None = None,
     backend: Backend = ARROW,
-) -> StreamFacts:
+) -> Counted:
     """Enumerate, and store nothing; parameters and errors are those of `enumerate_to`."""
     publication = publication_of(config.problem)
+    numbers = publication.numbers
     query, graph = publication.query(config.asked, edges), edges.graph()
+    sink = publication.count_sink() if numbers is None else numbers.sink(query)
     with backend.budget(config.execution.to_execution()) as execution:
-        facts = _streamed(config, publication.count_sink(), graph, query, execution, engine, on_progress)
-    return replace(facts, engine=backend.engine_name(facts.engine))
+        facts = _streamed(config, sink, graph, query, execution, engine, on_progress)
+    facts = replace(facts, engine=backend.engine_name(facts.engine))
+    return Counted(facts, None if numbers is None else numbers.told(sink, config, graph, facts.truncated))
 
 
 def _streamed(
@@ -282,7 +294,7 @@ class Steps:
         """As the function."""
         return enumerate_to(edges, config, run_path, on_progress, self.engine, self.backend)
 
-    def count(self, edges: Any, config: Config, on_progress: Callable[[Any], None] | None = None) -> StreamFacts:
+    def count(self, edges: Any, config: Config, on_progress: Callable[[Any], None] | None = None) -> Counted:
         """As the function; the facts name the tier, or the engine that took its place."""
         return count(edges, config, on_progress, self.engine, self.backend)
 

@@ -36,6 +36,6 @@ PROBLEM = Problem(
     check=_check,
     limit=None,
     publication="pipeline.outputs.pq_counts.publication:PUBLICATION",
-    about="the number of (p, q)-bicliques, p left and q right vertices with every edge between them",
+    about="Count the (p, q)-bicliques, p left and q right vertices with every edge between them.",
     command="count-pq",
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.options import Execution
+    from pipeline.backends.arrow.edges import EdgeData
     from pipeline.clean.events import Events
     from pipeline.clean.facts import InputColumn, InputFacts
     from pipeline.config import InputConfig
@@ -178,6 +179,9 @@ class Edges(Protocol):
 
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""
+
+    def to_host(self) -> EdgeData:
+        """The same edges in host memory: themselves where they are there."""
 
     def key_hashes(self) -> tuple[Any, Any]:
         """The vertex hash of each left and of each right key, ``(n,) uint64``."""

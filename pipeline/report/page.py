@@ -82,7 +82,7 @@ def _policy(scripts: Iterable[str]) -> str:
 def _head(manifest: Manifest, publication: Publication, page: Page, derived: Iterable[Page]) -> dict[str, str]:
     facts = manifest.input
     tiles = [
-        (escape(publication.unit[1]), ("≥ " if manifest.truncated else "") + count(manifest.n_found)),
+        _first_tile(manifest, publication, page),
         ("left vertices", count(facts.n_left)),
         ("right vertices", count(facts.n_right)),
         ("edges", count(facts.n_edges)),
@@ -90,7 +90,8 @@ def _head(manifest: Manifest, publication: Publication, page: Page, derived: Ite
     ]
     if "total" in manifest.seconds:
         tiles.append(("wall time", seconds_text(manifest.seconds["total"])))
-    notice = sections.notice(manifest.truncated, publication.counted, page.incomplete)
+    meaning = page.lower_bounds or sections.more_to_find(publication.counted, page.incomplete)
+    notice = sections.notice(manifest.truncated, meaning)
     return {
         "about": escape(page.title),
         "lede": page.lede,
@@ -101,6 +102,13 @@ def _head(manifest: Manifest, publication: Publication, page: Page, derived: Ite
         "tiles": sections.tiles(tiles),
         "notice": notice + sections.warnings(manifest.warnings),
     }
+
+
+def _first_tile(manifest: Manifest, publication: Publication, page: Page) -> tuple[str, str]:
+    if page.first_figure is not None:
+        label, value = page.first_figure
+        return escape(label), escape(value)
+    return escape(publication.unit[1]), ("≥ " if manifest.truncated else "") + count(manifest.n_found)
 
 
 def _title(source: str) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "groups",
     "ladder_table",
     "members",
+    "more_to_find",
     "notice",
     "paragraphs",
     "side_facts",
@@ -35,14 +36,19 @@ def tiles(items: Iterable[tuple[str, str]]) -> str:
     return "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for label, value in items)
 
 
-def notice(truncated: str | None, results: str, consequence: str) -> str:
-    """The banner of an incomplete result: there may be more such `results`, and what that means."""
+def notice(truncated: str | None, meaning: str) -> str:
+    """The banner of an incomplete result, with what that means."""
     if truncated is None:
         return ""
     return (
         f'<p class="notice" role="alert"><strong>Incomplete.</strong> The enumeration {escape(truncated)}. '
-        f"What is listed is exact, but there may be more {escape(results)}: {escape(consequence)}.</p>"
+        f"{escape(meaning)}</p>"
     )
+
+
+def more_to_find(results: str, consequence: str) -> str:
+    """What it means that there may be more such `results`."""
+    return f"What is listed is exact, but there may be more {results}: {consequence}."
 
 
 def warnings(texts: Iterable[str]) -> str:

@@ -17,7 +17,6 @@ import numpy as np
 from pipeline.errors import VerificationError
 from pipeline.verify.edge_scores import edge_scores
 from pipeline.verify.group_known import Known, check_association, check_known, check_known_figures
-from pipeline.verify.group_sentences import Called, called, sentence
 from pipeline.verify.group_tables import (
     Groups,
     Within,
@@ -89,7 +88,7 @@ def check(job: Job) -> None:
     refuse_first(groups.path, is_told, "half_later is there without buckets of time")
     check_times(job, groups)
     check_known_figures(job, groups, known)
-    _check_figures(groups, edges, degrees, job.manifest.input.n_edges, called(job.manifest))
+    _check_figures(groups, edges, degrees, job.manifest.input.n_edges)
     check_members(groups, edges, job.keys, degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     by_edge = edge_scores(bicliques_of(job, groups), null, found, degrees)
@@ -125,7 +124,7 @@ def _check_two_graphs(job: Job) -> None:
     check_known_figures(graphs.job, groups, known)
     for part, within in zip(graphs.parts, edges, strict=True):
         assert part.job.keys is not None
-        _check_figures(part.groups, within, part.degrees, part.n_edges, called(job.manifest))
+        _check_figures(part.groups, within, part.degrees, part.n_edges)
         check_members(part.groups, within, part.job.keys, part.degrees)
     job.passed("group members", f"{groups.vertices.size:,} rows")
     explained = shares_explained(graphs, (edges[0], edges[1]))
@@ -266,9 +265,7 @@ def _check_none_missing(
             )
 
 
-def _check_figures(
-    groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.ndarray], n_edges: int, names: Called
-) -> None:
+def _check_figures(groups: Groups, edges: Within, degrees: tuple[np.ndarray, np.ndarray], n_edges: int) -> None:
     """What is said of each group beside its rank."""
     expected: dict[str, list[Any]] = {name: [] for name in _FIGURES}
     (left_offsets, left), (right_offsets, right) = groups.side(0), groups.side(1)
@@ -284,7 +281,7 @@ def _check_figures(
             by_chance,
             share,
             float(np.median(of_right)),
-            sentence(groups, row, n_within, by_chance, share, names),
+            _sentence(of_left.size, of_right.size, n_within, by_chance, share) + _in_time(groups, row),
         )
         for name, value in zip(_FIGURES, figures, strict=True):
             expected[name].append(value)
@@ -293,6 +290,31 @@ def _check_figures(
 
 
 _FIGURES = ("n_edges", "density", "expected_edges", "left_edge_share", "median_right_degree", "explanation")
+
+
+def _sentence(n_left: int, n_right: int, n_edges: int, by_chance: float, share: float) -> str:
+    possible = n_left * n_right
+    within = "all" if n_edges == possible else format(n_edges, ",")
+    edges = "edge" if possible == 1 else "edges"
+    chance = "fewer than 0.1" if by_chance < 0.1 else format(by_chance, ",.0f" if by_chance >= 10 else ".1f")
+    return (
+        f"{n_left:,} left x {n_right:,} right members, {within} of {possible:,} possible {edges}; by their degrees "
+        f"{chance} would be expected; {_hundredths(100 * share)} of the left members' edges are among them"
+    )
+
+
+_IN_WORDS = {"1h": "1 hour", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
+
+
+def _in_time(groups: Groups, row: int) -> str:
+    share, window = (groups.table[name][row].as_py() for name in ("busiest_share", "busiest_window"))
+    return "" if share is None else f"; {_hundredths(100 * share)} within {_IN_WORDS[window]}"
+
+
+def _hundredths(percent: float) -> str:
+    if 99.9 < percent < 100:
+        return "over 99.9 %"
+    return "under 0.1 %" if percent < 0.1 else format(percent, ".1f" if percent < 10 else ".0f") + " %"
 
 
 def _check_counts(job: Job, groups: Groups, found: Sequence[Found], n_not_scored: int, known: Known) -> None:

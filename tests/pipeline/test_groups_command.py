@@ -81,7 +81,7 @@ def test_the_table_is_the_last_that_is_said(tmp_path: Path, edges_file: Path) ->
     shown = mbe("groups", edges_file, "--out", tmp_path / "a", *QUICK).stdout
     assert shown.index("run        ") < shown.index("rank") < shown.index("ring 1 <0>")
     text = " ".join(shown.replace("│", " ").split())
-    assert "6 l x 6 r, all of 36" in text
+    assert "6 left x 6 right members" in text
 
 
 def test_nothing_significant_is_said_in_words(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from pipeline import run
 from pipeline.errors import VerificationError
 from pipeline.job import RunResult
 from pipeline.outputs.groups import completing
-from pipeline.outputs.groups.group_rows import GroupRows, read_group_rows
-from pipeline.outputs.groups.since import since_last
+from pipeline.outputs.groups.since import GroupRows, read_group_rows, since_last
 from pipeline.report.group_cases import since_last as since_section
 from pipeline.verify import verify_run
 from tests.pipeline import diff_reference
@@ -161,7 +160,6 @@ def read_as_run(path: Path, dice: random.Random, groups: dict[int, Group]) -> Gr
     columns = {"group_key": pa.array(keys, pa.int64()), "is_muted": pa.array([False] * len(keys), pa.bool_())}
     for side, name in enumerate(("n_left", "n_right")):
         columns[name] = pa.array([len(groups[key][side]) for key in keys], pa.int32())
-    columns["half_later"] = pa.nulls(len(keys), pa.bool_())
     pq.write_table(pa.table(columns), path / "groups.parquet")
     return read_group_rows(path)
 

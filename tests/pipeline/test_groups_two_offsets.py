@@ -381,44 +381,6 @@ def test_edges_between_tasks_keep_both(tmp_path: Path) -> None:
     assert ingest(settings(tmp_path).input, events()).half_later is None
 
 
-def ring_at(name: str, *moments: float, accounts: int = 6, items: int = 6) -> pa.Table:
-    """Accounts that act on items of their own at some moments, in widths from `BORDER`, by turns."""
-    found = [
-        (f"{name}{u}", 1000 * ord(name[0]) + v, BORDER + int(moments[(u + v) % len(moments)] * WIDTH))
-        for u in range(accounts)
-        for v in range(items)
-    ]
-    return pa.table(dict(zip(("l", "r", "t"), map(list, zip(*found, strict=True)), strict=True)))
-
-
-@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
-def test_a_group_that_moves_between_offsets_is_not_new(tmp_path: Path, kind: str) -> None:
-    """What acts in a bucket of the first offset, and the next day across its end; and what has acted long before."""
-    config = settings(tmp_path, {"kind": kind}, key_type="string")
-    config = config.model_copy(update={"output": config.output.model_copy(update={"compare": 1000})})
-
-    def publish(*rings: pa.Table) -> tuple[dict[str, tuple[str, bool]], Any]:
-        result = run(config, pa.concat_tables([events(), *rings]))
-        whose = {row["group_key"]: row["key"][:-1] for row in rows(result.run_dir, "group_members")[::-1]}
-        # Of several groups of a ring, such as what is left of it at the first offset, the best.
-        groups = rows(result.run_dir, "groups")[::-1]
-        found = {whose[row["group_key"]]: (row["since"], row["half_later"]) for row in groups}
-        return found, result.manifest.derived_comparison["groups"]
-
-    before = ring_at("gang", 0.3, 0.6), ring_at("more", 0.3, 0.6), ring_at("late", 0.3, 0.6)
-    first, _ = publish(*before)
-    assert [first[name] for name in ("gang", "more", "late")] == [(None, False)] * 3
-    after = ring_at("gang", 0.6, 1.3), ring_at("more", 0.6, 1.3, accounts=7), ring_at("late", 9.6, 10.3)
-    found, comparison = publish(*after)
-    assert found["gang"] == ("changed", True)
-    assert found["more"] == ("grown", True)
-    # The same accounts at the same items, and nothing of it at the same time.
-    assert found["late"] == ("new", True)
-    assert found["ring"][0] == "same"
-    assert "late0" in {each.left[0] for each in comparison.largest}
-    assert not {"gang0", "more0"} & {each.left[0] for each in comparison.largest}
-
-
 def test_half_of_a_search_says_nothing_of_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that ends the second search alone: the run has all its bicliques, and perhaps not all its groups."""
     config = settings(tmp_path)

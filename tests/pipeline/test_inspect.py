@@ -254,7 +254,7 @@ def test_another_problem_is_looked_at_too(tmp_path: Path, packages: Installed) -
     assert "unknown: it depends on the number of stars" in untried
     refused = CliRunner().invoke(app, [*arguments, "--min-left", "2"])
     assert refused.exit_code == 2
-    assert "query: is for the problem bicliques, but --problem is 'stars'" in refused.stderr
+    assert "--min-left: is for the problem bicliques, but --problem is 'stars'" in refused.stderr
     unknown = CliRunner().invoke(app, ["inspect", str(tmp_path / "edges.csv"), "--problem", "star"])
     assert "command line: --problem is 'star': did you mean 'stars'?" in unknown.stderr
 

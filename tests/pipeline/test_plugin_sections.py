@@ -52,7 +52,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"problem": "path"}, "problem is 'path': did you mean 'paths'? expected one of bicliques, paths, wedges"),
+        ({"problem": "path"}, "problem is 'path': did you mean 'paths'? expected one of bicliques, pq_counts, paths, "),
         ({"problem": 7}, "problem is 7: "),
         ({"problem": "paths", "paths": {"lenth": 2}}, "paths.lenth: unknown key; did you mean 'length'?"),
         ({"problem": "paths", "paths": {"length": 10}}, "paths.length is 10: Input should be less than or equal to 9"),
@@ -67,7 +67,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ({"path": {}}, "path: unknown key; did you mean 'paths'?"),
         (
             {"nothing_like_it": {}},
-            "nothing_like_it: unknown key; known keys: problem, input, query, execution, output, paths, wedges, groups",
+            "nothing_like_it: unknown key; known keys: problem, input, query, execution, output, pq_counts, paths",
         ),
         (
             {"paths": {}},
@@ -77,7 +77,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
             {"problem": "wedges", "ranked_groups": {}},
             "ranked_groups: an output of the problem bicliques, but problem is 'wedges'; set problem to 'bicliques'",
         ),
-        ({"problem": "wedges", "query": {"min_left": 2}}, "query: is for the problem bicliques, but problem"),
+        ({"problem": "wedges", "query": {"min_left": 2}}, "query.min_left: is for the problem bicliques, but problem"),
         ({"problem": "wedges", "output": {"members": True}}, "output.members: is for the problem bicliques"),
         ({"problem": "wedges", "execution": {"max_bicliques": 1}}, "execution.max_bicliques: is for the problem bicl"),
         ({"bicliques": {}}, "bicliques: unknown key; "),

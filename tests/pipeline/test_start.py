@@ -12,7 +12,13 @@ from tests.patience import completed
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
 # What finds the problems of other packages.
-LIGHT = {"mbe_stage.errors", "mbe_stage.lazy_names", "mbe_stage.problem"}
+LIGHT = {
+    "mbe_stage.errors",
+    "mbe_stage.lazy_names",
+    "mbe_stage.pq_counts",
+    "mbe_stage.pq_counts.problem",
+    "mbe_stage.problem",
+}
 
 # The names of the packages of which a step has imported something.
 _NEW_IN_READING = """

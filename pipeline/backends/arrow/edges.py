@@ -45,6 +45,10 @@ class EdgeData:
     events: Events | None = None
     half_later: EdgeData | None = None
 
+    def to_host(self) -> EdgeData:
+        """The edges themselves."""
+        return self
+
     def graph(self) -> BipartiteCSR:
         """The edges in CSR form, both directions."""
         return BipartiteCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))

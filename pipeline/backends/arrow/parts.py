@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ROW_GROUP_BYTES", "PartNames", "PartWriter", "write_table"]
+__all__ = ["ROW_GROUP_BYTES", "PartNames", "PartWriter", "write_batches", "write_table"]
 
 ROW_GROUP_BYTES = 16 << 20
 _FILE_BYTES = 512 << 20
@@ -123,6 +124,13 @@ class PartWriter:
 def write_table(table: pa.Table, path: Path, compression: str) -> None:
     """Write a table as one file."""
     pq.write_table(table, path, **_options(table.schema, compression))
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, compression: str) -> None:
+    """Write rows as one file while they are made, a row group each; no more of them is in memory than one."""
+    with pq.ParquetWriter(path, schema, **_options(schema, compression)) as writer:
+        for batch in batches:
+            writer.write_table(pa.Table.from_batches([batch], schema), row_group_size=max(1, batch.num_rows))
 
 
 def _options(schema: pa.Schema, compression: str) -> dict[str, Any]:

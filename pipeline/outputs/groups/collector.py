@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
+from pipeline.outputs.both_sides import keys_of_both_sides
 from pipeline.outputs.groups.chosen import GROWN_COVER, Chosen, edges_of
-from pipeline.outputs.groups.explanation import names_of
 from pipeline.outputs.groups.known import Known
 from pipeline.outputs.groups.known_columns import of_known
 from pipeline.outputs.groups.known_keys import read_lists
 from pipeline.outputs.groups.searched import Searched, refuse_half_questions, search_half_later
-from pipeline.outputs.groups.tables import edges_table, groups_table, keys_of_both_sides, members_table, scores_table
+from pipeline.outputs.groups.tables import edges_table, groups_table, members_table, scores_table
 from pipeline.outputs.groups.times import figures_of, times_table
 from pipeline.outputs.groups.two_offsets import choose, half_later_vertices, keys_of_all, listed, merged, with_columns
 from pipeline.publication import Collecting
@@ -104,9 +104,8 @@ class GroupsCollector:
         edges = edges_of(graph, chosen.members)
         events = figures_of(of_edges.events, edges, graph.n_right)
         keys = keys_of_both_sides(of_edges.left_keys, of_edges.right_keys)
-        names = names_of(of_edges.facts.columns, config.input.time_bucket is not None)
         tables = {
-            "groups": groups_table(chosen, edges, graph, events, names),
+            "groups": groups_table(chosen, edges, graph, events, {}),
             "group_members": members_table(chosen, edges, graph, keys, known),
             "vertex_scores": scores_table(chosen, edges, graph, _scores(search, by_edge), keys, None),
             **({"group_edges": edges_table(chosen, edges)} if chosen.kind == GROWN_COVER else {}),

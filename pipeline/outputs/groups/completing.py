@@ -23,9 +23,8 @@ from pipeline.errors import PublishError
 from pipeline.manifest import Manifest
 from pipeline.naming import setting
 from pipeline.outputs.groups.cases import case_ids, inherited_ids, members_of_cases
-from pipeline.outputs.groups.group_rows import GroupRows, read_group_rows
 from pipeline.outputs.groups.known_keys import ALLOW, LABELS, fingerprint_of
-from pipeline.outputs.groups.since import Since, since_last
+from pipeline.outputs.groups.since import GroupRows, Since, read_group_rows, since_last
 from pipeline.publication import Completed, Completing
 from pipeline.terminal import shortened
 

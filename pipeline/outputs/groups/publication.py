@@ -24,9 +24,10 @@ __all__ = ["PUBLICATION"]
 
 
 def _schemas(config: Config, key_types: tuple[Any, Any]) -> Mapping[str, pa.Schema]:
+    from pipeline.outputs.both_sides import key_type
     from pipeline.outputs.groups import schemas as of
 
-    keys, asked = of.key_type(key_types), config.section("groups")
+    keys, asked = key_type(key_types), config.section("groups")
     has_lists = asked.labels is not None or asked.allow is not None
     return {
         **({"group_edges.parquet": of.GROUP_EDGES} if asked.kind == "grown_cover" else {}),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from pipeline.outputs.both_sides import SIDE
+
 __all__ = ["GROUPS", "GROUP_EDGES", "GROUP_TIMES", "HALF_LATER_VERTICES", "KNOWN_KEYS", "MOMENT"]
-__all__ += ["group_members", "key_type", "vertex_scores"]
+__all__ += ["group_members", "vertex_scores"]
 
 # Without a zone, which neither cuDF's frames nor all readers of Parquet have.
 MOMENT = pa.timestamp("us")
 """The type of times, which are UTC."""
-
-_SIDE = pa.dictionary(pa.int8(), pa.string())
 
 GROUPS = pa.schema(
     [
@@ -104,7 +104,7 @@ KNOWN_KEYS = pa.schema(
     [
         # labels or allow
         pa.field("list", pa.string(), nullable=False),
-        pa.field("side", _SIDE, nullable=False),
+        pa.field("side", SIDE, nullable=False),
         # As text.
         pa.field("key", pa.large_string(), nullable=False),
         # Null in the allow list.
@@ -120,7 +120,7 @@ def group_members(keys: pa.DataType) -> pa.Schema:
     return pa.schema(
         [
             pa.field("group_key", pa.int64(), nullable=False),
-            pa.field("side", _SIDE, nullable=False),
+            pa.field("side", SIDE, nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
             # Of the member, to members of the group's other side; and by all that it has.
@@ -136,7 +136,7 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
     """Schema of `vertex_scores`: every vertex, the left ones first, ascending by `vertex`."""
     return pa.schema(
         [
-            pa.field("side", _SIDE, nullable=False),
+            pa.field("side", SIDE, nullable=False),
             pa.field("vertex", pa.int32(), nullable=False),
             pa.field("key", keys, nullable=False),
             # The score to begin with: `edge_share`.
@@ -157,9 +157,3 @@ def vertex_scores(keys: pa.DataType) -> pa.Schema:
             pa.field("association", pa.float64(), nullable=True),
         ]
     )
-
-
-def key_type(key_types: tuple[pa.DataType, pa.DataType]) -> pa.DataType:
-    """The type of keys of both sides in one column: their own, or text where it differs."""
-    left, right = key_types
-    return left if left == right else pa.string()

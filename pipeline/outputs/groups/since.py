@@ -1,7 +1,6 @@
 """The groups of a run beside those of the run before: new, grown, shrunk, changed or the same; and which are gone.
 
-The rules are those of `pipeline.diff`: members are compared by the users' keys, left and right alike. With buckets of
-time a group of the one offset may have become one of the other (`pipeline.outputs.groups.moved`).
+The rules are those of `pipeline.diff`: members are compared by the users' keys, left and right alike.
 """
 
 from __future__ import annotations
@@ -12,20 +11,59 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from mbe_stage.options import Execution
+from pipeline.backends.arrow.hashes import key_hashes
 from pipeline.diff.kernels import CHANGED, GROWN, SHRUNK
 from pipeline.diff.partners import Pairs, no_pairs, pair_up
 from pipeline.diff.rows import Rows, Side
 from pipeline.diff.vertices import SharedVertices
-from pipeline.outputs.groups.group_rows import GroupRows
-from pipeline.outputs.groups.moved import with_moved, without_buckets
 from pipeline.publish import as_publish_errors
+from pipeline.reading import reading
 
-__all__ = ["Since", "since_last"]
+__all__ = ["GroupRows", "Since", "read_group_rows", "since_last"]
 
 _WORDS = {0: "new", GROWN: "grown", SHRUNK: "shrunk", CHANGED: "changed"}
 _NO_VERTICES = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupRows:
+    """The groups of a run.
+
+    Attributes
+    ----------
+    run_path : Path
+    table : pa.Table
+        `groups`.
+    members : pa.Table
+        `group_members`.
+    owners : (m,) int64
+        The group of each member.
+    is_right : (m,) bool
+    hashes : (m,) uint64
+        Of the member's key.
+    """
+
+    run_path: Path
+    table: pa.Table
+    members: pa.Table
+    owners: np.ndarray
+    is_right: np.ndarray
+    hashes: np.ndarray
+
+    @property
+    def keys(self) -> np.ndarray:
+        """`group_key` of each, ``(n,) int64``."""
+        return self.table["group_key"].to_numpy()
+
+    @property
+    def is_muted(self) -> np.ndarray:
+        """Of each, ``(n,) bool``."""
+        return self.table["is_muted"].to_numpy(zero_copy_only=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +83,24 @@ class Since:
     words: list[str]
     gone: np.ndarray
     is_complete: bool
+
+
+def read_group_rows(run_path: Path) -> GroupRows:
+    """Read the groups of a run.
+
+    Raises
+    ------
+    PublishError
+        The tables are damaged.
+    """
+    with reading(run_path):
+        table, members = (pq.read_table(run_path / f"{name}.parquet") for name in ("groups", "group_members"))
+    is_right = pc.equal(members["side"].cast(pa.string()), "right").to_numpy(zero_copy_only=False)
+    hashes = np.empty(is_right.size, np.uint64)
+    for side, name in ((False, "left"), (True, "right")):
+        hashes[is_right == side] = key_hashes(members["key"].filter(pa.array(is_right == side)), name)
+    owners = pc.index_in(members["group_key"], table["group_key"].combine_chunks()).to_numpy().astype(np.int64)
+    return GroupRows(run_path, table, members, owners, is_right, hashes)
 
 
 def since_last(
@@ -68,9 +124,6 @@ def since_last(
     if only_old.size and only_new.size:
         on_compile()
         pairs = _paired((old, only_old), (new, only_new), search_limit, threads)
-        if new.table["half_later"].null_count == 0:
-            moved = _paired((without_buckets(old), only_old), (without_buckets(new), only_new), search_limit, threads)
-            pairs = with_moved(pairs, moved, (old.table, only_old), (new.table, only_new))
     words = ["same"] * new.keys.size
     for row, kind in zip(only_new.tolist(), pairs.kind.tolist(), strict=True):
         words[row] = _WORDS[kind]
@@ -117,5 +170,6 @@ def _rows(groups: GroupRows, chosen: np.ndarray, sides: list[np.ndarray], path: 
     sums = np.zeros(chosen.size, np.uint64)
     np.add.at(sums, owners, hashes)
     left, right = (np.bincount(owners[part], minlength=chosen.size).astype(np.int32) for part in (~is_right, is_right))
-    side_of_run = Side(groups.run_path, groups.keys[chosen], groups.sizes(0)[chosen], groups.sizes(1)[chosen])
+    n_left, n_right = (groups.table[f"n_{name}"].to_numpy()[chosen] for name in ("left", "right"))
+    side_of_run = Side(groups.run_path, groups.keys[chosen], n_left, n_right)
     return Rows(side_of_run, np.arange(chosen.size, dtype=np.int32), left, right, sums, path)

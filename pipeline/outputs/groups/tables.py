@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.groups.null_model import UNIT
 from mbe_stage.groups.vertex_scores import degree_percentiles
+from pipeline.outputs.both_sides import sides
 from pipeline.outputs.groups.association import labels_of
 from pipeline.outputs.groups.chosen import Chosen, GroupEdges
-from pipeline.outputs.groups.explanation import Names, explanation
+from pipeline.outputs.groups.explanation import explanation
 from pipeline.outputs.groups.known import Known
 from pipeline.outputs.groups.schemas import GROUP_EDGES, GROUPS, group_members, vertex_scores
 from pipeline.outputs.groups.times import GroupEvents, within_words
 
-__all__ = ["DEFAULT_SCORE", "edges_table", "groups_table", "keys_of_both_sides", "members_table", "scores_table"]
+__all__ = ["DEFAULT_SCORE", "edges_table", "groups_table", "members_table", "scores_table"]
 
 DEFAULT_SCORE = "edge_share"
 """What stands first: on labelled graphs no other is better on all."""
 
-# Plain strings hold so many bytes in one array.
-_MOST_TEXT = 1 << 31
 _OF_EVENTS = (
     "weight_total",
     "weight_median",
@@ -40,7 +40,7 @@ def groups_table(
     edges: GroupEdges,
     graph: BipartiteCSR,
     events: list[GroupEvents],
-    names: Names,
+    further: Mapping[str, ArrayLike | pa.Array],
 ) -> pa.Table:
     """`groups`, one row a group, by rank.
 
@@ -50,13 +50,8 @@ def groups_table(
     edges : GroupEdges
     graph : BipartiteCSR
     events : list of GroupEvents
-    names : pair of str or None
-        What the vertices are called (`pipeline.outputs.groups.explanation.names_of`).
-
-    Returns
-    -------
-    pa.Table
-        Columns that are not made here are null throughout.
+    further : mapping
+        The columns that are not made here, by name; one that is missing is null throughout.
     """
     members, n = chosen.members, len(chosen.members)
     left_degrees, right_degrees = (
@@ -91,11 +86,9 @@ def groups_table(
         "evidence": chosen.evidence / UNIT,
         **{name: [getattr(group, name) for group in events] for name in _OF_EVENTS},
         "explanation": [
-            explanation(a, b, found, by_chance, share, when, names)
-            for a, b, found, by_chance, share, when in zip(
-                n_left, n_right, n_edges, expected, shares, within, strict=True
-            )
+            explanation(*row) for row in zip(n_left, n_right, n_edges, expected, shares, within, strict=True)
         ],
+        **further,
     }
     arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in GROUPS]
     return pa.Table.from_arrays(arrays, schema=GROUPS)
@@ -130,7 +123,7 @@ def members_table(chosen: Chosen, edges: GroupEdges, graph: BipartiteCSR, keys: 
     places = vertices + np.where(is_right, graph.n_left, 0)
     columns = [
         pa.array(np.repeat(chosen.keys, members.left_sizes + members.right_sizes)),
-        _sides(is_right),
+        sides(is_right),
         pa.array(vertices),
         keys.take(pa.array(places)),
         pa.array(n_edges),
@@ -176,7 +169,7 @@ def scores_table(
     all_degrees = np.concatenate(degrees).astype(np.int64)
     vertices = [np.arange(n, dtype=np.int32) for n in (graph.n_left, graph.n_right)]
     columns = [
-        _sides(np.arange(len(keys)) >= graph.n_left),
+        sides(np.arange(len(keys)) >= graph.n_left),
         pa.array(np.concatenate(vertices)),
         keys,
         pa.array(scores[DEFAULT_SCORE]),
@@ -191,23 +184,8 @@ def scores_table(
     return pa.Table.from_arrays(columns, schema=vertex_scores(keys.type))
 
 
-def keys_of_both_sides(left: pa.Array, right: pa.Array) -> pa.Array:
-    """The left keys, then the right ones, in one column: their own type, or text where it differs."""
-    kind = left.type
-    if kind != right.type or not pa.types.is_integer(kind):
-        text = [keys.cast(pa.large_string()) for keys in (left, right)]
-        kind = pa.string() if sum(keys.nbytes for keys in text) < _MOST_TEXT else pa.large_string()
-        left, right = (keys.cast(kind) for keys in text)
-    return pa.concat_arrays([left, right])
-
-
 def _groups_of_vertices(members: np.ndarray, sizes: np.ndarray, n_vertices: int) -> tuple[np.ndarray, np.ndarray]:
     """Position of the first group that holds each vertex (their number where none does), and how many do."""
     first = np.full(n_vertices, sizes.size, np.int64)
     np.minimum.at(first, members, np.repeat(np.arange(sizes.size), sizes))
     return first, np.bincount(members, minlength=n_vertices).astype(np.int64)
-
-
-def _sides(is_right: np.ndarray) -> pa.Array:
-    # Made here and not once at the top: the first `pa.array` of Python values looks for pandas, which takes long.
-    return pa.DictionaryArray.from_arrays(pa.array(is_right.astype(np.int8)), pa.array(["left", "right"], pa.string()))

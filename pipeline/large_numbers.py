@@ -1,0 +1,62 @@
+"""Whole numbers of any size as text: Python refuses to write, or to read, more than 4300 digits of an `int` at once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+__all__ = ["digits_text", "grouped_text", "number_of", "short_text"]
+
+# Digits that somebody reads in a line.
+_MOST_DIGITS = 60
+# From here on two digits and a power of ten are shorter.
+_MOST_WHOLE = 10_000
+
+
+def digits_text(number: int) -> str:
+    """All digits, and nothing else.
+
+    Examples
+    --------
+    >>> digits_text(2**70), len(digits_text(10**9999))
+    ('1180591620717411303424', 10000)
+    """
+    return str(Decimal(number))
+
+
+def number_of(text: str) -> int | None:
+    """The number whose `digits_text` this is; None where it is that of none.
+
+    Examples
+    --------
+    >>> number_of("007"), number_of("1e3"), number_of("12")
+    (None, None, 12)
+    """
+    if not (text.isascii() and text.isdigit()) or (text[0] == "0" and text != "0"):
+        return None
+    return int(Decimal(text))
+
+
+def grouped_text(number: int) -> str:
+    """Digits in groups of three; of a number that nobody would read to its end, about how much it is.
+
+    Examples
+    --------
+    >>> grouped_text(1826587), grouped_text(10**80)
+    ('1,826,587', 'about 1e80 (81 digits)')
+    """
+    n_digits = len(digits_text(number))
+    return f"{Decimal(number):,}" if n_digits <= _MOST_DIGITS else f"about {short_text(number)} ({n_digits:,} digits)"
+
+
+def short_text(number: int) -> str:
+    """At most two digits and a power of ten, from five digits on.
+
+    Examples
+    --------
+    >>> short_text(9_999), short_text(1_326_587_000), short_text(10**80)
+    ('9,999', '1.3e9', '1e80')
+    """
+    if number < _MOST_WHOLE:
+        return f"{number:,}"
+    first, _, power = f"{Decimal(number):.1e}".partition("e+")
+    return f"{first.removesuffix('.0')}e{power}"

@@ -1,0 +1,66 @@
+"""What local counts take of memory, known before anything is counted."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pq_counts.digits import n_digits
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail
+from pipeline.naming import setting
+from pipeline.wording import bytes_text
+
+__all__ = ["check_room", "local_bytes", "most_of_cell"]
+
+_DIGIT_BYTES = 8
+# What the engine adds up, and what of it was handed over.
+_COPIES = 2
+
+
+def most_of_cell(p: int, q: int, left_degrees: np.ndarray, right_degrees: np.ndarray) -> int:
+    """No fewer than there are (p, q)-bicliques: of each left vertex that has q neighbours, q of them.
+
+    Each biclique has p left vertices, with the same q neighbours; its first one has at most as many left vertices
+    beside it as the right vertex with the most neighbours. The other side gives another such number.
+    """
+    sides = ((q, left_degrees, p, right_degrees), (p, right_degrees, q, left_degrees))
+    return min(
+        sum(int(n) * comb(int(degree), size) for degree, n in zip(*np.unique(degrees, return_counts=True), strict=True))
+        * comb(max(0, int(others.max(initial=0)) - 1), other - 1)
+        for size, degrees, other, others in sides
+    )
+
+
+def local_bytes(query: PqQuery, detail: Detail, left_degrees: np.ndarray, right_degrees: np.ndarray) -> int:
+    """Bytes of the digits of all local counts while they are counted; 0 where none are asked for."""
+    if detail < Detail.VERTICES:
+        return 0
+    n_rows = left_degrees.size + right_degrees.size
+    if detail >= Detail.EDGES:
+        n_rows += int(left_degrees.sum())
+    digits = sum(n_digits(most_of_cell(p, q, left_degrees, right_degrees)) for p, q in query.cells)
+    return _COPIES * _DIGIT_BYTES * n_rows * digits
+
+
+def check_room(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], budget: int) -> None:
+    """Refuse local counts that do not fit.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The message names the budget that would do, and what asks for less.
+    """
+    needed = local_bytes(query, detail, *degrees)
+    if needed <= budget:
+        return
+    n_cells = len(query.cells)
+    fewer = f", ask for one count instead of {n_cells:,}" if n_cells > 1 else ""
+    fewer += f", or {setting('pq_counts.local')} vertices" if detail >= Detail.EDGES else ""
+    raise MemoryBudgetExceeded(
+        f"local counts of {'edges' if detail >= Detail.EDGES else 'vertices'} need {needed:,} bytes "
+        f"({bytes_text(needed)}) of memory, and {setting('execution.memory_budget')} is {budget:,}: raise it{fewer}",
+        needed_bytes=needed,
+    )

@@ -1,0 +1,161 @@
+"""What the report shows of (p, q)-counts: the count or their table, and the vertices and edges that are in most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.large_numbers import digits_text, grouped_text, number_of, short_text
+from pipeline.manifest import Manifest
+from pipeline.outputs.pq_counts.cells import read_cells, top_rows
+from pipeline.outputs.pq_counts.shown import shown_cell
+from pipeline.outputs.pq_counts.told import unit, zero_reasons
+from pipeline.publication import Page, PageSection
+from pipeline.report import sections
+from pipeline.report.asked import conditions, right_key
+from pipeline.report.heat_grid import Axis, Cell, HeatWords, heat_grid
+from pipeline.report.wording import escape, key, percent
+
+__all__ = ["page"]
+
+_LEDE = """A (p, q)-biclique is a group of p <span class="left-name">left</span> vertices and q
+    <span class="right-name">right</span> vertices, each of one joined to each of the other, maximal or not."""
+_LOWER_BOUNDS = "Every count is a lower bound: there are at least so many."
+_FOOTER = """\
+<p>The tables lie beside this page. <code>count</code> is null where a count has more than 38 digits;
+    <code>count_text</code> has all digits of every one.</p>
+<pre>SELECT p, q, count_text FROM 'pq_counts.parquet' ORDER BY p, q;      -- DuckDB, in this directory</pre>"""
+_MOST_COLUMNS, _MOST_ROWS = 40, 28
+_WIDTH, _HEIGHT, _WIDEST, _HIGHEST = 798, 700, 64, 32
+_LONGEST_TITLE = 1000
+
+
+def page(run_path: Path, manifest: Manifest, top: int) -> Page:
+    """The page of a run of counts; see `pipeline.publication.Publication`."""
+    counts, asked = read_cells(run_path), manifest.config.asked
+    at_least = "≥ " if manifest.truncated is not None else ""
+    largest = number_of(manifest.counts.largest) or 0
+    cell = manifest.counts.largest_p, manifest.counts.largest_q
+    if asked.table:
+        first = "counts", f"{asked.p} × {asked.q}"
+        figures = [(f"the most: {unit(cell)}", f"{at_least}{short_text(largest)}")]
+    else:
+        first, figures = (unit(cell), f"{at_least}{short_text(largest)}"), []
+    return Page(
+        title="Counts of (p, q)-bicliques",
+        lede=_LEDE,
+        first_figure=first,
+        figures=figures,
+        sections=[
+            PageSection("counts", "The counts" if asked.table else "The count", _counts(manifest, counts)),
+            *_local(run_path, manifest, counts, top),
+        ],
+        lower_bounds=_LOWER_BOUNDS,
+        footer=_FOOTER,
+    )
+
+
+def _counts(manifest: Manifest, counts: Mapping[tuple[int, int], int]) -> str:
+    asked, at_least = manifest.config.asked, "at least " if manifest.truncated is not None else ""
+    texts = []
+    if wanted := _conditions(manifest):
+        texts.append(f'Asked for: <ul class="asked">{"".join(f"<li>{text}</li>" for text in wanted)}</ul>')
+    if not asked.table:
+        ((cell, count),) = counts.items()
+        texts.append(
+            f'There are {at_least}<b title="{escape(_exact(count))}">{escape(grouped_text(count))}</b> '
+            f"{unit(cell, count)}."
+        )
+    most = manifest.counts.most_left_degree, manifest.counts.most_right_degree
+    texts += [f"{escape(reason[:1].upper() + reason[1:])}." for reason in zero_reasons(asked, most)]
+    return sections.paragraphs(texts) + (_heat_map(counts, at_least) if asked.table else "")
+
+
+def _conditions(manifest: Manifest) -> list[str]:
+    asked = manifest.config.asked
+    containing = [
+        f"containing on the {side}: {', '.join(key(vertex) for vertex in wanted)}"
+        for side, wanted in (("left", asked.containing_left), ("right", asked.containing_right))
+        if wanted
+    ]
+    return [*containing, *conditions(manifest.config)]
+
+
+def _heat_map(counts: Mapping[tuple[int, int], int], at_least: str) -> str:
+    """Every count that is not 0 as a cell, as far as there is room."""
+    most = max(counts.values())
+    if not most:
+        return '<p class="quiet">All are 0.</p>'
+    n_columns = min(_MOST_COLUMNS, max(p for p, _ in counts))
+    n_rows = min(_MOST_ROWS, max(q for _, q in counts))
+    columns, rows = _axis(n_columns, _WIDTH, _WIDEST), _axis(n_rows, _HEIGHT, _HIGHEST)
+    cells = [
+        Cell(q - 1, p - 1, count, f"{p} left × {q} right: {at_least}{_exact(count)}")
+        for (p, q), count in counts.items()
+        if count and p <= n_columns and q <= n_rows
+    ]
+    words = HeatWords(
+        "p, vertices on the left",
+        "q, vertices on the right",
+        "bicliques",
+        f"Number of (p, q)-bicliques; the most are {short_text(most)}",
+        short_text,
+    )
+    cut = len(counts) > n_columns * n_rows
+    left_out = f" Only the first {n_columns} × {n_rows}; the table has all." if cut else ""
+    return (
+        f'<figure class="heat"><div class="scroll">{heat_grid(cells, columns, rows, most, words)}</div><figcaption>'
+        "Bicliques by p and q; the colour is logarithmic, and a pointer over a cell shows every digit."
+        f"{left_out}</figcaption></figure>"
+    )
+
+
+def _axis(n: int, room: int, widest: int) -> Axis:
+    sizes = np.arange(1, n + 1)
+    return Axis(sizes, sizes, min(widest, math.floor(room / n)))
+
+
+def _exact(count: int) -> str:
+    digits = digits_text(count)
+    return digits if len(digits) <= _LONGEST_TITLE else grouped_text(count)
+
+
+def _local(run_path: Path, manifest: Manifest, counts: Mapping[tuple[int, int], int], top: int) -> list[PageSection]:
+    """The vertices and the edges that are in most bicliques, where these were counted."""
+    local, cell = manifest.config.asked.local, shown_cell(manifest)
+    if local == "none":
+        return []
+    mark, written = "≥ " if manifest.truncated is not None else "", right_key(manifest.config)
+    total, what = counts[cell], unit(cell)
+    of_sides = []
+    for side, write in (("left", key), ("right", written)):
+        rows = top_rows(run_path / "pq_vertices.parquet", cell, top, side)
+        shown = [([write(row["key"])], row) for row in rows]
+        of_sides.append(f'<div class="scroll">{_listed([f"{side} vertex"], shown, total, mark)}</div>')
+    found = [PageSection("vertices", f"The vertices in most {what}", f'<div class="pair">{"".join(of_sides)}</div>')]
+    if local == "edges":
+        rows = top_rows(run_path / "pq_edges.parquet", cell, top)
+        shown = [([key(row["left_key"]), written(row["right_key"])], row) for row in rows]
+        body = f'<div class="scroll">{_listed(["left vertex", "right vertex"], shown, total, mark)}</div>'
+        found.append(PageSection("edges", f"The edges in most {what}", body))
+    return found
+
+
+def _listed(names: list[str], shown: list[tuple[list[str], dict[str, Any]]], total: int, mark: str) -> str:
+    """A table of what is in most bicliques: keys (HTML) and the row that has the count."""
+    if not shown:
+        return '<p class="quiet">None is in any.</p>'
+    head = "".join(f'<th scope="col">{name}</th>' for name in [*names, "in bicliques", "share"])
+    lines = []
+    for keys, row in shown:
+        count = number_of(row["count_text"]) or 0
+        named = "".join(f'<th scope="row">{text}</th>' for text in keys)
+        share = percent(1000 * count // total, 1000) if total else ""
+        lines.append(
+            f'<tr>{named}<td title="{escape(_exact(count))}">{mark}{short_text(count)}</td><td>{share}</td></tr>'
+        )
+    return f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'

@@ -1,0 +1,42 @@
+"""What a run of any problem found, in words and as values: how many results, or the numbers that these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.installed_publications import publication_of
+from pipeline.manifest import Manifest
+from pipeline.publication import Told
+from pipeline.wording import plural
+
+__all__ = ["found", "listed", "passing", "told_of_run", "values"]
+
+
+def told_of_run(run_dir: Path, manifest: Manifest) -> Told | None:
+    """What is told of a published run whose results are numbers; None of any other."""
+    numbers = publication_of(manifest.problem).numbers
+    return None if numbers is None else numbers.told_of_run(run_dir, manifest)
+
+
+def found(problem: str, n_found: int, told: Told | None) -> str:
+    """What was found, in words."""
+    return plural(n_found, *publication_of(problem).unit) if told is None else told.headline
+
+
+def values(problem: str, n_found: int, told: Told | None) -> Mapping[str, Any]:
+    """What was found, as plain values by name."""
+    return {publication_of(problem).counted: n_found} if told is None else told.values
+
+
+def listed(manifest: Manifest) -> str:
+    """What a list of runs shows of one."""
+    numbers = publication_of(manifest.problem).numbers
+    return f"{manifest.n_found:,}" if numbers is None else numbers.listed(manifest)
+
+
+def passing(problem: str) -> str:
+    """What the blocks of a search hold."""
+    publication = publication_of(problem)
+    return publication.counted if publication.numbers is None else publication.numbers.passing

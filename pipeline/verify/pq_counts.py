@@ -1,0 +1,271 @@
+"""The check of a run of (p, q)-counts; it shares no code with engines and writers.
+
+`pq_tables` looks at what is written, `pq_recount` counts anew what can be counted otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy.sparse import csr_array
+
+from pipeline.edges import EdgeData
+from pipeline.errors import VerificationError
+from pipeline.verify.job import Job
+from pipeline.verify.pq_recount import Recount, Walk
+from pipeline.verify.pq_tables import Local, check_sums, locals_of, read_counts
+
+__all__ = ["check"]
+
+Cell = tuple[int, int]
+
+
+def check(job: Job) -> None:
+    """Hold the tables against each other, against the manifest and, where it is given, against the input.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    asked = job.manifest.config.asked
+    cells = [
+        (p, q)
+        for p in range(1 if asked.table else asked.p, asked.p + 1)
+        for q in range(1 if asked.table else asked.q, asked.q + 1)
+    ]
+    counts = read_counts(job.run, cells)
+    job.report.n_found = len(cells)
+    job.passed("counts", f"{len(cells):,} as numbers and as text")
+    _check_manifest(job, counts)
+    again = None if job.edges is None else _Again.of(job, job.edges, cells)
+    of_counts = hashlib.sha256()
+    _add(of_counts, (f"{p} {q} {_text(count)}" for (p, q), count in counts.items()))
+    of_local = () if asked.local == "none" else _check_local(job, counts, again)
+    whole = hashlib.sha256("\n".join([of_counts.hexdigest(), *of_local]).encode()).hexdigest()
+    if job.manifest.content_fingerprint != whole:
+        raise VerificationError(
+            f"{job.run / 'manifest.json'}: content_fingerprint is {job.manifest.content_fingerprint}; recomputed "
+            f"{whole} from the tables"
+        )
+    job.passed("content fingerprint", whole)
+    _check_counts(job, counts, again)
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """What was counted anew from the input."""
+
+    recount: Recount
+    walk: Walk | None
+
+    @classmethod
+    def of(cls, job: Job, edges: EdgeData, cells: list[Cell]) -> _Again:
+        asked = job.manifest.config.asked
+        ones = np.ones(edges.left_ids.size, np.int64)
+        shape = len(edges.left_keys), len(edges.right_keys)
+        joined = csr_array((ones, (edges.left_ids, edges.right_ids)), shape=shape)
+        wanted = (
+            _ids(asked.containing_left, edges.left_keys, job, "left"),
+            _ids(asked.containing_right, edges.right_keys, job, "right"),
+        )
+        recount = Recount(joined, *wanted)
+        return cls(recount, recount.walked(cells, with_local=asked.local != "none"))
+
+    def count(self, cell: Cell) -> int | None:
+        closed = self.recount.count(*cell)
+        if closed is not None and self.walk is not None and closed != self.walk.counts[cell]:
+            raise AssertionError(f"two ways of counting differ at {cell}")
+        return closed if self.walk is None else self.walk.counts[cell]
+
+    def of_vertices(self, cell: Cell) -> tuple[Mapping[int, int], Mapping[int, int]] | None:
+        if self.walk is not None:
+            return self.walk.left[cell], self.walk.right[cell]
+        return self.recount.of_vertices(*cell)
+
+
+def _ids(wanted: Iterable[int | str], keys: pa.Array, job: Job, side: str) -> tuple[int, ...]:
+    by_text = {str(key): i for i, key in enumerate(keys.to_pylist())}
+    missing = [key for key in wanted if str(key) not in by_text]
+    if missing:
+        raise VerificationError(
+            f"{job.run / 'manifest.json'}: containing_{side} of the config is {missing[0]!r}, which the input has not"
+        )
+    return tuple(by_text[str(key)] for key in wanted)
+
+
+def _check_manifest(job: Job, counts: Mapping[Cell, int]) -> None:
+    stated = job.manifest.counts
+    largest = max(counts.values())
+    p, q = next(cell for cell, count in counts.items() if count == largest)
+    expected = {
+        "counts": len(counts),
+        "above_zero": sum(count > 0 for count in counts.values()),
+        "largest": _text(largest),
+        "largest_p": p,
+        "largest_q": q,
+    }
+    if job.edges is not None:
+        for side, ids in (("left", job.edges.left_ids), ("right", job.edges.right_ids)):
+            expected[f"most_{side}_degree"] = int(np.bincount(ids).max())
+    else:
+        job.not_checked("counts: most_left_degree, most_right_degree: the input is not given")
+    for name, value in expected.items():
+        if getattr(stated, name) != value:
+            raise VerificationError(
+                f"{job.run / 'manifest.json'}: counts.{name} is {getattr(stated, name)!r}; recomputed {value!r}"
+            )
+    job.passed("counts of the manifest", ", ".join(expected))
+
+
+def _check_local(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> tuple[str, ...]:
+    """The local tables; returns what they are hashed to."""
+    run, manifest, n_left = job.run, job.manifest, job.manifest.input.n_left
+    keys, pairs = _keys(job), _pairs(job)
+    ends = None if pairs is None else _ends(job, pairs, keys)
+    of_vertices, of_edges = hashlib.sha256(), hashlib.sha256()
+    _add(of_vertices, (json.dumps(str(key), ensure_ascii=False) for key in keys.to_pylist()))
+    if ends is not None:
+        _add(of_edges, (f"{left} {right}" for left, right in zip(*(each.tolist() for each in ends), strict=True)))
+    n_held, is_whole = 0, manifest.truncated is None
+    for cell, local in locals_of(run, list(counts), keys, n_left, pairs):
+        _add(of_vertices, map(_text, [*local.left, *local.right]))
+        _add(of_edges, map(_text, local.edges or ()))
+        if is_whole:
+            check_sums(run, cell, counts[cell], local, ends)
+        n_held += again is not None and _is_held_against(job, cell, local, ends, again)
+    if is_whole:
+        what = "vertices and edges" if pairs is not None else "vertices"
+        job.passed("local counts", f"those of {what} add up to p, q and p q times each of {len(counts):,} counts")
+    else:
+        job.not_checked(f"local counts: what they add up to: the run is incomplete ({manifest.truncated})")
+    if n_held:
+        job.passed("local counts against the input", f"of {n_held:,} of {len(counts):,} counts")
+    if n_held < len(counts):
+        why = "the input is not given" if again is None else "too many to count anew"
+        job.not_checked(f"local counts against the input: of {len(counts) - n_held:,} of {len(counts):,} counts: {why}")
+    return (of_vertices.hexdigest(), *([of_edges.hexdigest()] if ends is not None else []))
+
+
+def _keys(job: Job) -> pa.Array:
+    """The keys of the left and of the right vertices in one column: of the input, or as the table first has them."""
+    if job.edges is None:
+        n = job.manifest.input.n_left + job.manifest.input.n_right
+        return _first_rows(job, "pq_vertices.parquet", ["key"], n)[0]
+    left, right = job.edges.left_keys, job.edges.right_keys
+    if left.type != right.type or not pa.types.is_integer(left.type):
+        left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
+    return pa.concat_arrays([left, right])
+
+
+def _pairs(job: Job) -> tuple[pa.Array, pa.Array] | None:
+    """The keys of each edge's ends, in the order of the table; None where there is none."""
+    if job.manifest.config.asked.local != "edges":
+        return None
+    if job.edges is None:
+        left, right = _first_rows(job, "pq_edges.parquet", ["left_key", "right_key"], job.manifest.input.n_edges)
+        return left, right
+    edges = job.edges
+    return edges.left_keys.take(pa.array(edges.left_ids)), edges.right_keys.take(pa.array(edges.right_ids))
+
+
+def _first_rows(job: Job, name: str, columns: list[str], n: int) -> list[pa.Array]:
+    rows, n_read = [], 0
+    with pq.ParquetFile(job.run / name) as file:
+        for batch in file.iter_batches(columns=columns):
+            rows.append(batch)
+            n_read += batch.num_rows
+            if n_read >= n:
+                break
+    if n_read < n:
+        raise VerificationError(f"{job.run / name}: has {n_read} rows; expected {n:,} of each count")
+    table = pa.Table.from_batches(rows).slice(0, n).combine_chunks()
+    return [pa.concat_arrays(table.column(column).chunks) for column in columns]
+
+
+def _ends(job: Job, pairs: tuple[pa.Array, pa.Array], keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The dense ids of each edge's ends."""
+    text, n_left = [str(key) for key in keys.to_pylist()], job.manifest.input.n_left
+    found = []
+    for side, of_side in zip((text[:n_left], text[n_left:]), pairs, strict=True):
+        place = {key: i for i, key in enumerate(side)}
+        wanted = [str(key) for key in of_side.to_pylist()]
+        if missing := [key for key in wanted if key not in place]:
+            raise VerificationError(
+                f"{job.run / 'pq_edges.parquet'}: {missing[0]!r} is the end of an edge; pq_vertices.parquet has no "
+                "such vertex of that side"
+            )
+        found.append(np.array([place[key] for key in wanted], np.int64))
+    return found[0], found[1]
+
+
+def _is_held_against(
+    job: Job, cell: Cell, local: Local, ends: tuple[np.ndarray, np.ndarray] | None, again: _Again
+) -> bool:
+    """Whether the local counts of a cell could be held against the input, where they are as they should be."""
+    expected = again.of_vertices(cell)
+    if expected is None:
+        return False
+    is_whole = job.manifest.truncated is None
+    named: list[tuple[str, Mapping[Any, int], Mapping[Any, int]]] = [
+        ("left vertex", dict(enumerate(local.left)), expected[0]),
+        ("right vertex", dict(enumerate(local.right)), expected[1]),
+    ]
+    if local.edges is not None and ends is not None and again.walk is not None:
+        pairs = zip(*(each.tolist() for each in ends), strict=True)
+        named.append(("edge", dict(zip(pairs, local.edges, strict=True)), again.walk.edges[cell]))
+    for what, found, right in named:
+        for which, number in found.items():
+            true = right.get(which, 0)
+            if (number != true) if is_whole else (number > true):
+                raise VerificationError(
+                    f"{job.run}: {what} {which} is in {_text(number)} of the bicliques of (p, q) = {cell} by the "
+                    f"table; recomputed {_text(true)}"
+                )
+    return True
+
+
+def _check_counts(job: Job, counts: Mapping[Cell, int], again: _Again | None) -> None:
+    """The counts against the input, as far as they can be counted anew."""
+    if again is None:
+        job.not_checked("counts against the input: the input is not given")
+        return
+    is_whole, held = job.manifest.truncated is None, []
+    for cell, count in counts.items():
+        true = again.count(cell)
+        if true is None:
+            continue
+        held.append(cell)
+        if (count != true) if is_whole else (count > true):
+            bound = "" if is_whole else "at most "
+            raise VerificationError(
+                f"{job.run / 'pq_counts.parquet'}: the count of (p, q) = {cell} is {_text(count)}; recomputed "
+                f"{bound}{_text(true)}"
+            )
+    job.report.n_against_input = len(held)
+    if not is_whole:
+        job.not_checked(f"counts: that none is too small: the run is incomplete ({job.manifest.truncated})")
+    if held:
+        job.passed("counts against the input", f"{len(held):,} of {len(counts):,}")
+    if missing := [cell for cell in counts if cell not in set(held)]:
+        job.not_checked(
+            f"counts against the input: {len(missing):,} of {len(counts):,}, the first of (p, q) = {missing[0]}: too "
+            "many bicliques to count anew one by one, and no closed form"
+        )
+
+
+def _add(fingerprint: Any, lines: Iterable[str]) -> None:
+    for line in lines:
+        fingerprint.update(f"{line}\n".encode())
+
+
+def _text(number: int) -> str:
+    return f"{Decimal(number)}"

@@ -1,0 +1,188 @@
+"""(p, q)-bicliques counted anew, by other means than the engines have: closed forms, products of matrices, small walks.
+
+Bicliques that have to hold some vertices are those of a smaller graph with fewer vertices each: what is left are the
+left vertices joined to all wanted right ones, and the other way round. There a count with p or q of 0 or 1 is a sum of
+binomials of degrees, one with p or q of 2 a sum over pairs of vertices, whose neighbours in common a product of
+matrices has. The rest is walked through where that is few steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import comb
+
+import numpy as np
+from scipy.sparse import csr_array, triu
+
+__all__ = ["Recount"]
+
+# Of the product of a matrix with itself: multiplications, each of a few nanoseconds and some ten bytes.
+_MOST_PRODUCTS = 50_000_000
+# Of a walk: each a few hundred nanoseconds.
+_MOST_STEPS = 2_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Recount:
+    """The counts of a graph, as far as they are to be had.
+
+    Attributes
+    ----------
+    joined : csr_array
+        (n_left, n_right): 1 where two vertices are joined.
+    wanted_left, wanted_right : tuple of int
+        Vertices that every biclique has to hold.
+    """
+
+    joined: csr_array
+    wanted_left: tuple[int, ...] = ()
+    wanted_right: tuple[int, ...] = ()
+    rows: np.ndarray = field(init=False)
+    columns: np.ndarray = field(init=False)
+    rest: csr_array = field(init=False)
+    is_possible: bool = field(init=False)
+    _pairs: dict[bool, Counter[int] | None] = field(init=False, default_factory=dict)
+    _walked: dict[tuple[int, int], Counter[int]] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        left, right = list(dict.fromkeys(self.wanted_left)), list(dict.fromkeys(self.wanted_right))
+        self.wanted_left, self.wanted_right = tuple(left), tuple(right)
+        self.is_possible = bool(self.joined[left][:, right].sum() == len(left) * len(right))
+        in_common = np.asarray(self.joined[:, right].sum(axis=1)).ravel() == len(right)
+        of_common = np.asarray(self.joined[left].sum(axis=0)).ravel() == len(left)
+        in_common[left], of_common[right] = False, False
+        self.rows, self.columns = np.flatnonzero(in_common), np.flatnonzero(of_common)
+        self.rest = csr_array(self.joined[self.rows][:, self.columns])
+
+    def count(self, p: int, q: int) -> int | None:
+        """How many (p, q)-bicliques there are; None where closed forms and pairs do not tell."""
+        p, q = p - len(self.wanted_left), q - len(self.wanted_right)
+        if p < 0 or q < 0 or not self.is_possible:
+            return 0
+        n_left, n_right = self.rest.shape
+        if p == 0:
+            return comb(n_right, q)
+        if q == 0:
+            return comb(n_left, p)
+        if p == 1 or q == 1:
+            return _binomials(Counter(_degrees(self.rest, 1 if p == 1 else 0).tolist()), q if p == 1 else p)
+        if p == 2 or q == 2:
+            pairs = self._in_common(of_left=p == 2)
+            return None if pairs is None else _binomials(pairs, q if p == 2 else p)
+        return None
+
+    def of_vertices(self, p: int, q: int) -> tuple[dict[int, int], dict[int, int]] | None:
+        """In how many each left and each right vertex is, where p or q of the smaller graph is 1; else None."""
+        if self.wanted_left or self.wanted_right or not (p == 1 or q == 1):
+            return None
+        joined = self.joined if p == 1 else csr_array(self.joined.T)
+        size, degrees = (q if p == 1 else p), _degrees(joined, 1).tolist()
+        of_rows = {u: comb(degree, size) for u, degree in enumerate(degrees)}
+        of_columns = dict.fromkeys(range(joined.shape[1]), 0)
+        others = {degree: comb(degree - 1, size - 1) for degree in set(degrees)}
+        for u, v in zip(*(ids.tolist() for ids in joined.nonzero()), strict=True):
+            of_columns[v] += others[degrees[u]]
+        return (of_rows, of_columns) if p == 1 else (of_columns, of_rows)
+
+    def walked(self, cells: Sequence[tuple[int, int]], *, with_local: bool) -> Walk | None:
+        """Everything about some cells by going through all sets of vertices of one side; None where these are many."""
+        walk = Walk(self, cells, with_local)
+        return walk if walk.is_done else None
+
+    def _in_common(self, of_left: bool) -> Counter[int] | None:
+        """How many pairs of vertices of a side have so many neighbours in common, of those that have any."""
+        if of_left not in self._pairs:
+            rest = self.rest if of_left else csr_array(self.rest.T)
+            is_few = np.square(_degrees(rest, 0).astype(float)).sum() <= _MOST_PRODUCTS
+            self._pairs[of_left] = Counter(triu(rest @ rest.T, 1).data.tolist()) if is_few else None
+        return self._pairs[of_left]
+
+
+class Walk:
+    """What all bicliques of some cells amount to, each set of left vertices looked at once.
+
+    Parameters
+    ----------
+    of : Recount
+    cells : sequence of (int, int)
+    with_local : bool
+        Whether also in how many each vertex and edge is.
+
+    Attributes
+    ----------
+    is_done : bool
+        False where there are too many sets.
+    counts : dict of (int, int) to int
+    left, right : dict of (int, int) to Counter
+        By vertex.
+    edges : dict of (int, int) to Counter
+        By ``(left, right)``.
+    """
+
+    def __init__(self, of: Recount, cells: Sequence[tuple[int, int]], with_local: bool) -> None:
+        self.counts = dict.fromkeys(cells, 0)
+        self.left: dict[tuple[int, int], Counter[int]] = {cell: Counter() for cell in cells}
+        self.right: dict[tuple[int, int], Counter[int]] = {cell: Counter() for cell in cells}
+        self.edges: dict[tuple[int, int], Counter[tuple[int, int]]] = {cell: Counter() for cell in cells}
+        self._of, self._with_local = of, with_local
+        self._qs: dict[int, list[int]] = {}
+        for p, q in cells:
+            self._qs.setdefault(p, []).append(q)
+        self._left_steps = _MOST_STEPS
+        self.is_done = not of.is_possible or self._go()
+
+    def _go(self) -> bool:
+        rows = [set(self._of.rest[[u]].indices.tolist()) for u in range(self._of.rest.shape[0])]
+        n_wanted = len(self._of.wanted_left)
+        most, fewest = max(self._qs) - n_wanted, max(0, min(q for _, q in self.counts) - len(self._of.wanted_right))
+        if most < 0:
+            return True
+        for members, common in self._sets(rows, most, fewest):
+            p = len(members) + n_wanted
+            for q in self._qs.get(p, ()):
+                self._take((p, q), members, common)
+        return self._left_steps > 0
+
+    def _sets(self, rows: list[set[int]], most: int, fewest: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
+        """Sets of at most so many left vertices, and what they have in common: at least so many right ones."""
+        everything = set(range(self._of.rest.shape[1]))
+        stack: list[tuple[tuple[int, ...], set[int]]] = [((), everything)]
+        while stack and self._left_steps > 0:
+            members, common = stack.pop()
+            yield members, common
+            if len(members) == most:
+                continue
+            for u in range(members[-1] + 1 if members else 0, len(rows)):
+                shared = common & rows[u]
+                self._left_steps -= 1 + (len(shared) if self._with_local else 0)
+                if len(shared) >= fewest:
+                    stack.append(((*members, u), shared))
+
+    def _take(self, cell: tuple[int, int], members: tuple[int, ...], common: set[int]) -> None:
+        of, wished = self._of, cell[1] - len(self._of.wanted_right)
+        if wished < 0 or len(common) < wished:
+            return
+        total = comb(len(common), wished)
+        self.counts[cell] += total
+        if not self._with_local:
+            return
+        left = [*(int(of.rows[u]) for u in members), *of.wanted_left]
+        others = comb(len(common) - 1, wished - 1) if wished else 0
+        held = {**{int(of.columns[v]): others for v in common}, **dict.fromkeys(of.wanted_right, total)}
+        for u in left:
+            self.left[cell][u] += total
+            for v, number in held.items():
+                self.edges[cell][u, v] += number
+        for v, number in held.items():
+            self.right[cell][v] += number
+
+
+def _degrees(joined: csr_array, axis: int) -> np.ndarray:
+    """Sums over an axis: 1 gives those of the rows."""
+    return np.asarray(joined.sum(axis=axis)).ravel().astype(np.int64)
+
+
+def _binomials(times: Counter[int], size: int) -> int:
+    return sum(n * comb(int(number), size) for number, n in times.items())
