@@ -1,12 +1,15 @@
 """Groups of a published run: its bicliques are read back, block by block, and go where an engine's would go.
 
-The graph, by whose degrees a group is surprising, is that of the run's input: it has to be there, and the same.
+The graph, by whose degrees a group is surprising, is that of the run's input: it has to be there, and the same. So
+where a run was published without its bicliques, that graph is enumerated again, and the result has to be the run's.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,8 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.compile_ahead import compile_ahead
-from mbe_stage.stream import Sink, StreamFacts
-from pipeline.compiling import OnCompile
+from mbe_stage.stream import Sink, StreamFacts, wants_outlook
+from pipeline.compiling import OnCompile, host_steps
 from pipeline.config import Config
 from pipeline.derived_inputs import inputs_of
 from pipeline.edges import EdgeData
@@ -27,11 +30,14 @@ from pipeline.loading import load_host_modules
 from pipeline.manifest import Manifest, lost_file, read_manifest
 from pipeline.naming import setting
 from pipeline.publish import RunStore, resolve_run
-from pipeline.reading import bicliques_batches, bicliques_parts, check_members, vertex_keys
-from pipeline.steps import Clock, collect_to, finish
+from pipeline.reading import bicliques_batches, check_members, check_problem, run_with_bicliques, vertex_keys
+from pipeline.steps import Clock, EnumerationFacts, collect_to, enumerate_to, finish
 from pipeline.takeover import OnProgress
+from pipeline.tiers import choose_tier
 
 __all__ = ["OnShare", "regroup"]
+
+log = logging.getLogger(__name__)
 
 OnShare = Callable[[float], None]
 """Told which share of the bicliques has been read back."""
@@ -54,7 +60,8 @@ def regroup(
 ) -> RunResult:
     """Make groups of a published run, as a new run.
 
-    Memory depends on the vertices and on a block, not on the number of bicliques; no engine runs.
+    Memory depends on the vertices and on a block, not on the number of bicliques. No engine runs, unless the bicliques
+    of the run are nowhere: then its input is enumerated again, as it was asked.
 
     Parameters
     ----------
@@ -73,19 +80,21 @@ def regroup(
     Returns
     -------
     RunResult
-        Its manifest names the source as `made_of`, and is truncated where that is.
+        Its manifest names the source as `made_of`, where that has bicliques, and is truncated where that is.
 
     Raises
     ------
     PublishError
-        There is no run, it is damaged, has no bicliques, or the new one cannot be written.
+        There is no run, it is damaged, it is incomplete and has no bicliques, or the new one cannot be written.
     ConfigError
         A setting is wrong, or is none of those above.
     InputError
         The run's input is not to be had, or is another one now.
     """
     clock, run_dir = Clock(), resolve_run(run_path)
-    bicliques_parts(run_dir)
+    check_problem(run_dir)
+    with_bicliques = run_with_bicliques(run_dir)
+    run_dir = with_bicliques or run_dir
     manifest = read_manifest(run_dir)
     if (lost := lost_file(run_dir, manifest)) is not None:
         raise PublishError(f"{run_dir}: {lost}; expected a whole run; publish it again")
@@ -99,29 +108,54 @@ def regroup(
     clock.lap("read")
     # As in any run, what is imported counts as no step.
     del clock.seconds["load"]
-    of_outputs = (step for each in derived_of(config) for step in each.compile_steps(config))
-    compiling = compile_ahead((*publication_of(manifest.problem).compile_steps(config), *of_outputs), on_compile)
+    if with_bicliques is None:
+        engine = _engine_of(run_dir, manifest, config)
+        needed = host_steps(engine, "publish", config, samples=wants_outlook(on_progress))
+        collect = partial(enumerate_to, edges, config, on_progress=on_progress, engine=engine)
+    else:
+        of_outputs = (step for each in derived_of(config) for step in each.compile_steps(config))
+        needed = (*publication_of(manifest.problem).compile_steps(config), *of_outputs)
 
-    def find(sink: Sink, *_: object) -> StreamFacts:
-        return _read_back(run_dir, manifest, sink, on_share)
+        def find(sink: Sink, *_: object) -> StreamFacts:
+            return _read_back(run_dir, manifest, sink, on_share)
 
-    staging = None
-    try:
-        with store.begin() as staging:
-            facts = collect_to(edges, config, staging.path, find, step="read back", on_progress=on_progress)
-            if facts.content_fingerprint != manifest.content_fingerprint:
-                raise PublishError(
-                    f"{run_dir}: its bicliques are not those of its manifest ({facts.content_fingerprint}; expected "
-                    f"{manifest.content_fingerprint}); the run is damaged: publish it again"
-                )
-            facts = facts.model_copy(update={"made_of": manifest.run_id})
-            finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
-            published = staging.publish(config.output.keep_runs)
-    except KeyboardInterrupt as interrupt:
-        if staging is not None:
-            staging.note_on(interrupt)
-        raise
+        collect = partial(collect_to, edges, config, find=find, step="read back", on_progress=on_progress)
+    compiling = compile_ahead(needed, on_compile)
+    staging = store.begin()
+    with staging.noted_by_interrupts(), staging:
+        facts = collect(run_path=staging.path)
+        _check_same(run_dir, manifest, facts, was_read_back=with_bicliques is not None)
+        facts = facts.model_copy(update={"made_of": None if with_bicliques is None else manifest.run_id})
+        finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
+        published = staging.publish(config.output.keep_runs)
     return RunResult(published, Manifest.model_validate_json(staging.manifest))
+
+
+def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:
+    """What enumerates the input of a run again whose bicliques are nowhere."""
+    if manifest.truncated is not None:
+        raise PublishError(
+            f"{run_dir}: was published without its bicliques, and is incomplete: it {manifest.truncated}, and another "
+            "search would end elsewhere; expected a complete run, or one with bicliques; make groups of the input: "
+            "mbe groups INPUT"
+        )
+    log.info("%s was published without its bicliques: its input is enumerated again", run_dir)
+    return choose_tier(config.execution, config.problem, derived_of(config)).engine
+
+
+def _check_same(run_dir: Path, manifest: Manifest, facts: EnumerationFacts, *, was_read_back: bool) -> None:
+    """What groups are made of are the bicliques of the run."""
+    if facts.truncated != manifest.truncated:
+        raise PublishError(
+            f"{run_dir}: is a complete run without bicliques; enumerated again, it {facts.truncated}: nothing was "
+            "published; make groups of the input with another limit: mbe groups INPUT"
+        )
+    if facts.content_fingerprint != manifest.content_fingerprint:
+        which = "its bicliques are not" if was_read_back else "the bicliques of its input, enumerated again, are not"
+        raise PublishError(
+            f"{run_dir}: {which} those of its manifest ({facts.content_fingerprint}; expected "
+            f"{manifest.content_fingerprint}); the run is damaged: publish it again"
+        )
 
 
 def _config(run_dir: Path, manifest: Manifest, sections: Mapping[str, Mapping[str, Any]]) -> Config:

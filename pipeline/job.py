@@ -135,21 +135,19 @@ def run(
     store.check_writable()
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
-        staging = None
-        try:
-            with edges_read(tier, config, source, on_compile) as (steps, edges, seconds):
-                if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
-                    return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
-                # What cannot be read is refused before anybody waits for this.
-                needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
-                seconds["compile"] += tier.compile(needed, on_compile)
-                with store.begin() as staging:
-                    stage(steps, edges, config, staging.path, store, seconds, warnings, note)
-                    run_dir = staging.publish(config.output.keep_runs)
-        except KeyboardInterrupt as interrupt:
-            if staging is not None:
-                staging.note_on(interrupt)
-            raise
+        staging = store.begin()
+        with (
+            staging.noted_by_interrupts(),
+            edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
+        ):
+            if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
+                return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
+            # What cannot be read is refused before anybody waits for this.
+            needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
+            seconds["compile"] += tier.compile(needed, on_compile)
+            with staging:
+                stage(steps, edges, config, staging.path, store, seconds, warnings, note)
+                run_dir = staging.publish(config.output.keep_runs)
         return RunResult(run_dir, Manifest.model_validate_json(staging.manifest))
 
     return on_a_tier_that_fits(config, run_on, on_progress)

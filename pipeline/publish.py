@@ -206,11 +206,16 @@ class Staging:
     ) -> None:
         self.discard()
 
-    def note_on(self, interrupt: KeyboardInterrupt) -> None:
-        """Let Ctrl-C that came when this run had been published say so."""
-        run = self.store.directory / _RUNS / self.run_id
-        if run.is_dir():
-            interrupt.add_note(f"{run} is published")
+    @contextmanager
+    def noted_by_interrupts(self) -> Iterator[None]:
+        """Let Ctrl-C that comes when this run has been published say so: around all that is done for the run."""
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            run = self.store.directory / _RUNS / self.run_id
+            if run.is_dir():
+                interrupt.add_note(f"{run} is published")
+            raise
 
     def publish(self, keep_runs: int | None = None) -> Path:
         """Make the run durable, move it among the published ones and point `latest` at it.

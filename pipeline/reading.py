@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from mbe_stage.bicliques.problem import PROBLEM as BICLIQUE_PROBLEM
 from pipeline import lack_of_memory
 from pipeline.errors import PublishError
-from pipeline.manifest import read_manifest
+from pipeline.manifest import lost_file, read_manifest
 from pipeline.publish import MANIFEST_NAME
 from pipeline.schemas import BICLIQUES
 
@@ -26,6 +26,7 @@ __all__ = [
     "key_type",
     "open_part",
     "reading",
+    "run_with_bicliques",
     "vertex_keys",
 ]
 
@@ -46,12 +47,15 @@ def reading(run_path: str | Path) -> Iterator[None]:
 def bicliques_parts(run_path: str | Path) -> list[Path]:
     """The files of a run's table `bicliques`, in the order in which everything reads them.
 
+    Of a run that was made of another's bicliques and has none itself, those of the other (`run_with_bicliques`).
+
     Raises
     ------
     PublishError
         There are none, or one of them has other columns.
     """
-    parts = sorted((Path(run_path) / "bicliques").glob("*.parquet"))
+    source = run_with_bicliques(run_path)
+    parts = [] if source is None else sorted((source / "bicliques").glob("*.parquet"))
     if not parts:
         check_problem(run_path)
         _check_written(run_path)
@@ -105,14 +109,36 @@ def has_bicliques(run_path: str | Path) -> bool:
     return (Path(run_path) / "bicliques").is_dir()
 
 
+def run_with_bicliques(run_path: str | Path) -> Path | None:
+    """The run whose table has a run's bicliques: itself, or the one that it was made of; None where neither is there.
+
+    The other is taken where it lies beside this one, is whole, and has the same bicliques.
+    """
+    run_path = Path(run_path)
+    if has_bicliques(run_path):
+        return run_path
+    if not (run_path / MANIFEST_NAME).is_file():
+        return None
+    manifest = read_manifest(run_path)
+    if manifest.made_of is None:
+        return None
+    source = run_path.resolve().parent / manifest.made_of
+    if not (source / MANIFEST_NAME).is_file():
+        return None
+    found = read_manifest(source)
+    is_same = found.content_fingerprint == manifest.content_fingerprint and has_bicliques(source)
+    return source if is_same and lost_file(source, found) is None else None
+
+
 def _check_written(run_path: str | Path) -> None:
     """Refuse a run that was not to have the table."""
     if not (Path(run_path) / MANIFEST_NAME).is_file():
         return
     manifest = read_manifest(run_path)
     if not manifest.config.output.bicliques:
-        again = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
-        remedy = again if manifest.made_of is None else f"name run {manifest.made_of}, of which it was made, or {again}"
+        remedy = "run it again with them: as mbe enumerate does by default, and mbe groups with --bicliques"
+        if manifest.made_of is not None:
+            remedy += f"; run {manifest.made_of}, of which it was made, is not beside it"
         raise PublishError(
             f"{run_path}: was published without its bicliques (output.bicliques: false); expected a run that has them; "
             f"{remedy}"

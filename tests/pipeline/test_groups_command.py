@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, cli_options, run
+from pipeline import Config, cli_options, groups_of_run, run
 from pipeline.errors import ConfigError, InputError, PublishError
 from pipeline.groups_of_run import regroup
 from pipeline.ingest import ingest
@@ -239,11 +239,58 @@ def test_the_command_takes_a_run_or_its_directory(tmp_path: Path, source: Path) 
     assert (Path(elsewhere["run"]) / "bicliques").is_dir()
     assert source.name in (Path(elsewhere["run"]) / "report.html").read_text()
     assert said("verify", elsewhere["run"], "--quiet")["verified"]
-    # The latest run of this directory is one without bicliques.
-    message = refusal("groups", tmp_path / "out", "--quiet", code=3)
-    assert "was published without its bicliques" in message
-    assert f"name run {source.name}, of which it was made, or run it again" in message
+    # The latest run of this directory has no bicliques; those that it was made of are beside it.
+    again = said("groups", tmp_path / "out", "--quiet", "--kind", "grown_cover")
+    assert read_manifest(again["run"]).made_of == source.name
     assert said("groups", tmp_path / "b", "--quiet")["groups"]
+
+
+def test_who_reads_bicliques_finds_those_that_a_run_was_made_of(tmp_path: Path, source: Path) -> None:
+    said("groups", source, "--quiet")
+    assert said("top", tmp_path / "out")["bicliques"] == said("top", source)["bicliques"]
+    assert mbe("export", tmp_path / "out", "--csv").stdout == mbe("export", source, "--csv").stdout
+    shutil.rmtree(source)
+    message = refusal("top", tmp_path / "out", code=3)
+    assert f"; run {source.name}, of which it was made, is not beside it" in message
+
+
+@pytest.mark.parametrize("kind", ["short_list", "grown_cover"])
+def test_where_no_bicliques_were_kept_the_input_is_enumerated_again(
+    tmp_path: Path, edges_file: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = said("groups", edges_file, "--out", tmp_path / "a", *QUICK, "--min-left", 2, "--limit", 1)
+    caplog.set_level("INFO", "pipeline")
+    heard: list[Any] = []
+    result = regroup(tmp_path / "a", {"groups": {"kind": kind}}, on_progress=heard.append)
+    assert heard[-1].work_done == 1.0
+    assert f"{first['run']} was published without its bicliques: its input is enumerated again" in caplog.text
+    asked = run(settings(tmp_path / "b", groups={"kind": kind}, query={"min_left": 2}), EDGES)
+    assert tables(result.run_dir) == tables(asked.run_dir)
+    assert result.manifest.content_fingerprint == first["content_fingerprint"]
+    assert (result.manifest.made_of, result.manifest.engine) == (None, "reference")
+    assert not (result.run_dir / "bicliques").exists()
+    verify_run(result.run_dir, ingest(Config().input, EDGES))
+    pq.write_table(EDGES.slice(1), edges_file)
+    refused(result.run_dir, InputError, "other edges")
+
+
+def test_an_incomplete_run_without_bicliques_is_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = {"engine": "cpu", "max_bicliques": 60}
+    config = settings(tmp_path / "a", "cpu", execution=limited, output={"bicliques": False})
+    cut = run(config, planted(2)).run_dir
+    refused(cut, PublishError, "is incomplete: it stopped at max_bicliques = 60, and another search", source=planted(2))
+    whole = run(settings(tmp_path / "b", output={"bicliques": False}), EDGES).run_dir
+    complete = groups_of_run.enumerate_to
+    for change, message in (
+        ({"truncated": "stopped at time_limit_seconds = 1"}, "enumerated again, it stopped at time_limit_seconds = 1"),
+        ({"content_fingerprint": "0"}, "the bicliques of its input, enumerated again, are not those of its manifest"),
+    ):
+        monkeypatch.setattr(
+            groups_of_run,
+            "enumerate_to",
+            lambda *given, change=change, **named: complete(*given, **named).model_copy(update=change),
+        )
+        refused(whole, PublishError, message, source=EDGES)
 
 
 def test_no_engine_runs(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
