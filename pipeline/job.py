@@ -14,7 +14,7 @@ from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.derived_inputs import inputs_of
 from pipeline.edges import InputFacts
-from pipeline.installed_publications import reading_of
+from pipeline.installed_publications import publication_of, reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
 from pipeline.publication import Told
@@ -210,6 +210,8 @@ def edges_read(
     with tier.open(config.execution) as steps:
         start = time.perf_counter()
         edges = steps.ingest(reading_of(config), source)
+        # Keys that are asked for and not there are refused before anybody waits for what is compiled next.
+        publication_of(config.problem).query(config.asked, edges)
         yield steps, edges, {"read": time.perf_counter() - start, "compile": compile_seconds}
 
 

@@ -125,6 +125,18 @@ def test_an_input_that_cannot_be_used_is_refused_before(tmp_path: Path, monkeypa
     assert compiled == []
 
 
+@pytest.mark.parametrize("job", [count, run])
+def test_a_key_that_is_not_there_is_refused_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: Callable
+) -> None:
+    compiled = compiles_slowly(monkeypatch)
+    config = settings(tmp_path)
+    asked = Config.from_mapping(config.model_dump(exclude_unset=True) | {"query": {"containing_left": ["nobody"]}})
+    with pytest.raises(InputError, match="no left vertex 'nobody'"):
+        job(asked, PAIRS)
+    assert compiled == []
+
+
 def test_whoever_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What else a run compiles is there then.
     run(settings(tmp_path), PAIRS)
