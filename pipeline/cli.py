@@ -302,7 +302,7 @@ def top(
     from pipeline import show
     from pipeline.near_copies import Distinct, largest_distinct
     from pipeline.publish import resolve_run
-    from pipeline.top import find_vertex, largest_bicliques
+    from pipeline.top import Conditions, find_vertex, largest_bicliques
 
     if side is not None and vertex is None:
         raise typer.BadParameter("says on which side --vertex is; name the vertex too", param_hint="--side")
@@ -310,12 +310,12 @@ def top(
         raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
     run_dir = resolve_run(run_path)
     where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
-    asked: Any = {"side": where, "vertex": vertex_id, "min_left": min_left or 1, "min_right": min_right or 1}
+    conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
     # Data is whole unless it is asked for otherwise.
     if csv or as_json if copies is None else copies:
-        found = Distinct(largest_bicliques(run_dir, limit, by, **asked), 0)
+        found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
     else:
-        found = largest_distinct(run_dir, limit, by, **asked)
+        found = largest_distinct(run_dir, limit, by, conditions)
     if csv:
         from pipeline.export import csv_output, export_bicliques
 

@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
-from pipeline.top import Biclique, BicliqueIds, SideName, largest_ids, with_keys
+import numpy as np
+
+from pipeline.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
 
 __all__ = ["MOST", "Distinct", "affordable", "largest_distinct"]
 
@@ -17,6 +18,8 @@ __all__ = ["MOST", "Distinct", "affordable", "largest_distinct"]
 _LOOKED_THROUGH, _MORE = 2, 8
 # In the table of a result of so many members the largest are found at once.
 _FEW_MEMBERS = 10_000_000
+# Left members of a wide one.
+_WIDE = 4_096
 MOST = 20_000
 """Never more than this, or than are wanted: a family may be all of a graph."""
 
@@ -38,15 +41,7 @@ class Distinct:
 
 
 def largest_distinct(
-    run_path: str | Path,
-    limit: int,
-    by: Literal["edges", "left", "right"] = "edges",
-    *,
-    side: SideName | None = None,
-    vertex: int | None = None,
-    min_left: int = 1,
-    min_right: int = 1,
-    most: int = MOST,
+    run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL, *, most: int = MOST
 ) -> Distinct:
     """The largest bicliques of a run, but those that nearly repeat a larger one.
 
@@ -55,17 +50,16 @@ def largest_distinct(
 
     Parameters
     ----------
-    run_path, limit, by, side, vertex, min_left, min_right
+    run_path, limit, by, conditions
         As for `pipeline.top.largest_bicliques`, and so are the errors.
     most : int
         So many of the largest are looked through: where there are fewer distinct ones among them, fewer are given.
     """
-    asked: Any = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
     most = max(most, limit)
     n = min(most, _LOOKED_THROUGH * limit)
     while True:
         # By ids: most of them are not shown, and their keys would take a hundred bytes each.
-        candidates = largest_ids(run_path, n, by, **asked)
+        candidates = largest_ids(run_path, n, by, conditions)
         chosen, n_copies = _distinct(candidates, limit)
         if len(chosen) == limit or len(candidates) < n or n == most:
             return Distinct(with_keys(run_path, chosen), n_copies)
@@ -88,18 +82,49 @@ def affordable(n_members: int, limit: int) -> int:
 def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[BicliqueIds], int]:
     """The first of some bicliques, the best first, each unless it nearly repeats one before it; and how many do."""
     chosen: list[BicliqueIds] = []
-    # Of each left member the chosen ones that hold it.
-    holders: dict[int, list[int]] = defaultdict(list)
-    n_copies = 0
+    listed, n_copies = _LeftSides(), 0
     for candidate in candidates:
         if len(chosen) == limit:
             break
-        left = candidate.left.tolist()
-        shared = Counter(place for member in left for place in holders.get(member, ()))
-        if any(2 * common >= len(left) + len(chosen[place].left) - common for place, common in shared.items()):
+        if listed.nearly_have(candidate.left):
             n_copies += 1
             continue
-        for member in left:
-            holders[member].append(len(chosen))
+        listed.add(candidate.left)
         chosen.append(candidate)
     return chosen, n_copies
+
+
+class _LeftSides:
+    """Those of the bicliques that are listed: which of them has half of the members in common with another one.
+
+    Two of which one is more than twice as large have less. So narrow ones are found by their members, of which each
+    says which ones hold it, and wide ones are looked at one by one, in arrays: an index of their members would take
+    seconds.
+    """
+
+    def __init__(self) -> None:
+        self._wide: list[np.ndarray] = []
+        self._sizes: list[int] = []
+        # Of each member the narrow ones that hold it.
+        self._holders: dict[int, list[int]] = defaultdict(list)
+
+    def nearly_have(self, left: np.ndarray) -> bool:
+        """Whether one of them nearly is this one: ``(n,)`` ids, ascending."""
+        if left.size >= _WIDE:
+            near = (each for each in self._wide if left.size <= 2 * each.size <= 4 * left.size)
+            return any(_is_near(np.isin(each, left, assume_unique=True).sum(), left.size, each.size) for each in near)
+        shared = Counter(place for member in left.tolist() for place in self._holders.get(member, ()))
+        return any(_is_near(common, left.size, self._sizes[place]) for place, common in shared.items())
+
+    def add(self, left: np.ndarray) -> None:
+        """List one more."""
+        if 2 * left.size >= _WIDE:
+            self._wide.append(left)
+        if left.size < 2 * _WIDE:
+            for member in left.tolist():
+                self._holders[member].append(len(self._sizes))
+            self._sizes.append(left.size)
+
+
+def _is_near(common: int, n: int, n_other: int) -> bool:
+    return 2 * common >= n + n_other - common

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,12 @@ import pyarrow.parquet as pq
 from pipeline.errors import InputError
 from pipeline.reading import bicliques_parts, open_part, reading, vertex_keys
 
-__all__ = ["Biclique", "BicliqueIds", "SideName", "find_vertex", "largest_bicliques", "largest_ids", "with_keys"]
+__all__ = ["ALL", "Biclique", "BicliqueIds", "Conditions", "Measure", "SideName", "find_vertex", "largest_bicliques"]
+__all__ += ["largest_ids", "with_keys"]
 
 SideName = Literal["left", "right"]
+Measure = Literal["edges", "left", "right"]
+"""What makes a biclique large."""
 
 _MEASURES = {"edges": "n_edges", "left": "n_left", "right": "n_right"}
 # Rows of the three narrow columns that are held at once: 2 MB.
@@ -72,17 +75,38 @@ class _Place:
     row: int
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Which bicliques are looked at.
+
+    Attributes
+    ----------
+    side, vertex : optional
+        Only those with this dense id among that side's members; `find_vertex` turns a key into an id.
+    min_left, min_right : int
+        Only those with at least that many vertices on a side: the largest of all are often stars.
+    """
+
+    side: SideName | None = None
+    vertex: int | None = None
+    min_left: int = 1
+    min_right: int = 1
+
+    def rows(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Positions in a batch, which has the members of `side`, of the rows that are looked at; ascending."""
+        rows = _rows_with(batch, self.side, self.vertex)
+        n_left, n_right = (batch.column(name).to_numpy()[rows] for name in ("n_left", "n_right"))
+        return rows[(n_left >= self.min_left) & (n_right >= self.min_right)]
+
+
+ALL = Conditions()
+"""Every biclique is looked at."""
+
+
 def largest_bicliques(
-    run_path: str | Path,
-    limit: int,
-    by: Literal["edges", "left", "right"] = "edges",
-    *,
-    side: SideName | None = None,
-    vertex: int | None = None,
-    min_left: int = 1,
-    min_right: int = 1,
+    run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL
 ) -> list[Biclique]:
-    """The largest bicliques of a run, or the largest of those that hold one vertex.
+    """The largest bicliques of a run, or the largest of those that some conditions hold for.
 
     Streams over the Parquet files: memory depends on `limit` and on the size of a row group, not on the run.
 
@@ -94,10 +118,7 @@ def largest_bicliques(
         How many at most.
     by : {"edges", "left", "right"}
         What makes a biclique large; of equals, the smaller key comes first.
-    side, vertex : optional
-        Only bicliques with this dense id among that side's members; `find_vertex` turns a key into an id.
-    min_left, min_right : int
-        Only bicliques with at least that many vertices on a side: the largest of all are often stars.
+    conditions : Conditions
 
     Returns
     -------
@@ -109,27 +130,13 @@ def largest_bicliques(
     PublishError
         The directory holds no table of bicliques, or a damaged one.
     """
-    asked: Any = {"side": side, "vertex": vertex, "min_left": min_left, "min_right": min_right}
-    return with_keys(run_path, largest_ids(run_path, limit, by, **asked))
+    return with_keys(run_path, largest_ids(run_path, limit, by, conditions))
 
 
 def largest_ids(
-    run_path: str | Path,
-    limit: int,
-    by: Literal["edges", "left", "right"] = "edges",
-    *,
-    side: SideName | None = None,
-    vertex: int | None = None,
-    min_left: int = 1,
-    min_right: int = 1,
+    run_path: str | Path, limit: int, by: Measure = "edges", conditions: Conditions = ALL
 ) -> list[BicliqueIds]:
-    """As `largest_bicliques`, by dense ids: 4 bytes a member.
-
-    Parameters
-    ----------
-    run_path, limit, by, side, vertex, min_left, min_right
-        As for `largest_bicliques`, and so are the errors.
-    """
+    """As `largest_bicliques`, by dense ids: 4 bytes a member."""
     run_path = Path(run_path)
     if limit < 1:
         return []
@@ -139,10 +146,8 @@ def largest_ids(
             if largest is not None and best.is_above(largest):
                 continue
             start = 0
-            for batch in _batches(open_part(part), group, _MEASURES[by], side):
-                rows = _rows_with(batch, side, vertex)
-                rows = rows[_large_enough(batch, min_left, min_right)[rows]]
-                best.add(batch, rows, _MEASURES[by], part, group, start)
+            for batch in _batches(open_part(part), group, _MEASURES[by], conditions.side):
+                best.add(batch, conditions.rows(batch), _MEASURES[by], part, group, start)
                 start += batch.num_rows
         return _chosen_rows(best)
 
@@ -270,10 +275,6 @@ def _rows_with(batch: pa.RecordBatch, side: SideName | None, vertex: int | None)
     hits = np.flatnonzero(members.flatten().to_numpy() == vertex)
     offsets = members.offsets.to_numpy() - members.offsets[0].as_py()
     return np.unique(np.searchsorted(offsets, hits, side="right") - 1)
-
-
-def _large_enough(batch: pa.RecordBatch, min_left: int, min_right: int) -> np.ndarray:
-    return (batch.column("n_left").to_numpy() >= min_left) & (batch.column("n_right").to_numpy() >= min_right)
 
 
 def _chosen_rows(best: _Best) -> list[BicliqueIds]:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.terminal import shortened, visible
-from pipeline.top import Biclique, largest_bicliques
+from pipeline.top import Biclique, Conditions, largest_bicliques
 
 __all__ = ["group_table", "telling_groups"]
 
@@ -24,7 +24,8 @@ def telling_groups(run_dir: Path, limit: int, fewest: int) -> list[Biclique]:
     Large bicliques come in families that differ in a few vertices: one of each tells the most.
     """
     chosen: list[Biclique] = []
-    for candidate in largest_bicliques(run_dir, _CANDIDATES, min_left=fewest, min_right=fewest):
+    on_both = Conditions(min_left=fewest, min_right=fewest)
+    for candidate in largest_bicliques(run_dir, _CANDIDATES, conditions=on_both):
         if all(_common_edges(candidate, group) <= _OVERLAP * candidate.n_edges for group in chosen):
             chosen.append(candidate)
         if len(chosen) == limit:

@@ -17,7 +17,7 @@ from pipeline.report.explain import explanation, ladder
 from pipeline.report.heat_map import heat_map
 from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
 from pipeline.report.wording import count
-from pipeline.top import Biclique
+from pipeline.top import Biclique, Conditions
 from pipeline.wording import plural
 
 __all__ = ["page"]
@@ -134,7 +134,8 @@ def _largest(run_path: Path, sizes: Sizes, top: int, written: Callable[[object],
     narrow = sum(min(len(biclique.left), len(biclique.right)) < fewest for biclique in largest)
     if 2 * narrow <= len(largest):
         return f"{_copies_note(found.n_copies)}{sections.groups(largest, written)}"
-    broad = largest_distinct(run_path, top, min_left=fewest, min_right=fewest, most=most)
+    on_both = Conditions(min_left=fewest, min_right=fewest)
+    broad = largest_distinct(run_path, top, conditions=on_both, most=most)
     return (
         f"{_copies_note(max(found.n_copies, broad.n_copies))}"
         f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad.bicliques, written)}"

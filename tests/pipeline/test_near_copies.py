@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -13,17 +13,17 @@ from pipeline import near_copies, run
 from pipeline.manifest import read_manifest
 from pipeline.near_copies import largest_distinct
 from pipeline.report.markdown import essence
-from pipeline.top import Biclique, BicliqueIds, largest_bicliques
+from pipeline.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_bicliques
 from tests.pipeline.groups_support import planted, settings
 from tests.pipeline.output_support import crown_pairs
 from tests.pipeline.test_problem_seam import mbe, refusal, said
 
 
-def by_definition(run_dir: Path, limit: int, by: str, **asked: Any) -> tuple[list[int], int]:
+def by_definition(run_dir: Path, limit: int, by: Measure, conditions: Conditions) -> tuple[list[int], int]:
     """Keys, and how many were left out before the last of them."""
     kept: list[Biclique] = []
     left_out = 0
-    for one in largest_bicliques(run_dir, 10**6, by, **asked):  # type: ignore[arg-type]
+    for one in largest_bicliques(run_dir, 10**6, by, conditions):
         if len(kept) == limit:
             break
         left = set(one.left)
@@ -41,17 +41,21 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_largest_without_near_copies_by_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Also where more have to be looked through than at first."""
+@pytest.mark.parametrize("wide", [1, 3, 6, 4_096])
+def test_largest_without_near_copies_by_definition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, wide: int
+) -> None:
+    """Also where more have to be looked through than at first, and whatever counts as wide."""
+    monkeypatch.setattr(near_copies, "_WIDE", wide)
     monkeypatch.setattr(near_copies, "_LOOKED_THROUGH", 1)
     monkeypatch.setattr(near_copies, "_MORE", 2)
     run_dir = run(settings(tmp_path, groups=None), planted(seed)).run_dir
-    for by in ("edges", "left", "right"):
+    for by in get_args(Measure):
         for limit in (1, 3, 10, 1000):
-            for asked in ({}, {"min_left": 2, "min_right": 2}, {"side": "right", "vertex": 3}):
-                found = largest_distinct(run_dir, limit, by, **asked)  # type: ignore[arg-type]
+            for conditions in (ALL, Conditions(min_left=2, min_right=2), Conditions("right", 3)):
+                found = largest_distinct(run_dir, limit, by, conditions)
                 keys = [biclique.key for biclique in found.bicliques]
-                assert (keys, found.n_copies) == by_definition(run_dir, limit, by, **asked)
+                assert (keys, found.n_copies) == by_definition(run_dir, limit, by, conditions)
     assert largest_distinct(run_dir, 1000).n_copies > 0
 
 

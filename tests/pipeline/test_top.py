@@ -12,7 +12,7 @@ import pytest
 from pipeline import top
 from pipeline.errors import InputError, PublishError
 from pipeline.schemas import BICLIQUES
-from pipeline.top import find_vertex, largest_bicliques
+from pipeline.top import Conditions, find_vertex, largest_bicliques
 
 N_LEFT, N_RIGHT = 30, 12
 
@@ -96,13 +96,13 @@ def test_of_a_vertex(run: Path, rows: list[dict], side: str, key: str, vertex: i
     expected = sorted(
         (row for row in rows if vertex in row[side]), key=lambda row: (-row["n_edges"], row["biclique_key"])
     )
-    found = largest_bicliques(run, 1000, side=side, vertex=vertex)
+    found = largest_bicliques(run, 1000, conditions=Conditions(side, vertex))
     assert [b.key for b in found] == [row["biclique_key"] for row in expected]
 
 
 def test_minimum_sizes(run: Path, rows: list[dict]) -> None:
     expected = [row for row in rows if row["n_left"] >= 4 and row["n_right"] >= 5]
-    found = largest_bicliques(run, 1000, min_left=4, min_right=5)
+    found = largest_bicliques(run, 1000, conditions=Conditions(min_left=4, min_right=5))
     assert {b.key for b in found} == {row["biclique_key"] for row in expected}
 
 
