@@ -83,7 +83,8 @@ def run(
         for known in search.known:
             yield PqBlock(known)
     counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
-    for counted, work_done in counting.run(_pieces(search.costs, ranges, execution.worker_count)):
+    pieces = _pieces(search.costs, ranges, execution.worker_count)
+    for counted, work_done in counting.run(pieces, execution.time_limit_seconds):
         yield PqBlock(search.leaves(counted), work_done=work_done)
     if on_visited is not None:
         on_visited(counting.n_nodes)

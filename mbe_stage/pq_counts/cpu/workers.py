@@ -91,8 +91,15 @@ class Counting:
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
 
-    def run(self, pieces: Sequence[Piece]) -> Iterator[tuple[list[np.ndarray], float]]:
+    def run(self, pieces: Sequence[Piece], seconds: float | None = None) -> Iterator[tuple[list[np.ndarray], float]]:
         """Work all pieces off; yields now and then what was newly counted, and the share of the work that is done.
+
+        Parameters
+        ----------
+        pieces : sequence of Piece
+        seconds : float, optional
+            After so long all workers stop where they are, and what they have counted is yielded: leaves of the whole
+            are all that it can be.
 
         Yields
         ------
@@ -104,6 +111,7 @@ class Counting:
         for k in range(len(self._workers)):
             free.put(k)
         total, done = max(1e-9, sum(piece.cost for piece in pieces)), 0.0
+        deadline = None if seconds is None else time.perf_counter() + seconds
         with ThreadPoolExecutor(len(self._workers), thread_name_prefix="pq-counts") as pool:
             try:
                 waiting = {pool.submit(self._count, free, piece) for piece in pieces}
@@ -112,6 +120,8 @@ class Counting:
                     for cost, leaves in (future.result() for future in ended):
                         done += cost
                         yield leaves, done / total
+                    if deadline is not None and time.perf_counter() > deadline:
+                        break
                     if not ended:
                         yield _NONE, done / total
             finally:
@@ -120,7 +130,7 @@ class Counting:
                     worker.control[STOP] = STOPPED
                 pool.shutdown(wait=False, cancel_futures=True)
         for worker in self._workers:
-            yield _taken(worker), 1.0
+            yield _taken(worker), done / total
 
     @property
     def n_nodes(self) -> int:
