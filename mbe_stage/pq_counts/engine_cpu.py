@@ -7,7 +7,9 @@ below them (`cpu.workers`, `cpu.tree`, `cpu.frame_walk`).
 
 from __future__ import annotations
 
+import math
 import platform
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -77,6 +79,8 @@ def run(
     MemoryBudgetExceeded
         Working memory does not fit the budget.
     """
+    # As early as whoever set the limit begins to count: what the workers have found comes before the end.
+    deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     search = _Search(graph, query)
     ranges = [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(graph, query))
     if ranges and ranges[0][0] == 0:
@@ -84,7 +88,7 @@ def run(
             yield PqBlock(known)
     counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
     pieces = _pieces(search.costs, ranges, execution.worker_count)
-    for counted, work_done in counting.run(pieces, execution.time_limit_seconds):
+    for counted, work_done in counting.run(pieces, deadline):
         yield PqBlock(search.leaves(counted), work_done=work_done)
     if on_visited is not None:
         on_visited(counting.n_nodes)

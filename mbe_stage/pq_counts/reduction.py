@@ -70,11 +70,13 @@ def to_choose(graph: BipartiteCSR, query: PqQuery) -> Reduced:
     ----------
     graph : BipartiteCSR
     query : PqQuery
-        One that `is_possible`.
+        Nothing can be chosen where it is not possible.
     """
     left, right = set(query.containing_left), set(query.containing_right)
     left_free, right_free = common_neighbours(graph, left, right)
     left_free[list(left)] = right_free[list(right)] = False
+    if not is_possible(graph, query):
+        left_free[:] = right_free[:] = False
     sizes = [
         max(0, size - len(held))
         for size, held in zip(

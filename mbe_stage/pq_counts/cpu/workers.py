@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections.abc import Iterator, Sequence
@@ -91,15 +92,15 @@ class Counting:
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
 
-    def run(self, pieces: Sequence[Piece], seconds: float | None = None) -> Iterator[tuple[list[np.ndarray], float]]:
+    def run(self, pieces: Sequence[Piece], deadline: float = math.inf) -> Iterator[tuple[list[np.ndarray], float]]:
         """Work all pieces off; yields now and then what was newly counted, and the share of the work that is done.
 
         Parameters
         ----------
         pieces : sequence of Piece
-        seconds : float, optional
-            After so long all workers stop where they are, and what they have counted is yielded: leaves of the whole
-            are all that it can be.
+        deadline : float, optional
+            In the time of `time.perf_counter`: then all workers stop where they are, and what they have counted by then
+            is yielded.
 
         Yields
         ------
@@ -111,26 +112,31 @@ class Counting:
         for k in range(len(self._workers)):
             free.put(k)
         total, done = max(1e-9, sum(piece.cost for piece in pieces)), 0.0
-        deadline = None if seconds is None else time.perf_counter() + seconds
         with ThreadPoolExecutor(len(self._workers), thread_name_prefix="pq-counts") as pool:
             try:
                 waiting = {pool.submit(self._count, free, piece) for piece in pieces}
-                while waiting:
-                    ended, waiting = wait(waiting, _POLL_SECONDS, FIRST_COMPLETED)
+                while waiting and (left := deadline - time.perf_counter()) > 0:
+                    ended, waiting = wait(waiting, min(_POLL_SECONDS, left), FIRST_COMPLETED)
                     for cost, leaves in (future.result() for future in ended):
                         done += cost
                         yield leaves, done / total
-                    if deadline is not None and time.perf_counter() > deadline:
-                        break
-                    if not ended:
+                    if not ended and time.perf_counter() < deadline:
                         yield _NONE, done / total
+                self._stop()
+                for future in waiting:
+                    if not future.cancel():
+                        yield future.result()[1], done / total
             finally:
-                self._is_stopped = True
-                for worker in self._workers:
-                    worker.control[STOP] = STOPPED
+                self._stop()
                 pool.shutdown(wait=False, cancel_futures=True)
         for worker in self._workers:
             yield _taken(worker), done / total
+
+    def _stop(self) -> None:
+        """Have all workers return from where they are."""
+        self._is_stopped = True
+        for worker in self._workers:
+            worker.control[STOP] = STOPPED
 
     @property
     def n_nodes(self) -> int:
