@@ -68,8 +68,10 @@ def configure(
     input_path: str | None = None,
     output_directory: str | None = None,
     overrides: Sequence[str] = (),
+    *,
+    complete: Callable[[dict[str, Any]], object] = lambda _: None,
 ) -> Config:
-    """The run's configuration: the file or the defaults, then `overrides`, then the two paths.
+    """The run's configuration: the file or the defaults, then `overrides`, then the two paths, then `complete`.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def configure(
     paths = {"input.path": input_path, "output.directory": output_directory}
     # JSON text is YAML text: a path with a colon or a leading digit stays the string it is.
     given = [f"{key}={json.dumps(path)}" for key, path in paths.items() if path is not None]
-    return load_config(config_path, [*overrides, *given])
+    return load_config(config_path, [*overrides, *given], complete)
 
 
 def read_edges(config: Config, scratch: str, tier: Tier) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from prefect.states import Completed
 from flows import enumerate as bicliques
 from flows.enumerate import run_as_flow
 from pipeline.config import Config
-from pipeline.installed_publications import derived_publications
 from pipeline.manifest import Manifest
 from pipeline.wording import plural
 
@@ -39,15 +38,18 @@ def configure(
     ConfigError
         The file, a key or a value cannot be used, or the problem has no groups.
     """
-    config = bicliques.configure(config_path, input_path, output_directory, overrides)
-    more = []
-    if config.section("groups") is None:
-        # The section is there when one of its keys is.
-        section = next(each.section for each in derived_publications("bicliques") if each.name == "groups")
-        more.append(f"groups.limit={section.model_fields['limit'].default}")
-    if not config.output.model_fields_set & {"bicliques", "members", "sort"}:
-        more.append("output.bicliques=false")
-    return bicliques.configure(config_path, input_path, output_directory, [*overrides, *more])
+    return bicliques.configure(config_path, input_path, output_directory, overrides, complete=_with_groups)
+
+
+def _with_groups(values: dict[str, Any]) -> None:
+    """Ask for groups, and for no bicliques where nothing is said of them."""
+    for section in ("groups", "output"):
+        if values.get(section) is None:
+            values[section] = {}
+    output = values["output"]
+    # What is no section at all is refused when it is checked.
+    if isinstance(output, dict) and not output.keys() & {"bicliques", "members", "sort"}:
+        output["bicliques"] = False
 
 
 @flow(name="find-groups", persist_result=False)

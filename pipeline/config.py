@@ -7,7 +7,7 @@ and derived outputs that another package brings stand beside ours, by name (`pip
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -337,12 +337,23 @@ PublishedConfig = Annotated[Config, WrapValidator(_as_published)]
 """A configuration in a manifest: its problem and derived outputs need not be installed here."""
 
 
-def load_config(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
+def load_config(
+    path: str | Path | None,
+    overrides: Iterable[str] = (),
+    complete: Callable[[dict[str, Any]], object] = lambda _: None,
+) -> Config:
     """Read a YAML configuration; each override is ``section.key=value`` with a YAML value.
 
     Without a path every key has its default before the overrides.
     A relative `input.path` or `output.directory` in the file is relative to the working directory, as on the command
     line.
+
+    Parameters
+    ----------
+    path : path, optional
+    overrides : iterable of str
+    complete : callable
+        Takes what file and overrides say, section by section, before it is checked, and may add to it.
 
     Raises
     ------
@@ -352,6 +363,7 @@ def load_config(path: str | Path | None, overrides: Iterable[str] = ()) -> Confi
     values = {} if path is None else _read(Path(path))
     for override in overrides:
         apply_override(values, override)
+    complete(values)
     return Config.from_mapping(values, "configuration" if path is None else str(path))
 
 

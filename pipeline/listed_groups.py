@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.errors import PublishError
 from pipeline.reading import reading
 
-__all__ = ["listed_groups"]
+__all__ = ["group_rows", "listed_groups", "with_members"]
 
 
 def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
@@ -29,15 +30,31 @@ def listed_groups(run_path: str | Path, limit: int | None = None) -> list[dict[s
     PublishError
         The run has no groups, or their tables cannot be read.
     """
+    return with_members(run_path, group_rows(run_path, limit))
+
+
+def group_rows(run_path: str | Path, limit: int | None = None) -> list[dict[str, Any]]:
+    """The rows of `groups`, by rank; parameters and errors are those of `listed_groups`."""
     run_path = Path(run_path)
     if not (run_path / "groups.parquet").is_file():
         raise PublishError(f"{run_path}: has no groups; expected a run that was asked for them; make them: mbe groups")
     with reading(run_path):
-        groups = pq.read_table(run_path / "groups.parquet").slice(0, limit)
-        wanted = pc.field("group_key").isin(groups["group_key"].combine_chunks())
+        return pq.read_table(run_path / "groups.parquet").slice(0, limit).to_pylist()
+
+
+def with_members(run_path: str | Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some of these rows, in their order, with the members' own keys as ``left`` and ``right``; of no others.
+
+    Raises
+    ------
+    PublishError
+        The table of members cannot be read.
+    """
+    listed = {row["group_key"]: {**row, "left": [], "right": []} for row in rows}
+    with reading(run_path):
+        wanted = pc.field("group_key").isin(pa.array(list(listed), pa.int64()))
         columns = ["group_key", "side", "key"]
-        members = pq.read_table(run_path / "group_members.parquet", columns=columns, filters=wanted)
-        listed = {row["group_key"]: {**row, "left": [], "right": []} for row in groups.to_pylist()}
+        members = pq.read_table(Path(run_path) / "group_members.parquet", columns=columns, filters=wanted)
         for row in members.to_pylist():
             listed[row["group_key"]][row["side"]].append(row["key"])
     return list(listed.values())

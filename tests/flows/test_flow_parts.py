@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import httpx
@@ -42,6 +43,7 @@ from pipeline.report.markdown import groups_table
 from pipeline.steps import load_edges
 from pipeline.tiers import tier_named
 from tests.mbe_stage import small_gpu
+from tests.patience import PATIENCE
 from tests.pipeline.plugins import Installed
 
 REFERENCE = tier_named("reference")
@@ -110,6 +112,23 @@ def test_a_configuration_may_ask_for_another_problem(tmp_path, monkeypatch):
             configure(overrides=["problem=star"])
     finally:
         packages.forget()
+
+
+def test_the_configuration_of_groups_is_read_once(tmp_path):
+    os.mkfifo(path := tmp_path / "groups.yaml")
+    thread = threading.Thread(target=path.write_text, args=("output:\n  top: 7\nquery:\n  min_left: 2\n",))
+    thread.start()
+    config = configure_groups(str(path), overrides=["groups.limit=3"])
+    thread.join(PATIENCE)
+    assert (config.output.top, config.query.min_left, config.section("groups").limit) == (7, 2, 3)
+    assert not config.output.bicliques
+    for text, says in (("output: 3", "output"), ("groups: 3", "groups")):
+        (tmp_path / "wrong.yaml").write_text(text)
+        with pytest.raises(ConfigError, match=says):
+            configure_groups(str(tmp_path / "wrong.yaml"))
+    (tmp_path / "empty.yaml").write_text("output:\ngroups:\n")
+    config = configure_groups(str(tmp_path / "empty.yaml"))
+    assert (config.section("groups").limit, config.output.bicliques) == (100, False)
 
 
 def test_configuration_refuses_an_unknown_key():

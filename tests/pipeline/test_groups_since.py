@@ -13,7 +13,7 @@ import pytest
 from pipeline import run
 from pipeline.errors import VerificationError
 from pipeline.job import RunResult
-from pipeline.outputs.groups import completing
+from pipeline.outputs.groups import completing, shown
 from pipeline.outputs.groups.since import GroupRows, read_group_rows, since_last
 from pipeline.report.group_cases import since_last as since_section
 from pipeline.verify import verify_run
@@ -184,6 +184,20 @@ def test_of_an_incomplete_run_nobody_knows_what_is_new(tmp_path: Path) -> None:
 
 def dice_items(seed: int) -> list[int]:
     return random.Random(seed).sample(range(30), 14)
+
+
+def test_members_are_read_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(settings(tmp_path), without(EDGES, *(f"ring 1 <{u}>" for u in range(6))))
+    run_dir = run(settings(tmp_path), EDGES).run_dir
+    both = shown.largest(run_dir, 20)
+    # The new one first, whatever its rank.
+    assert [row["since"] for row in both] == ["new", "same"]
+    asked: list[int] = []
+    whole = shown.with_members
+    monkeypatch.setattr(shown, "with_members", lambda path, rows: asked.append(len(rows)) or whole(path, rows))
+    assert shown.largest(run_dir, 1) == both[:1]
+    assert asked == [1]
+    assert shown.largest(run_dir, 0) == []
 
 
 def test_where_nothing_is_compared_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipeline.listed_groups import listed_groups
+from pipeline.listed_groups import group_rows, with_members
 from pipeline.report.markdown import first_keys
 
 __all__ = ["largest"]
@@ -23,7 +23,7 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
     limit : int
         Most rows.
     """
-    groups = [group for group in listed_groups(run_path) if not group["is_muted"]]
+    groups = [group for group in group_rows(run_path) if not group["is_muted"]]
     known_cases = {group["case"] for group in groups if group["since"] not in ("new", None)}
 
     def order(group: dict[str, Any]) -> tuple[bool, bool, int]:
@@ -41,5 +41,5 @@ def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
             "surprise": round(group["surprise"], 1),
             "group_key": str(group["group_key"]),
         }
-        for group in sorted(groups, key=order)[:limit]
+        for group in with_members(run_path, sorted(groups, key=order)[:limit])
     ]
