@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from flows import enumerate as bicliques
 from flows import groups
-from flows.lost_signals import sighup_is_sigterm, sigterm_is_heard, what_ends_comes_out
+from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
 from flows.transcript import transcript
@@ -180,7 +180,7 @@ def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -
     # As Ctrl-C: ended by SIGTERM alone, this process would leave its server and its staging behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sighup_is_sigterm()
-    with sigterm_is_heard(), api_of_one_run():
+    with lost_signals_come_again(), api_of_one_run():
         state = cast(State[dict[str, Any]], flow(**parameters, return_state=True))
         if show_it:
             print(visible_lines(transcript(cast(UUID, state.state_details.flow_run_id))))

@@ -1,10 +1,10 @@
-"""SIGHUP becomes SIGTERM, and a SIGTERM is heard: it waits while nobody could, and is sent again where nobody did.
+"""SIGHUP becomes SIGTERM, and that and Ctrl-C are heard: they wait while nobody could, and come again where nobody did.
 
-Prefect's handler raises, wherever the main thread happens to be. Within Numba that becomes another error or crashes the
-process: a flow has it wait (`pipeline.signals.PatientHandler`). In a finaliser, a callback that C code calls, or an
-`isinstance` within pydantic it is dropped, with a word or without, and the run goes on as if nothing had been said: it
-is sent again. While Prefect makes a task run, it fails at noting the crash, and raises that failure instead: of this,
-and of Ctrl-C there, comes out what was raised first.
+Handlers raise, wherever the main thread happens to be. Within Numba that becomes another error or crashes the process:
+a flow has Prefect's handler of SIGTERM wait (`pipeline.signals.PatientHandler`). In a finaliser, a callback that C code
+calls, or an `isinstance` within pydantic it is dropped, with a word or without, and the run goes on as if nothing had
+been said: the signal is sent again. While Prefect makes a task run, it fails at noting the crash, and raises that
+failure instead: what was raised first comes out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from prefect.utilities import engine
 
 from pipeline.signals import PatientHandler
 
-__all__ = ["sighup_is_sigterm", "signals_are_heard_by_flow", "sigterm_is_heard", "what_ends_comes_out"]
+__all__ = ["lost_signals_come_again", "sighup_is_sigterm", "signals_are_heard_by_flow", "what_ends_comes_out"]
 
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 # Seconds in which what a signal raises is expected to come up.
 _AGAIN = 0.5
 
@@ -46,8 +47,8 @@ def _raise_sigterm(_number: int, _frame: FrameType | None) -> None:
 
 
 @contextmanager
-def sigterm_is_heard() -> Iterator[None]:
-    """While the context lasts, repeat a SIGTERM until the main thread deals with what its handler raised.
+def lost_signals_come_again() -> Iterator[None]:
+    """While the context lasts, repeat SIGINT and SIGTERM until the main thread deals with what their handler raised.
 
     To be entered by the main thread. Whoever cleans up is not disturbed, however long it takes. Who is told of signals
     already, an event loop or this context entered before, stays the one who is.
@@ -73,14 +74,14 @@ def sigterm_is_heard() -> Iterator[None]:
 
 @contextmanager
 def signals_are_heard_by_flow() -> Iterator[None]:
-    """What the body of a flow does while the context lasts hears SIGTERM: at once, later, or again; and ends with that.
+    """What the body of a flow does while the context lasts hears SIGTERM, at once, later, or again, and Ctrl-C.
 
     In a thread other than the main one, in which no handler runs, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with what_ends_comes_out(), sigterm_is_heard(), _prefect_is_patient():
+    with what_ends_comes_out(), lost_signals_come_again(), _prefect_is_patient():
         yield
 
 
@@ -126,17 +127,17 @@ def _change_handler(before: Any, after: Any) -> None:
 
 def _watch(reader: int) -> None:
     """Python writes the number of every signal that it has a handler for."""
-    is_pending = False
+    pending: int | None = None
     while True:
-        if select.select([reader], [], [], _AGAIN if is_pending else None)[0]:
+        if select.select([reader], [], [], None if pending is None else _AGAIN)[0]:
             numbers = os.read(reader, 64)
             if not numbers:
                 return
-            is_pending = is_pending or signal.SIGTERM in numbers
-        else:
-            is_pending = False
+            pending = next((number for number in numbers if number in _ENDINGS), pending)
+        elif pending is not None:
             if not _is_dealt_with():
-                signal.pthread_kill(cast(int, threading.main_thread().ident), signal.SIGTERM)
+                signal.pthread_kill(cast(int, threading.main_thread().ident), pending)
+            pending = None
 
 
 def _is_dealt_with() -> bool:

@@ -16,7 +16,7 @@ from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 
 from flows import lost_signals
 from flows.enumerate import completed, run_as_flow
-from flows.lost_signals import sighup_is_sigterm, signals_are_heard_by_flow, sigterm_is_heard
+from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, signals_are_heard_by_flow
 from tests.patience import PATIENCE
 from tests.patience import completed as process_completed
 
@@ -106,7 +106,7 @@ def run_on() -> None:
 @pytest.mark.parametrize("lose", [in_a_finaliser, in_a_callback_of_c, where_it_is_dropped_without_a_word])
 def test_a_lost_signal_is_sent_again(lose: Callable[[], None]) -> None:
     def run() -> None:
-        with sigterm_is_heard(), capture_sigterm():
+        with lost_signals_come_again(), capture_sigterm():
             lose()
             run_on()
 
@@ -119,7 +119,7 @@ def test_it_is_sent_again_as_often_as_it_is_lost() -> None:
 
     def lose_three() -> None:
         nonlocal n_lost
-        with sigterm_is_heard(), capture_sigterm():
+        with lost_signals_come_again(), capture_sigterm():
             where_it_is_dropped_without_a_word()
             while n_lost < 3:
                 with suppress(TerminationSignal):
@@ -141,7 +141,7 @@ def test_whoever_cleans_up_is_left_in_peace() -> None:
         raise TerminationSignal(signal.SIGTERM)
 
     def run() -> None:
-        with sigterm_is_heard():
+        with lost_signals_come_again():
             try:
                 signal.raise_signal(signal.SIGTERM)
             finally:
@@ -159,7 +159,7 @@ def test_whoever_cleans_up_is_left_in_peace() -> None:
 
 
 def test_nothing_is_left_behind() -> None:
-    with sigterm_is_heard():
+    with lost_signals_come_again():
         pass
     assert signal.set_wakeup_fd(-1) == -1
 
@@ -173,7 +173,7 @@ def test_sighup_ends_a_flow_of_prefect_as_sigterm_does() -> None:
     seen = []
 
     def run() -> None:
-        with sigterm_is_heard(), capture_sigterm():
+        with lost_signals_come_again(), capture_sigterm():
             try:
                 signal.raise_signal(signal.SIGHUP)
             except TerminationSignal as error:
@@ -187,7 +187,7 @@ def test_sighup_ends_a_flow_of_prefect_as_sigterm_does() -> None:
 
 def test_a_lost_sighup_is_sent_again() -> None:
     def run() -> None:
-        with sigterm_is_heard(), capture_sigterm():
+        with lost_signals_come_again(), capture_sigterm():
             with suppress(TerminationSignal):
                 signal.raise_signal(signal.SIGHUP)
             run_on()
@@ -249,11 +249,15 @@ def test_a_flow_has_the_handler_wait_within_numba() -> None:
     assert within_numba["is_over"]
 
 
-def test_a_flow_sends_a_lost_signal_again() -> None:
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, TerminationSignal)]
+)
+def test_a_flow_sends_a_lost_signal_again(number: signal.Signals, raised: type[BaseException]) -> None:
     """A runner of Prefect's runs it without our command."""
 
     def body() -> None:
-        where_it_is_dropped_without_a_word()
+        with suppress(raised):
+            signal.raise_signal(number)
         run_on()
 
     with pytest.raises(KeyboardInterrupt):
@@ -318,7 +322,7 @@ def test_beside_the_main_thread_nothing_changes() -> None:
 
 
 def test_who_is_told_of_signals_already_stays_so() -> None:
-    with sigterm_is_heard():
+    with lost_signals_come_again():
         told = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(told)
         with signals_are_heard_by_flow():
