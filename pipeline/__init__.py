@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pipeline.config import Config, ExecutionConfig, InputConfig, OutputConfig, QueryConfig, load_config
     from pipeline.edges import EdgeData, InputColumn, InputFacts
     from pipeline.errors import ConfigError, InputError, PipelineError, PublishError, VerificationError
-    from pipeline.groups_of_run import regroup
+    from pipeline.groups.of_run import regroup
     from pipeline.job import CountResult, RunResult, count, run
     from pipeline.manifest import Manifest, read_manifest
     from pipeline.publish import RunStore, resolve_run
@@ -44,7 +44,7 @@ _NAMES = {
     "config": ("Config", "ExecutionConfig", "InputConfig", "OutputConfig", "QueryConfig", "load_config"),
     "edges": ("EdgeData", "InputColumn", "InputFacts"),
     "errors": ("ConfigError", "InputError", "PipelineError", "PublishError", "VerificationError"),
-    "groups_of_run": ("regroup",),
+    "groups.of_run": ("regroup",),
     "job": ("CountResult", "RunResult", "count", "run"),
     "manifest": ("Manifest", "read_manifest"),
     "publish": ("RunStore", "resolve_run"),

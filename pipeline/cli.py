@@ -262,7 +262,7 @@ def enumerate_(**options: Any) -> None:
 @opt.taking(opt.GROUPING)
 def groups(**options: Any) -> None:
     """The groups that are no chance, ranked, with a reason for each: of an input, or of a published run."""
-    from pipeline.groups_command import make_groups
+    from pipeline.groups.command import make_groups
 
     make_groups(options)
 

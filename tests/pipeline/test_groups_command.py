@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import Config, cli_options, groups_of_run, run
+from pipeline import Config, cli_options, run
 from pipeline.errors import ConfigError, InputError, PublishError
-from pipeline.groups_of_run import regroup
+from pipeline.groups import of_run
+from pipeline.groups.listed import listed_groups
+from pipeline.groups.of_run import regroup
 from pipeline.ingest import ingest
 from pipeline.job import RunResult
-from pipeline.listed_groups import listed_groups
 from pipeline.manifest import read_manifest
 from pipeline.verify import verify_run
 from tests.pipeline.groups_support import EDGES, planted, rows, settings, tables
@@ -195,7 +196,7 @@ def test_a_directory_of_parquet_files_is_an_input(tmp_path: Path) -> None:
 def test_groups_of_a_run_are_those_that_it_could_have_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], seed: int
 ) -> None:
-    monkeypatch.setattr("pipeline.groups_of_run._MEMBERS", 16)
+    monkeypatch.setattr("pipeline.groups.of_run._MEMBERS", 16)
     edges, query = planted(seed), {"min_left": 1 + seed}
     made = settings(tmp_path / "a", groups=None, query=query, output={"members": bool(seed % 2)})
     source = run(made, edges).run_dir
@@ -280,13 +281,13 @@ def test_an_incomplete_run_without_bicliques_is_no_source(tmp_path: Path, monkey
     cut = run(config, planted(2)).run_dir
     refused(cut, PublishError, "is incomplete: it stopped at max_bicliques = 60, and another search", source=planted(2))
     whole = run(settings(tmp_path / "b", output={"bicliques": False}), EDGES).run_dir
-    complete = groups_of_run.enumerate_to
+    complete = of_run.enumerate_to
     for change, message in (
         ({"truncated": "stopped at time_limit_seconds = 1"}, "enumerated again, it stopped at time_limit_seconds = 1"),
         ({"content_fingerprint": "0"}, "the bicliques of its input, enumerated again, are not those of its manifest"),
     ):
         monkeypatch.setattr(
-            groups_of_run,
+            of_run,
             "enumerate_to",
             lambda *given, change=change, **named: complete(*given, **named).model_copy(update=change),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipeline.listed_groups import group_rows, with_members
+from pipeline.groups.listed import group_rows, with_members
 from pipeline.report.markdown import first_keys
 
 __all__ = ["largest"]

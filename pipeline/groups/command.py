@@ -9,11 +9,11 @@ from typing import Any
 import typer
 
 import pipeline
-from pipeline import show_groups
 from pipeline.cli_options import GROUPING, configuration, options_of, settings_given
 from pipeline.cli_publishing import UNCHANGED, set_up_logging
 from pipeline.console import ProgressDisplay
-from pipeline.groups_of_run import regroup
+from pipeline.groups import show
+from pipeline.groups.of_run import regroup
 from pipeline.job import RunResult
 from pipeline.publish import MANIFEST_NAME, RunStore
 
@@ -46,7 +46,7 @@ def make_groups(options: Mapping[str, Any]) -> None:
                 on_compile=progress.compiled,
                 if_changed=options["if_changed"],
             )
-    show_groups.published(result, options["as_json"])
+    show.published(result, options["as_json"])
     if result.unchanged:
         raise typer.Exit(UNCHANGED)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import show
 from pipeline.console import print_json, results_console, table
+from pipeline.groups.listed import listed_groups
 from pipeline.key_parts import has_parts, key_text
-from pipeline.listed_groups import listed_groups
 from pipeline.terminal import say
 
 if TYPE_CHECKING:
