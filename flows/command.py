@@ -1,4 +1,4 @@
-"""`python -m flows.enumerate` and `python -m flows.groups`: run a flow once, or serve it on a schedule."""
+"""`python -m flows.enumerate`, `flows.groups` and `flows.count_pq`: run a flow once, or serve it on a schedule."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
+from flows import count_pq, groups
 from flows import enumerate as bicliques
-from flows import groups
 from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
 from flows.serving import serve
@@ -43,7 +43,7 @@ from pipeline.verify import verify_run
 
 __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
 
-Module = Literal["enumerate", "groups"]
+Module = Literal["enumerate", "groups", "count_pq"]
 """A module of `flows` that has a flow."""
 
 _DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
@@ -92,7 +92,12 @@ def _groups() -> Runnable:
     return Runnable(groups.find_groups_flow, groups.configure, about)
 
 
-_RUNNABLE = {"enumerate": _bicliques, "groups": _groups}
+def _counts() -> Runnable:
+    about = "Count the (p, q)-bicliques of a graph, one count or a table, as a flow, once or on a schedule."
+    return Runnable(count_pq.count_pq_flow, count_pq.configure, about)
+
+
+_RUNNABLE = {"enumerate": _bicliques, "groups": _groups, "count_pq": _counts}
 
 
 def _date_log_lines() -> None:

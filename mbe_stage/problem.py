@@ -63,6 +63,9 @@ class Problem:
         One line for a list of problems.
     command : str or None
         What its command is called, where there are commands; by default its name, with dashes.
+    passing : str or None
+        What its blocks hold, where that is no result that somebody asked for: in words, for whoever tells how far a
+        search is. By default its name.
     sampler : str or None
         The module that samples how many results there will be (`mbe_stage.sampling.Sampler`); None where nobody can
         know.
@@ -75,6 +78,7 @@ class Problem:
     publication: str | None = None
     about: str = ""
     command: str | None = None
+    passing: str | None = None
     sampler: str | None = None
 
     @property

@@ -244,7 +244,7 @@ def stream(
                 break
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
     if truncated is not None:
-        log.warning(INCOMPLETE, truncated, problem.name, n_found)
+        log.warning(INCOMPLETE, truncated, problem.passing or problem.name, n_found)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,

@@ -299,15 +299,12 @@ class Numbers:
         Takes the run path and the manifest of a run whose tables are there, and gives the same.
     listed : callable
         Takes the manifest, and gives what a list of runs has in the place of the number of results.
-    passing : str
-        What the blocks of the search hold, where it is told how far that is.
     """
 
     sink: Callable[[Any], Any]
     told: Callable[[Any, Config, BipartiteCSR, str | None], Told]
     told_of_run: Callable[[Path, Manifest], Told]
     listed: Callable[[Manifest], str]
-    passing: str
 
 
 def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
@@ -365,6 +362,9 @@ class Publication:
         Gives what has to be compiled for `check`.
     frames : tuple of str
         The backends that its collector can write with: ``arrow``, ``cudf``.
+    engines_without : callable
+        Takes the configuration, and gives the engines that cannot do what it asks, each with the reason: ``auto``
+        passes them over.
     markdown : callable or None
         Takes the run path and the manifest, and gives the report's essence as lines of Markdown; None for its figures.
     beside_number : callable
@@ -416,6 +416,7 @@ class Publication:
     device_compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
+    engines_without: Callable[[Config], Mapping[str, str]] = lambda _: {}
     markdown: Callable[[Path, Manifest], list[str]] | None = None
     beside_number: Callable[[Manifest], str] = lambda _: ""
     largest: Callable[[Path, int], list[dict[str, Any]] | None] | None = None

@@ -17,7 +17,7 @@ from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config
-from pipeline.installed_publications import derived_of
+from pipeline.installed_publications import derived_of, publication_of
 from pipeline.tiers import RAPIDS, Tier, choose_tier
 
 __all__ = ["OnProgress", "noting_the_beginning", "on_a_tier_that_fits"]
@@ -51,7 +51,8 @@ def on_a_tier_that_fits(
     MemoryBudgetExceeded
         Where no other tier may take over.
     """
-    tier = choose_tier(config.execution, config.problem, derived_of(config))
+    without = publication_of(config.problem).engines_without(config)
+    tier = choose_tier(config.execution, config.problem, derived_of(config), without)
     try:
         with noting_the_beginning(on_progress) as note:
             return work(tier, (), note)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mbe_stage.problem import problem_named
 from pipeline.installed_publications import publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import Told
@@ -38,5 +39,4 @@ def listed(manifest: Manifest) -> str:
 
 def passing(problem: str) -> str:
     """What the blocks of a search hold."""
-    publication = publication_of(problem)
-    return publication.counted if publication.numbers is None else publication.numbers.passing
+    return problem_named(problem).passing or publication_of(problem).counted

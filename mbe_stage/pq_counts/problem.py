@@ -38,4 +38,5 @@ PROBLEM = Problem(
     publication="pipeline.outputs.pq_counts.publication:PUBLICATION",
     about="Count the (p, q)-bicliques, p left and q right vertices with every edge between them.",
     command="count-pq",
+    passing="kinds of leaves of the search tree",
 )

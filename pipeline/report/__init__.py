@@ -3,7 +3,7 @@
 `page` puts it together around what the problem's publication shows; `page.html` is the template with its style sheet.
 `asked` and `wording` put things into words and `sections` into HTML, for any problem. `bicliques` is what is shown of
 bicliques: `tables` reads them, `explain` says what they mean, `charts` and `heat_map` draw; `markdown` is the same for
-pages that show no files.
+pages that show no files. `pq_counts` is what is shown of counts; `heat_grid` draws for both.
 """
 
 from pipeline.report.page import write_report

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import comb
 
 import numpy as np
-from scipy.sparse import csr_array, triu
+from scipy.sparse import csr_array
 
 __all__ = ["Recount"]
 
-# Of the product of a matrix with itself: multiplications, each of a few nanoseconds and some ten bytes.
-_MOST_PRODUCTS = 50_000_000
+# Multiplications, each of some nanoseconds: of the product of a matrix with itself, and of a part of it, whose result
+# takes twelve bytes for each at most.
+_MOST_PRODUCTS = 500_000_000
+_PART_PRODUCTS = 10_000_000
 # Of a walk: each a few hundred nanoseconds.
 _MOST_STEPS = 2_000_000
 
@@ -95,8 +98,8 @@ class Recount:
         """How many pairs of vertices of a side have so many neighbours in common, of those that have any."""
         if of_left not in self._pairs:
             rest = self.rest if of_left else csr_array(self.rest.T)
-            is_few = np.square(_degrees(rest, 0).astype(float)).sum() <= _MOST_PRODUCTS
-            self._pairs[of_left] = Counter(triu(rest @ rest.T, 1).data.tolist()) if is_few else None
+            products = rest @ _degrees(rest, 0).astype(float)
+            self._pairs[of_left] = _pairs(rest, products) if products.sum() <= _MOST_PRODUCTS else None
         return self._pairs[of_left]
 
 
@@ -177,6 +180,26 @@ class Walk:
                 self.edges[cell][u, v] += number
         for v, number in held.items():
             self.right[cell][v] += number
+
+
+def _pairs(rows: csr_array, products: np.ndarray) -> Counter[int]:
+    """How many pairs of rows have so many columns in common, of those that have any.
+
+    Parameters
+    ----------
+    rows : csr_array
+    products : (n_rows,) float64
+        Multiplications that each row takes; the matrix is multiplied in parts of `_PART_PRODUCTS`, or a row.
+    """
+    found: Counter[int] = Counter()
+    columns = csr_array(rows.T)
+    parts = (np.cumsum(products) // _PART_PRODUCTS).astype(np.int64)
+    bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), rows.shape[0]]
+    for first, end in pairwise(bounds):
+        part = (rows[first:end] @ columns).tocoo()
+        in_common = part.data[part.col > part.row + first]
+        found.update(dict(zip(*(each.tolist() for each in np.unique(in_common, return_counts=True)), strict=True)))
+    return found
 
 
 def _degrees(joined: csr_array, axis: int) -> np.ndarray:

@@ -65,6 +65,9 @@ commands = [
     ["verify", out, "--quiet"],
     ["enumerate", source, "--out", out, "--timestamp", "2", "--time-bucket", "7d", "--groups", *engine],
     ["verify", out, "--quiet"],
+    ["count-pq", source, *engine],
+    ["count-pq", source, "-p", "4", "-q", "3", "--table", "--out", out, *engine],
+    ["verify", out, "--quiet"],
     ["inspect", source, "--engine", "cpu", "--trial", "0.1"],
 ]
 for command in commands:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 from math import comb
@@ -14,13 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+from mbe_stage import engines
+from mbe_stage.bicliques import engine_cuda
 from mbe_stage.errors import EngineUnavailable, MemoryBudgetExceeded
 from mbe_stage.pq_counts.digits import digits_of
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
-from pipeline import Config, cli, count, run
+from mbe_stage.problem import problem_named
+from pipeline import Config, cli, count, run, tiers
+from pipeline.config import load_config
 from pipeline.errors import ConfigError, InputError, VerificationError
 from pipeline.ingest import ingest
 from pipeline.job import RunResult
@@ -28,7 +34,8 @@ from pipeline.large_numbers import digits_text, number_of
 from pipeline.manifest import file_entry
 from pipeline.outputs.pq_counts.columns import columns_of_digits, columns_of_integers
 from pipeline.outputs.pq_counts.memory import local_bytes, most_of_cell
-from pipeline.outputs.pq_counts.section import MOST_CELLS
+from pipeline.outputs.pq_counts.section import MOST_CELLS, PqCountsSection
+from pipeline.takeover import on_a_tier_that_fits
 from pipeline.verify import VerifyReport, verify_run
 
 Cell = tuple[int, int]
@@ -561,3 +568,42 @@ def test_numbers_of_any_length_are_written_and_read() -> None:
         assert number_of(digits_text(number)) == number
     for text in ("", "00", "01", "-1", "1.0", "1e5", " 1", "١"):
         assert number_of(text) is None
+
+
+def test_the_shipped_defaults_are_those_of_the_model() -> None:
+    """In `configs/default.yaml` the section is a comment: bicliques have another."""
+    root = Path(__file__).parents[2] / "configs"
+    lines = (root / "default.yaml").read_text(encoding="utf-8").splitlines()
+    first = lines.index("# pq_counts:")
+    section = lines[first : first + 1 + len(PqCountsSection.model_fields)]
+    values = yaml.safe_load("\n".join(line.removeprefix("# ") for line in section))["pq_counts"]
+    assert PqCountsSection(**values) == PqCountsSection()
+    assert set(values) == set(PqCountsSection.model_fields)
+    assert all("#" in line.removeprefix("# ") for line in section[1:])
+    shipped = load_config(root / "pq_counts.yaml")
+    assert (shipped.problem, shipped.asked.table, shipped.asked.local) == ("pq_counts", True, "vertices")
+
+
+def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFixture) -> None:
+    source = made(2, 60, 50, 0.5)
+    with caplog.at_level("WARNING"):
+        count(settings("out", "cpu", p=4, q=4, execution={"time_limit_seconds": 1e-9, "threads": 1}), source)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "the result is incomplete (kinds of leaves of the search tree: " in message
+
+
+def test_auto_passes_over_what_counts_for_the_whole_graph_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with a GPU: local counts are the CPU's, all others the GPU's."""
+    found = problem_named("pq_counts")
+    engines_of = {**found.engines, "cuda": "mbe_stage.bicliques.engine_cuda"}
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "no cuDF here")
+    monkeypatch.setattr(engines, "_engines", lambda problem: getattr(problem, "engines", engines_of))
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
+    monkeypatch.setattr(tiers, "problem_named", lambda _name: replace(found, engines=engines_of))
+
+    def chosen(engine: str, local: str) -> str:
+        return on_a_tier_that_fits(settings("out", engine, local=local), lambda tier, _warnings, _note: tier.name)
+
+    assert (chosen("auto", "none"), chosen("auto", "edges"), chosen("cuda", "none")) == ("cuda", "cpu", "cuda")
+    with pytest.raises(EngineUnavailable, match="engine 'cuda' cannot do what is asked: it counts for the whole graph"):
+        chosen("cuda", "vertices")

@@ -70,6 +70,12 @@ def _detail(config: Config | None) -> Detail:
     return Detail.EDGES if config is None else detail_of(config.asked)
 
 
+def _engines_without(config: Config) -> Mapping[str, str]:
+    if config.asked.local == "none":
+        return {}
+    return {"cuda": "it counts for the whole graph, and not for each vertex and edge (pq_counts.local)"}
+
+
 def _sink(query: PqQuery) -> PqSink:
     from mbe_stage.pq_counts.results import PqSink
 
@@ -147,9 +153,10 @@ PUBLICATION = Publication(
     counts=Counts,
     query_shape=_query_shape,
     frames=("arrow", "cudf"),
+    engines_without=_engines_without,
     markdown=_markdown,
     largest=_largest,
-    numbers=Numbers(_sink, _told, _told_of_run, _listed, "kinds of leaves of the search tree"),
+    numbers=Numbers(_sink, _told, _told_of_run, _listed),
     counts_first=True,
     of_tables_only=("local",),
     instead="results are numbers and no list, and p and q are the only sizes",
