@@ -1,0 +1,1 @@
+"""Counts for a program whose tables are in device memory already."""

@@ -1,0 +1,65 @@
+"""(p, q)-counts on both backends: the same tables from device edges as from those of the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mbe_stage.engines import engine_names
+from pipeline import Config, count, run
+from pipeline.errors import ConfigError
+from pipeline.ingest import ingest
+from pipeline.verify import verify_run
+from tests.pipeline.output_support import random_pairs
+
+PAIRS = random_pairs(3, n_left=40, n_right=30)
+EDGES = pa.table({"l": [str(left) for left, _ in PAIRS], "r": pa.array([right for _, right in PAIRS])})
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif("cuda" not in engine_names("pq_counts"), reason="the problem has no engine of a GPU yet"),
+]
+
+
+def settings(out: Path | str, engine: str, **asked: object) -> Config:
+    values = {"execution": {"engine": engine}, "output": {"directory": str(out)}, "problem": "pq_counts"}
+    return Config.from_mapping({**values, "pq_counts": asked})
+
+
+def test_the_backends_publish_the_same(tmp_path: Path) -> None:
+    runs = [
+        run(settings(tmp_path / engine, engine, p=5, q=4, table=True), EDGES) for engine in ("cpu", "cuda", "rapids")
+    ]
+    assert [each.manifest.engine for each in runs] == ["cpu", "cuda", "rapids"]
+    for each in runs[1:]:
+        tables = [pq.read_table(one.run_dir / "pq_counts.parquet") for one in (runs[0], each)]
+        assert tables[0].equals(tables[1])
+        assert each.manifest.counts == runs[0].manifest.counts
+        assert each.manifest.content_fingerprint == runs[0].manifest.content_fingerprint
+        verify_run(each.run_dir, ingest(Config().input, EDGES))
+
+
+def test_counting_alone_says_the_same() -> None:
+    told = [count(settings("out", engine, p=3, q=3), EDGES).told for engine in ("cpu", "cuda", "rapids")]
+    assert told[0] is not None
+    assert [each.values["counts"] for each in told if each is not None] == [told[0].values["counts"]] * 3
+
+
+def test_local_counts_are_those_of_an_engine_that_has_them(tmp_path: Path) -> None:
+    result = run(settings(tmp_path, "auto", p=3, q=3, local="edges"), EDGES)
+    assert result.manifest.engine == "cpu"
+    verify_run(result.run_dir, ingest(Config().input, EDGES))
+
+
+def test_a_frame_of_counts(tmp_path: Path) -> None:
+    cudf = pytest.importorskip("cudf")
+    from pipeline.rapids.library import count_pq_bicliques
+
+    found = count_pq_bicliques(cudf.DataFrame.from_arrow(EDGES), "l", "r", p=4, q=3, table=True)
+    run_dir = run(settings(tmp_path, "cpu", p=4, q=3, table=True), EDGES).run_dir
+    assert found.to_arrow(preserve_index=False).to_pylist() == pq.read_table(run_dir / "pq_counts.parquet").to_pylist()
+    with pytest.raises(ConfigError, match=r"pq_counts\.p is 0"):
+        count_pq_bicliques(cudf.DataFrame.from_arrow(EDGES), "l", "r", p=0)
