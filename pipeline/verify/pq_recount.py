@@ -91,7 +91,12 @@ class Recount:
 
     def walked(self, cells: Sequence[tuple[int, int]], *, with_local: bool) -> Walk | None:
         """Everything about some cells by going through all sets of vertices of one side; None where these are many."""
-        walk = Walk(self, cells, with_local)
+        if self.rest.shape[0] <= self.rest.shape[1]:
+            walk = Walk(self, cells, with_local)
+        else:
+            other = Recount(csr_array(self.joined.T), self.wanted_right, self.wanted_left)
+            walk = Walk(other, [(q, p) for p, q in cells], with_local)
+            walk.exchange_sides()
         return walk if walk.is_done else None
 
     def _in_common(self, of_left: bool) -> Counter[int] | None:
@@ -136,12 +141,26 @@ class Walk:
         self._left_steps = _MOST_STEPS
         self.is_done = not of.is_possible or self._go()
 
+    def exchange_sides(self) -> None:
+        """Say the same of the graph with left and right exchanged."""
+        self.counts = {(q, p): count for (p, q), count in self.counts.items()}
+        self.left, self.right = (
+            {(q, p): numbers for (p, q), numbers in each.items()} for each in (self.right, self.left)
+        )
+        self.edges = {
+            (q, p): Counter({(v, u): n for (u, v), n in numbers.items()}) for (p, q), numbers in self.edges.items()
+        }
+
     def _go(self) -> bool:
-        rows = [set(self._of.rest[[u]].indices.tolist()) for u in range(self._of.rest.shape[0])]
-        n_wanted = len(self._of.wanted_left)
+        n_rows, n_wanted = self._of.rest.shape[0], len(self._of.wanted_left)
         most, fewest = max(self._qs) - n_wanted, max(0, min(q for _, q in self.counts) - len(self._of.wanted_right))
         if most < 0:
             return True
+        # All pairs are looked at, at the least.
+        if most > 1 and n_rows * (n_rows - 1) // 2 > self._left_steps:
+            return False
+        offsets, members = self._of.rest.indptr.tolist(), self._of.rest.indices.tolist()
+        rows = [set(members[first:end]) for first, end in pairwise(offsets)]
         for members, common in self._sets(rows, most, fewest):
             p = len(members) + n_wanted
             for q in self._qs.get(p, ()):
