@@ -9,7 +9,7 @@ each step down holds one vertex more.
 from __future__ import annotations
 
 import numpy as np
-from numba import int64
+from numba import int64, njit
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.jit import LONGS, compiled, steps_of
@@ -75,7 +75,7 @@ def count_roots(graph, worker, asked, first, end, part, n_parts):
             return
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _touch(graph, worker, root):
     """Count the columns that each later row shares with a root; returns how many rows share some."""
     n_touched = 0
@@ -93,7 +93,7 @@ def _touch(graph, worker, root):
     return n_touched
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _count_pairs(worker, asked, n_touched, part, n_parts):
     """Count pairs of rows by what they share: all there is to do where no biclique has more rows (wedges)."""
     for k in range(n_touched):
@@ -103,7 +103,7 @@ def _count_pairs(worker, asked, n_touched, part, n_parts):
         worker.shared[row] = 0
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _count_root(graph, worker, asked, root, n_touched, part, n_parts):
     """Build the node below a root, and count it.
 
@@ -141,7 +141,7 @@ def _count_root(graph, worker, asked, root, n_touched, part, n_parts):
     worker.control[BYTES_HELD] -= n_bytes
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _fill(graph, worker, root, ends, columns):
     """The columns of each row below a root, by their number there; `ends` begins as where each row begins."""
     first = graph.row_offsets[root]
@@ -204,7 +204,7 @@ def _count(worker, asked, size, lists, part, n_parts):
             lists, size = rest_of_row(lists, row), Size(held_rows, optional_rows + 1, held_columns, optional_columns)
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _count_end(worker, asked, size, lists, is_leaf):
     """Count a node that has no children in the shape of lists."""
     if is_leaf:
@@ -214,7 +214,7 @@ def _count_end(worker, asked, size, lists, is_leaf):
         walk_frame(worker, asked, size, lists.row_offsets.size - 1, lists.column_offsets.size - 1)
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _child(asked, size, lists, line, gone, holds_rows):
     """The node where one more row, or column, is held.
 
@@ -237,7 +237,7 @@ def _child(asked, size, lists, line, gone, holds_rows):
     return Size(held_rows, optional_rows, held_columns + 1, optional_columns), child_of_column(lists, line, gone, least)
 
 
-@compiled()
+@njit(nogil=True, inline="always")
 def _bytes_of(lists):
     """What a child of a node takes at most, with what building it takes."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
