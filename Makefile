@@ -35,7 +35,7 @@ $(TEST_READY): $(RUN_READY)
 
 run: $(RUN_READY)
 	@echo "looking for what is to be compiled"
-	@$(BIN)/mbe compile
+	@$(BIN)/mbe compile --problem bicliques
 	@echo "enumerating two real graphs"
 	@$(BIN)/python -m examples.demo
 

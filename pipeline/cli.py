@@ -416,6 +416,9 @@ def verify(
 @_command(name="compile")
 def compile_(
     engine: opt.Means.Tier = None,
+    problem: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Without the engines of other problems, such as pq_counts.")
+    ] = None,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
     verbose: opt.Output.Verbose = False,
@@ -426,7 +429,7 @@ def compile_(
     with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "looking for what is compiled") as progress:
         from pipeline.compile_command import compile_everything
 
-        found = compile_everything(engine or "auto", progress.compiled)
+        found = compile_everything(engine or "auto", progress.compiled, problem)
     show.compiled(found, as_json)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from mbe_stage.bicliques import estimation
 from mbe_stage.code_cache import cache_directories, can_keep
+from mbe_stage.engines import engine_names, get_engine
+from mbe_stage.problem import problem_named, problem_names
 from pipeline import diff, verify
 from pipeline.compiling import OnCompile
 from pipeline.config import ExecutionConfig
@@ -38,7 +40,9 @@ class Compiled:
     directories: tuple[Path, ...]
 
 
-def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None) -> Compiled:
+def compile_everything(
+    engine: str = "auto", on_compile: OnCompile | None = None, problem: str | None = None
+) -> Compiled:
     """Compile what the commands need with such an engine, and what `mbe verify`, `mbe diff` and `mbe inspect` need.
 
     Parameters
@@ -46,9 +50,13 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
     engine : str
         As `execution.engine`.
     on_compile : callable, optional
+    problem : str, optional
+        Without the engines of other problems; by default those of all.
 
     Raises
     ------
+    InvalidArgument
+        There is no such problem.
     EngineUnavailable
         The engine cannot run here.
     PublishError
@@ -56,7 +64,8 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
     """
     tier = choose_tier(ExecutionConfig(engine=engine))
     needed = (*tier.compile_steps(), *verify.compile_steps(), *diff.compile_steps(), *estimation.compile_steps())
-    steps = tuple({step.what: step for step in needed}.values())
+    left_out = set() if problem is None else _of_others(problem, tier.engine)
+    steps = tuple({step.what: step for step in needed if step.what not in left_out}.values())
     n_compiled = sum(not step.is_kept() for step in steps)
     if n_compiled and not can_keep():
         places = " or ".join(str(directory.parent) for directory in cache_directories())
@@ -66,3 +75,11 @@ def compile_everything(engine: str = "auto", on_compile: OnCompile | None = None
         )
     seconds = tier.compile(steps, on_compile)
     return Compiled(tier.name, len(steps), n_compiled, seconds, tuple(d for d in cache_directories() if d.is_dir()))
+
+
+def _of_others(problem: str, engine: str) -> set[str]:
+    """What only other problems' engines of that name need."""
+    there = [name for name in problem_names() if engine in engine_names(name)]
+    needed = {name: {step.what for step in get_engine(name, engine).compile_steps()} for name in there}
+    own = needed.pop(problem_named(problem).name, set())
+    return set().union(*needed.values()) - own

@@ -20,6 +20,7 @@ from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline import Config, count, run, tiers
 from pipeline.cli import app
+from pipeline.compile_command import compile_everything
 from pipeline.compiling import host_steps
 from pipeline.errors import InputError
 from tests.patience import completed
@@ -201,3 +202,26 @@ def test_steps_are_named_once() -> None:
     names = [step.what for step in host_steps("cpu")]
     assert len(names) == len(set(names))
     assert partial(host_steps, "reference")("count") == ()
+
+
+def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every command needs beside stays, and so does what both need."""
+    asked: list[set[str]] = []
+
+    def noted(self: tiers.Tier, steps: Sequence[CompileStep], on_compile: object = None) -> float:  # noqa: ARG001
+        asked.append({step.what for step in steps})
+        return 0.0
+
+    monkeypatch.setattr(tiers.Tier, "compile", noted)
+    for problem in (None, "bicliques", "pq_counts"):
+        compile_everything("cpu", None, problem)
+    everything, of_bicliques, of_counts = asked
+    counts = {what for what in everything if what.startswith("mbe_stage.pq_counts.")}
+    assert counts
+    assert everything - of_bicliques == counts
+    assert everything - of_counts
+    assert counts <= of_counts
+    assert any(what.startswith("mbe_stage.graphs.") for what in of_bicliques & of_counts)
+    result = CliRunner().invoke(app, ["compile", "--problem", "triangles"])
+    assert result.exit_code == 2
+    assert "problem is 'triangles': expected one of bicliques" in result.output
