@@ -39,13 +39,12 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     from mbe_stage.bicliques.cuda import (  # noqa: F401
         collapse_twins,
         keys,
-        pq_core,
         twin_expansion_kernels,
         twin_groups,
         vertex_statistics,
         whole_graph,
     )
-    from mbe_stage.device import copying, lists, two_hop  # noqa: F401
+    from mbe_stage.device import copying, core, lists, two_hop  # noqa: F401
     from mbe_stage.groups.cuda import block_scores  # noqa: F401
 
     for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):

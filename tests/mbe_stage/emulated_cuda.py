@@ -46,8 +46,8 @@ def put_in_place() -> Any:
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()
     for module in (arrays, memory_budget):
         sys.modules[module.__name__] = module
-    from mbe_stage.bicliques.cuda import kernels, pq_core, prepare, session, twin_expansion
-    from mbe_stage.device import copying, launch
+    from mbe_stage.bicliques.cuda import kernels, prepare, session, twin_expansion
+    from mbe_stage.device import copying, core, launch
 
     launch.resident_blocks = lambda: 2
     kernels.walking_blocks = lambda _mode: 4
@@ -66,7 +66,7 @@ def put_in_place() -> Any:
 
     session.walking_kernel = lambda mode, techniques: Launcher(kernels.kernel_for(mode, techniques, (9, 0)))
     for module, names in (
-        (pq_core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
+        (core, ("keep_alive_warp_per_tile", "peel_warp_per_vertex")),
         (prepare, ("collapse_twins_warp_per_tile", "write_whole_graph_warp_per_tile")),
         (prepare, ("multiplicities_thread_per_vertex", "groups_thread_per_vertex")),
         (

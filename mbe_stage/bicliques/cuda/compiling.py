@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.collapse_twins import collapse_twins_warp_per_tile
 from mbe_stage.bicliques.cuda.kernels import walking_kernel
-from mbe_stage.bicliques.cuda.pq_core import keep_alive_warp_per_tile, peel_warp_per_vertex, shrinks
+from mbe_stage.bicliques.cuda.pq_core import shrinks
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.bicliques.cuda.twin_expansion_kernels import (
     expanded_lists_warp_per_tile,
@@ -19,6 +19,7 @@ from mbe_stage.bicliques.cuda.whole_graph import write_whole_graph_warp_per_tile
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.copying import copy_pieces_block_per_piece
+from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
 from mbe_stage.device.jit import compile_steps_of, step_together
 
 __all__ = ["all_steps", "steps_of"]

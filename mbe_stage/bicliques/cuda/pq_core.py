@@ -10,24 +10,12 @@ from collections.abc import Sequence
 
 import cupy as cp
 import numpy as np
-from numba import cuda
 
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.device.arrays import kernel_bundles, kernel_views
-from mbe_stage.device.grid import (
-    BLOCKS_PER_MULTIPROCESSOR,
-    THREADS,
-    n_warps,
-    on_grid,
-    this_warp,
-    tile_count,
-    wait_for_all,
-)
-from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
-from mbe_stage.device.warp import ALL, ballot, load_fresh, rank, sum_all
+from mbe_stage.device.core import core_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["keep_alive_warp_per_tile", "peel_warp_per_vertex", "shrinks", "shrunk"]
+__all__ = ["shrinks", "shrunk"]
 
 
 def shrinks(query: BicliqueQuery) -> bool:
@@ -60,19 +48,7 @@ def shrunk(graph: BipartiteCSR, query: BicliqueQuery, n_blocks: int) -> Bipartit
     members = [*query.containing_left, *(graph.n_left + vertex for vertex in query.containing_right)]
     if members and not bool(alive[np.array(members)].all()):
         alive[:] = 0
-    degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
-    left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
-    on_grid(peel_warp_per_vertex, n_blocks, THREADS)(
-        *kernel_bundles(peel_warp_per_vertex, left, right),
-        *kernel_views(alive, degrees, queue, counters[:1], counters[1:]),
-        query.min_right,
-        query.min_left,
-    )
-    left_alive, right_alive = alive[: graph.n_left], alive[graph.n_left :]
-    degrees *= alive
-    kept_left = _kept(left, left_alive, right_alive, degrees[: graph.n_left], n_blocks)
-    kept_right = _kept(right, right_alive, left_alive, degrees[graph.n_left :], n_blocks)
-    return BipartiteCSR(graph.n_left, graph.n_right, *kept_left, *kept_right)
+    return core_of(graph, alive, query.min_right, query.min_left, n_blocks)
 
 
 def _common_neighbours(offsets: cp.ndarray, members: cp.ndarray, vertices: Sequence[int], n: int) -> cp.ndarray:
@@ -82,134 +58,3 @@ def _common_neighbours(offsets: cp.ndarray, members: cp.ndarray, vertices: Seque
         start, end = (int(offset) for offset in offsets[vertex : vertex + 2])
         found[members[start:end]] += 1
     return (found == len(vertices)).astype(cp.int32)
-
-
-def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarray, n_blocks: int) -> Lists:
-    """The lists of one side without what is left out of either."""
-    offsets = cp.zeros(lists.offsets.size, cp.int64)
-    cp.cumsum(degrees, out=offsets[1:])
-    kept = Lists(offsets, cp.empty(int(offsets[-1]), cp.int32))
-    keep = keep_alive_warp_per_tile
-    on_grid(keep, n_blocks, THREADS)(
-        *kernel_bundles(keep, lists), *kernel_views(alive, others), *kernel_bundles(keep, kept)
-    )
-    return kept
-
-
-@cuda.jit(device=True, forceinline=True)
-def _count_alive(lists, alive, first_vertex, first_other, degrees):
-    """How many neighbours of each vertex are alive."""
-    offsets, members = lists.offsets, lists.members
-    lane = cuda.laneid
-    for vertex in range(this_warp(), offsets.size - 1, n_warps()):
-        part = 0
-        if alive[first_vertex + vertex] != 0:
-            for k in range(offsets[vertex] + lane, offsets[vertex + 1], 32):
-                part += alive[first_other + members[k]]
-        whole = sum_all(part)
-        if lane == 0:
-            degrees[first_vertex + vertex] = whole
-
-
-@cuda.jit(device=True, forceinline=True)
-def _report_dead(vertex, alive, queue, queued):
-    alive[vertex] = 0
-    queue[cuda.atomic.add(queued, 0, 1)] = vertex
-
-
-@cuda.jit(device=True, forceinline=True)
-def _tell_neighbours(vertex, lists, first_other, fewest, alive, degrees, queue, queued):
-    """One neighbour fewer for each; exactly one of those who take them away sees the last that was needed go.
-
-    Parameters
-    ----------
-    vertex : int
-        On its own side.
-    lists : Lists
-        Of that side.
-    first_other : int
-        First vertex of the other side in the common numbering.
-    fewest : int
-        What a vertex of the other side needs.
-    alive : (n_vertices,) int32, global
-    degrees : (n_vertices,) int32, global
-    queue : (n_vertices,) int32, global
-    queued : (1,) int32, global
-    """
-    for k in range(lists.offsets[vertex] + cuda.laneid, lists.offsets[vertex + 1], 32):
-        other = first_other + lists.members[k]
-        if cuda.atomic.add(degrees, other, -1) == fewest and alive[other] != 0:
-            _report_dead(other, alive, queue, queued)
-
-
-@kernel(CSR, CSR, I32, I32, I32, I32, I32, INT, INT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=1.5)
-def peel_warp_per_vertex(left, right, alive, degrees, queue, queued, arrived, fewest_of_left, fewest_of_right):
-    """Clear `alive` until every left vertex has `fewest_of_left` live neighbours and every right one `fewest_of_right`.
-
-    A vertex that dies is put into `queue`, once; each round tells the neighbours of those that died in the one before.
-
-    Parameters
-    ----------
-    left, right : Lists
-    alive : (n_vertices,) int32
-        1 or 0, the left vertices first.
-    degrees : (n_vertices,) int32
-        Live neighbours, of the vertices that are alive in the end.
-    queue : (n_vertices,) int32
-    queued, arrived : (1,) int32
-        Zeros before.
-    fewest_of_left, fewest_of_right : int
-    """
-    lane = cuda.laneid
-    n_left = left.offsets.size - 1
-    _count_alive(left, alive, 0, n_left, degrees)
-    _count_alive(right, alive, n_left, 0, degrees)
-    wait_for_all(arrived, 1)
-    for vertex in range(this_warp() * 32 + lane, alive.size, n_warps() * 32):
-        fewest = fewest_of_left if vertex < n_left else fewest_of_right
-        if alive[vertex] != 0 and degrees[vertex] < fewest:
-            _report_dead(vertex, alive, queue, queued)
-    turn = 2
-    done = 0
-    while True:
-        wait_for_all(arrived, turn)
-        n_queued = load_fresh(queued, 0)
-        # Nobody may die before everybody has read how many have.
-        wait_for_all(arrived, turn + 1)
-        turn += 2
-        if n_queued == done:
-            break
-        for place in range(done + this_warp(), n_queued, n_warps()):
-            vertex = queue[place]
-            if vertex < n_left:
-                _tell_neighbours(vertex, left, n_left, fewest_of_right, alive, degrees, queue, queued)
-            else:
-                _tell_neighbours(vertex - n_left, right, 0, fewest_of_left, alive, degrees, queue, queued)
-        done = n_queued
-
-
-@kernel(CSR, I32, I32, CSR)
-def keep_alive_warp_per_tile(lists, alive, others, kept):
-    """Copy what is alive of the lists of those that are alive, in its order."""
-    lane = cuda.laneid
-    offsets, members = lists.offsets, lists.members
-    n = offsets.size - 1
-    n_tiles = tile_count(n)
-    for tile in range(this_warp(), n_tiles, n_warps()):
-        vertex = tile + lane * n_tiles
-        lists = ballot(vertex < n and alive[min(vertex, n - 1)] != 0)
-        while lists != 0:
-            source = cuda.ffs(lists) - 1
-            lists &= lists - np.uint32(1)
-            owner = cuda.shfl_sync(ALL, vertex, source)
-            to = kept.offsets[owner]
-            for group in range(offsets[owner], offsets[owner + 1], 32):
-                member = 0
-                is_kept = False
-                if group + lane < offsets[owner + 1]:
-                    member = members[group + lane]
-                    is_kept = others[member] != 0
-                mask = ballot(is_kept)
-                if is_kept:
-                    kept.members[to + rank(mask)] = member
-                to += cuda.popc(mask)
