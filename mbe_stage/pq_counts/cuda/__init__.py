@@ -1,0 +1,1 @@
+"""The CUDA engine of counting (p, q)-bicliques."""

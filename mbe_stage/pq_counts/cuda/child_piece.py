@@ -1,0 +1,220 @@
+"""A child of a node that is wider than a frame: which rows and columns of its matrix are meant.
+
+A node's matrix stands in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th of
+the columns that the pivot misses, without those before it; the last child has none of them, and the pivot as optional.
+With a column as pivot it is the other way round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    inclusive_sum,
+    next_one,
+    next_tile,
+    nth_bit,
+)
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.leaves import chosen_of
+
+__all__ = ["child_piece", "n_missed"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def _valid(word, n):
+    """Which bits of a word stand for one of `n` members."""
+    n_left = _I(n - 32 * word)
+    if n_left >= 32:
+        return _U(0xFFFFFFFF)
+    return _U(_U(_U(1) << _U(n_left)) - _U(1)) if n_left > 0 else _U(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def n_missed(line, n, words):
+    """How many of `n` members are not in a line of bits, int32."""
+    missed = _I(0)
+    tile = _I(0)
+    while _I(32 * tile) < n:
+        word = _I(tile + _I(cuda.laneid))
+        here = _I(0)
+        if _I(32 * word) < n:
+            here = count_bits(_U(_valid(word, n) & ~_U(words[_L(line + word)])))
+        missed = _I(missed + cuda.shfl_sync(ALL, inclusive_sum(here), 31))
+        tile = next_tile(tile)
+    return missed
+
+
+@cuda.jit(device=True, forceinline=True)
+def _nth_missed(line, n, rank, words):
+    """The member that is not in a line of bits and has `rank` such before it, int32; -1 where there are not so many."""
+    tile = _I(0)
+    while _I(32 * tile) < n:
+        word = _I(tile + _I(cuda.laneid))
+        missing = _U(0)
+        if _I(32 * word) < n:
+            missing = _U(_valid(word, n) & ~_U(words[_L(line + word)]))
+        ends = inclusive_sum(count_bits(missing))
+        behind = ballot(ends > rank)
+        if behind != 0:
+            source = first_bit(behind)
+            member = _I(32 * word + nth_bit(missing, _I(rank - ends + count_bits(missing))))
+            return cuda.shfl_sync(ALL, member, source)
+        rank = _I(rank - cuda.shfl_sync(ALL, ends, 31))
+        tile = next_tile(tile)
+    return _I(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _pivots_side(word, line, n, member, words):
+    """A word of those that stay on the side of which some are held: without what the pivot misses up to `member`."""
+    there = _U(words[_L(line + word)])
+    if member < 0:
+        return there
+    n_gone = _I(member + 1 - 32 * word)
+    gone = _U(0)
+    if n_gone >= 32:
+        gone = _U(0xFFFFFFFF)
+    elif n_gone > 0:
+        gone = _U(_U(_U(1) << _U(n_gone)) - _U(1))
+    return _U(_valid(word, n) & _U(there | ~gone))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _other_side(word, line, n, pivot, words):
+    """A word of those that stay on the pivot's side: adjacent to what is held (`line`), or all but the pivot."""
+    if line >= 0:
+        return _U(words[_L(line + word)])
+    valid = _valid(word, n)
+    if word == pivot >> 5:
+        valid = _U(valid & ~_U(_U(1) << _U(pivot & 31)))
+    return valid
+
+
+@cuda.jit(device=True, forceinline=True)
+def child_piece(node, child, own, device, limits):
+    """List the rows of a child and write the mask of its columns.
+
+    Parameters
+    ----------
+    node, child : int32
+    own : Own
+    device : Device
+    limits : Limits
+
+    Returns
+    -------
+    place : int64
+        Where the node's matrix stands.
+    n_rows, n_columns, n_words : int32
+        Of the child; words of a row of the node.
+    chosen : Chosen
+    """
+    fields = device.nodes[node]
+    words = device.words
+    place = fields[at.OFFSET]
+    all_rows, all_columns = _I(fields[at.N_ROWS]), _I(fields[at.N_COLUMNS])
+    pivot = _I(fields[at.PIVOT])
+    chosen = chosen_of(fields[at.KEY], limits)
+    row_words, column_words = _I((all_columns + 31) >> 5), _I((all_rows + 31) >> 5)
+    columns_place = _L(place + _L(all_rows) * _L(row_words))
+    by_columns = fields[at.KIND] & at.COLUMN_PIVOT == 0
+    if by_columns:
+        line, n = _L(place + _L(pivot) * _L(row_words)), all_columns
+    else:
+        line, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
+    member = _nth_missed(line, n, child, words)
+    other = _L(-1)
+    held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
+    held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
+    if by_columns:
+        if member >= 0:
+            other = _L(columns_place + _L(member) * _L(column_words))
+            held_columns = _I(held_columns + 1)
+        else:
+            optional_rows = _I(optional_rows + 1)
+    elif member >= 0:
+        other = _L(place + _L(member) * _L(row_words))
+        held_rows = _I(held_rows + 1)
+    else:
+        optional_columns = _I(optional_columns + 1)
+    chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
+    n_rows = _list_rows(by_columns, line, other, all_rows, pivot, member, own, words)
+    n_columns = _mask_columns(by_columns, line, other, all_columns, pivot, member, own, words)
+    return place, n_rows, n_columns, row_words, chosen
+
+
+@cuda.jit(device=True, forceinline=True)
+def _list_rows(by_columns, line, other, n, pivot, member, own, words):
+    """List the rows that stay; how many, int32.
+
+    Parameters
+    ----------
+    by_columns : bool
+        Whether columns are held, and a row is the pivot.
+    line : int64
+        Where the pivot's bits begin.
+    other : int64
+        Where those of what is held do, or -1.
+    n : int32
+        Rows of the node.
+    pivot : int32
+    member : int32
+        What is held, or -1.
+    own : Own
+    words : uint32, global
+    """
+    lane = _I(cuda.laneid)
+    n_rows = _I(0)
+    word = _I(0)
+    while _I(32 * word) < n:
+        if by_columns:
+            there = _other_side(word, other, n, pivot, words)
+        else:
+            there = _pivots_side(word, line, n, member, words)
+        if _U(there >> _U(lane)) & _U(1) != 0:
+            before = _U(there & _U(_U(_U(1) << _U(lane)) - _U(1)))
+            own.rows[n_rows + count_bits(before)] = _I(32 * word + lane)
+        n_rows = _I(n_rows + count_bits(there))
+        word = next_one(word)
+    cuda.syncwarp()
+    return n_rows
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mask_columns(by_columns, line, other, n, pivot, member, own, words):
+    """Write the mask of the columns that stay; how many, int32.
+
+    Parameters
+    ----------
+    by_columns, line, other, pivot, member, own, words
+        As `_list_rows` has them.
+    n : int32
+        Columns of the node.
+    """
+    n_columns = _I(0)
+    tile = _I(0)
+    while _I(32 * tile) < n:
+        word = _I(tile + _I(cuda.laneid))
+        here = _I(0)
+        if _I(32 * word) < n:
+            if by_columns:
+                there = _pivots_side(word, line, n, member, words)
+            else:
+                there = _other_side(word, other, n, pivot, words)
+            own.mask[word] = there
+            here = count_bits(there)
+        n_columns = _I(n_columns + cuda.shfl_sync(ALL, inclusive_sum(here), 31))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_columns

@@ -1,0 +1,385 @@
+"""The walk of a frame: at most 64 rows and 64 columns, a warp's own, in shared memory.
+
+Each lane has two rows and two columns in registers. A node is two masks, of its rows and of its columns, and what is
+held and optional. It is settled first: what is adjacent to everything is optional from then on, and what has too few
+neighbours goes. Then a pivot: the row (or column) that misses the fewest columns (rows). Each of those that it misses
+is held in turn, without the ones before it; in what remains the pivot is optional (node pivots: Ye et al., arXiv
+2412.16485, section 3). Nodes with at most two rows or columns, or with one more to choose, are leaves at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import ALL, max_all
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
+from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
+from mbe_stage.pq_counts.cuda.masks import bit_of, first_of, has, size_of, voted
+from mbe_stage.pq_counts.cuda.quantum import read_shared, stops
+from mbe_stage.pq_counts.cuda.techniques import DONATION
+
+__all__ = ["walk_frame"]
+
+_OPEN, _NOTHING, _ONE_LEAF, _BY_ROWS, _BY_COLUMNS = range(5)
+_LOOK_EVERY = 32
+_I = np.int32
+
+
+@cuda.jit(device=True, forceinline=True)
+def _kind_of_end(rows, columns, chosen, limits):
+    """What a node is, as far as its numbers say: open, nothing, one leaf, or leaves by rows or by columns."""
+    n_rows, n_columns = size_of(rows), size_of(columns)
+    end = _OPEN
+    if (
+        chosen.held_rows + chosen.optional_rows + n_rows < limits.fewest_rows
+        or chosen.held_columns + chosen.optional_columns + n_columns < limits.fewest_columns
+    ):
+        end = _NOTHING
+    elif (
+        n_rows == 0
+        or n_columns == 0
+        or chosen.held_rows == limits.most_rows
+        or chosen.held_columns == limits.most_columns
+    ):
+        end = _ONE_LEAF
+    elif n_rows <= 2 or chosen.held_rows == limits.most_rows - 1:
+        end = _BY_ROWS
+    elif n_columns <= 2 or chosen.held_columns == limits.most_columns - 1:
+        end = _BY_COLUMNS
+    return end
+
+
+@cuda.jit(device=True, forceinline=True)
+def _one_leaf(rows, columns, chosen, limits):
+    """The leaf of a node without rows or columns, or with as many held ones as are wanted."""
+    optional_rows = _I(chosen.optional_rows + size_of(rows))
+    optional_columns = _I(chosen.optional_columns + size_of(columns))
+    if chosen.held_rows == limits.most_rows:
+        optional_rows = _I(0)
+    if chosen.held_columns == limits.most_columns:
+        optional_columns = _I(0)
+    return Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _with_members(chosen, n_more, n_others, by_rows, limits):
+    """`n_more` rows held as well, and `n_others` columns optional; or the other way round."""
+    held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
+    held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
+    if by_rows:
+        held_rows = _I(held_rows + n_more)
+        optional_columns = _I(optional_columns + n_others)
+        if held_rows == limits.most_rows:
+            optional_rows = _I(0)
+    else:
+        held_columns = _I(held_columns + n_more)
+        optional_rows = _I(optional_rows + n_others)
+        if held_columns == limits.most_columns:
+            optional_columns = _I(0)
+    return Chosen(held_rows, optional_rows, held_columns, optional_columns)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _leaf_of_lane(part, end, rows, columns, chosen, own, limits):
+    """Which leaf this lane has in one of three rounds, and whether it has one.
+
+    Parameters
+    ----------
+    part : int
+        0 and 1: that of its own row or column, the first and the second; 2: without any of them, and with two.
+    end : int
+    rows, columns : uint64
+    chosen : Chosen
+    own : Own
+    limits : Limits
+    """
+    lane = _I(cuda.laneid)
+    if end == _ONE_LEAF:
+        leaf = _one_leaf(rows, columns, chosen, limits)
+        return part == 0 and lane == 0, leaf
+    by_rows = end == _BY_ROWS
+    members, others, members_at = columns, rows, _I(own.frame_at + at.FRAME_COLUMNS)
+    most_held, held = limits.most_columns, chosen.held_columns
+    if by_rows:
+        members, others, members_at = rows, columns, own.frame_at
+        most_held, held = limits.most_rows, chosen.held_rows
+    n_more = _I(0)
+    met = others
+    is_leaf = lane == 0
+    if part < 2:
+        member = _I(lane + 32 * part)
+        n_more = _I(1)
+        is_leaf = has(members, member)
+        met = np.uint64(others & own.frame[members_at + member])
+    elif lane == 1:
+        n_more = _I(2)
+        is_leaf = size_of(members) == 2 and held + 2 <= most_held
+        first = first_of(members)
+        second = first_of(np.uint64(members & np.uint64(members - np.uint64(1))))
+        met = np.uint64(others & own.frame[members_at + first])
+        met = np.uint64(met & own.frame[members_at + max(second, _I(0))])
+    return is_leaf, _with_members(chosen, n_more, size_of(met), by_rows, limits)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _tally_end(end, rows, columns, chosen, own, device, limits):
+    """Count the leaves that a node is; how many kinds are new, int32.
+
+    Parameters
+    ----------
+    end : int
+    rows, columns : uint64
+    chosen : Chosen
+    own : Own
+    device : Device
+    limits : Limits
+    """
+    n_new = _I(0)
+    for part in range(3):
+        is_leaf, leaf = _leaf_of_lane(part, end, rows, columns, chosen, own, limits)
+        is_leaf = is_leaf and is_wanted(leaf, limits)
+        if cuda.any_sync(ALL, is_leaf):
+            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), device.keys, device.times))
+    return n_new
+
+
+@cuda.jit(device=True, forceinline=True)
+def _settled(rows, columns, chosen, limits, mine):
+    """A node without the rows and columns that are adjacent to all, or to too few; and this lane's best as pivots.
+
+    Parameters
+    ----------
+    rows, columns : uint64
+    chosen : Chosen
+    limits : Limits
+    mine : four uint64
+        The two rows and the two columns of this lane.
+
+    Returns
+    -------
+    rows, columns : uint64
+    chosen : Chosen
+    best_row, best_column : int32
+        Neighbours times 64, plus the number; of what stays.
+    """
+    lane = _I(cuda.laneid)
+    n_rows, n_columns = size_of(rows), size_of(columns)
+    fewest_columns = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
+    fewest_rows = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
+    best_row, best_column = _I(-1), _I(-1)
+    is_row, is_high_row = has(rows, lane), has(rows, lane + 32)
+    met, met_high = size_of(mine[0] & columns), size_of(mine[1] & columns)
+    full_rows = voted(is_row and met == n_columns, is_high_row and met_high == n_columns)
+    kept_rows = voted(
+        is_row and met < n_columns and met >= fewest_columns,
+        is_high_row and met_high < n_columns and met_high >= fewest_columns,
+    )
+    if has(kept_rows, lane):
+        best_row = _I(met * 64 + lane)
+    if has(kept_rows, lane + 32):
+        best_row = max(best_row, _I(met_high * 64 + lane + 32))
+    is_column, is_high_column = has(columns, lane), has(columns, lane + 32)
+    met, met_high = size_of(mine[2] & rows), size_of(mine[3] & rows)
+    full_columns = voted(is_column and met == n_rows, is_high_column and met_high == n_rows)
+    kept_columns = voted(
+        is_column and met < n_rows and met >= fewest_rows,
+        is_high_column and met_high < n_rows and met_high >= fewest_rows,
+    )
+    if has(kept_columns, lane):
+        best_column = _I(met * 64 + lane)
+    if has(kept_columns, lane + 32):
+        best_column = max(best_column, _I(met_high * 64 + lane + 32))
+    chosen = Chosen(
+        chosen.held_rows,
+        _I(chosen.optional_rows + size_of(full_rows)),
+        chosen.held_columns,
+        _I(chosen.optional_columns + size_of(full_columns)),
+    )
+    return kept_rows, kept_columns, chosen, best_row, best_column
+
+
+@cuda.jit(device=True, forceinline=True)
+def _visit(rows, columns, chosen, own, device, limits, mine):
+    """Settle a node, and count its leaves where it has no children.
+
+    Parameters
+    ----------
+    rows, columns : uint64
+    chosen : Chosen
+    own : Own
+    device : Device
+    limits : Limits
+    mine : four uint64
+        The two rows and the two columns of this lane.
+
+    Returns
+    -------
+    rows, columns : uint64
+    chosen : Chosen
+    pivot : int32
+        A row, or 64 plus a column; -1 where the node is done.
+    n_new : int32
+        Kinds of leaves that were not there before.
+    """
+    pivot = _I(-1)
+    n_new = _I(0)
+    while True:
+        end = _kind_of_end(rows, columns, chosen, limits)
+        if end != _OPEN:
+            if end != _NOTHING:
+                n_new = _tally_end(end, rows, columns, chosen, own, device, limits)
+            break
+        n_before = _I(size_of(rows) + size_of(columns))
+        rows, columns, chosen, best_row, best_column = _settled(rows, columns, chosen, limits, mine)
+        n_rows, n_columns = size_of(rows), size_of(columns)
+        if n_rows + n_columns == n_before:
+            best_row, best_column = max_all(best_row), max_all(best_column)
+            pivot = _I(best_row & 63)
+            if n_columns - (best_row >> 6) > n_rows - (best_column >> 6):
+                pivot = _I(64 + (best_column & 63))
+            break
+    return rows, columns, chosen, pivot, n_new
+
+
+@cuda.jit(device=True, forceinline=True)
+def _push(depth, rows, columns, key, pivot, own):
+    """Put a node on the stack whose children are to be visited.
+
+    Parameters
+    ----------
+    depth : int
+        Levels before.
+    rows, columns : uint64
+    key : int64
+        What is held and optional.
+    pivot : int32
+    own : Own
+    """
+    missing = np.uint64(rows & ~own.frame[own.frame_at + at.FRAME_COLUMNS + (pivot & 63)])
+    if pivot < 64:
+        missing = np.uint64(columns & ~own.frame[own.frame_at + pivot])
+    level = own.frame_at + at.STACK + depth * at.LEVEL_WORDS
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        own.frame[level] = rows
+        own.frame[level + 1] = columns
+        own.frame[level + 2] = missing
+        own.frame[level + 3] = np.uint64(np.uint64(np.uint64(pivot) << np.uint64(at.KEY_BITS)) | np.uint64(key))
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_child(depth, own, limits):
+    """The next child of the newest level, which is taken from the stack with its last one.
+
+    Returns
+    -------
+    rows, columns : uint64
+    chosen : Chosen
+    depth : int32
+    """
+    level = own.frame_at + at.STACK + (depth - 1) * at.LEVEL_WORDS
+    rows, columns, missing, tag = own.frame[level], own.frame[level + 1], own.frame[level + 2], own.frame[level + 3]
+    cuda.syncwarp()
+    pivot = _I(tag >> np.uint64(at.KEY_BITS))
+    chosen = chosen_of(np.int64(np.uint64(tag & np.uint64((1 << at.KEY_BITS) - 1))), limits)
+    member = first_of(missing)
+    is_last = member < 0
+    by_columns = pivot < 64
+    if is_last:
+        depth = _I(depth - 1)
+        member = _I(pivot & 63)
+        if by_columns:
+            rows = np.uint64(rows & ~bit_of(member))
+            chosen = Chosen(
+                chosen.held_rows, _I(chosen.optional_rows + 1), chosen.held_columns, chosen.optional_columns
+            )
+        else:
+            columns = np.uint64(columns & ~bit_of(member))
+            chosen = Chosen(
+                chosen.held_rows, chosen.optional_rows, chosen.held_columns, _I(chosen.optional_columns + 1)
+            )
+        return rows, columns, chosen, depth
+    if cuda.laneid == 0:
+        own.frame[level + 2] = np.uint64(missing & ~bit_of(member))
+    if by_columns:
+        columns = np.uint64(columns & ~bit_of(member))
+        if cuda.laneid == 0:
+            own.frame[level + 1] = columns
+        rows = np.uint64(rows & own.frame[own.frame_at + at.FRAME_COLUMNS + member])
+        chosen = Chosen(chosen.held_rows, chosen.optional_rows, _I(chosen.held_columns + 1), chosen.optional_columns)
+    else:
+        rows = np.uint64(rows & ~bit_of(member))
+        if cuda.laneid == 0:
+            own.frame[level] = rows
+        columns = np.uint64(columns & own.frame[own.frame_at + member])
+        chosen = Chosen(_I(chosen.held_rows + 1), chosen.optional_rows, chosen.held_columns, chosen.optional_columns)
+    cuda.syncwarp()
+    return rows, columns, chosen, depth
+
+
+@cuda.jit(device=True, forceinline=True)
+def _somebody_waits(control):
+    """Whether warps are idle, and have nothing to take."""
+    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
+
+
+@cuda.jit(device=True, forceinline=True)
+def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
+    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
+
+    Parameters
+    ----------
+    rows, columns : uint64
+        Of the frame that stands in shared memory.
+    chosen : Chosen
+    home : int64
+        Where the frame stands in the pool, or -1.
+    credit : int32
+        `VISIT_CREDIT` at least.
+    own : Own
+    device : Device
+    launch : Launch
+
+    Returns
+    -------
+    credit : int32
+    """
+    lane = cuda.laneid
+    frame_at, limits = own.frame_at, launch.limits
+    mine = (
+        own.frame[frame_at + lane],
+        own.frame[frame_at + lane + 32],
+        own.frame[frame_at + lane + 64],
+        own.frame[frame_at + lane + 96],
+    )
+    bottom = _I(0)
+    depth = _I(0)
+    steps = _I(0)
+    while True:
+        rows, columns, chosen, pivot, n_new = _visit(rows, columns, chosen, own, device, limits, mine)
+        credit = _I(credit - n_new)
+        if pivot >= 0:
+            _push(depth, rows, columns, key_of(chosen, limits), pivot, own)
+            depth = _I(depth + 1)
+        if depth == bottom:
+            break
+        steps = _I(steps + 1)
+        credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
+        is_over = credit < at.VISIT_CREDIT
+        if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
+            is_over = stops(device.control, launch.deadline)
+            if not is_over and launch.techniques & DONATION != 0 and _somebody_waits(device.control):
+                home, is_shared = share_level(bottom, home, own, device)
+                if is_shared:
+                    bottom = _I(bottom + 1)
+                if depth == bottom:
+                    break
+        if is_over:
+            keep_levels(bottom, depth, home, own, device)
+            break
+        rows, columns, chosen, depth = _next_child(depth, own, limits)
+    return credit

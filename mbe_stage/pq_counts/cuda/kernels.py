@@ -1,0 +1,284 @@
+"""The kernel: persistent warps that count leaves until the search is over or the quantum ends.
+
+A warp takes a child of the newest node of its own, else a root (those with the most two-step paths first), else a child of
+the oldest node that anybody has made. What it takes becomes leaves, a frame that it walks, or a node of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
+from mbe_stage.device.warp import ALL, global_nanoseconds, held
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.child_piece import child_piece
+from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.leaves import credit_for, key_of, limits_of
+from mbe_stage.pq_counts.cuda.levels import open_level
+from mbe_stage.pq_counts.cuda.matrices import Piece
+from mbe_stage.pq_counts.cuda.open_nodes import find_open_node, take_child
+from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, node_of, settle_piece
+from mbe_stage.pq_counts.cuda.quantum import read_shared, stops
+from mbe_stage.pq_counts.cuda.root_piece import root_piece
+from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, SHARING
+
+__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "counting_blocks", "kernel_for"]
+
+BLOCKS_PER_MULTIPROCESSOR = 2
+_GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+_WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
+_DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
+_NAP_NS = 200
+_I = np.int32
+_L = np.int64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_root(graph, control):
+    """The next root that nobody has taken, int32; -1 where there is none."""
+    root = _I(-1)
+    if cuda.laneid == 0:
+        taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
+        if taken < graph.order.size:
+            root = graph.order[taken]
+    return cuda.shfl_sync(ALL, root, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_task(newest, roots_left, graph, device, launch):
+    """What to do next: a root, or a child of a node.
+
+    Parameters
+    ----------
+    newest : int32
+        The node that this warp made last, of those that had children left; or -1.
+    roots_left : bool
+        Whether there may be roots that nobody has taken.
+    graph : Graph
+    device : Device
+    launch : Launch
+
+    Returns
+    -------
+    node : int32
+        `layout.ROOT`; `layout.NOTHING` where nothing is to be had.
+    child : int32
+        Of the node, or the root.
+    newest : int32
+    roots_left : bool
+    """
+    while newest >= 0:
+        child = take_child(newest, device.nodes, device.control)
+        if child >= 0:
+            return newest, child, newest, roots_left
+        newest = _I(device.nodes[newest, at.LINK])
+    if roots_left:
+        root = _next_root(graph, device.control)
+        if root >= 0:
+            return _I(at.ROOT), root, newest, roots_left
+        roots_left = False
+    is_any = launch.techniques & SHARING != 0
+    node = find_open_node(is_any, device.nodes, device.control, device.settings)
+    while node >= 0:
+        child = take_child(node, device.nodes, device.control)
+        if child >= 0:
+            return node, child, newest, roots_left
+        node = find_open_node(is_any, device.nodes, device.control, device.settings)
+    return _I(at.NOTHING), _I(0), newest, roots_left
+
+
+@cuda.jit(device=True, forceinline=True)
+def _wait_for_work(n_warps, device, launch):
+    """Wait until some node has children, False where the search or the quantum is over."""
+    control = device.control
+    if cuda.laneid == 0:
+        cuda.atomic.add(control, at.N_IDLE, _L(1))
+    cuda.syncwarp()
+    goes_on = False
+    while True:
+        # Nodes come from busy warps alone, and who is idle has found none open: if all are, there is none.
+        if read_shared(control, at.N_IDLE) >= n_warps or stops(control, launch.deadline):
+            break
+        if read_shared(control, at.N_OPEN) > 0:
+            goes_on = True
+            break
+        cuda.nanosleep(_NAP_NS)
+    if goes_on:
+        if cuda.laneid == 0:
+            cuda.atomic.add(control, at.N_IDLE, _L(-1))
+        cuda.syncwarp()
+    return goes_on
+
+
+@cuda.jit(device=True, forceinline=True)
+def _piece_of(node, child, own, graph, device, limits):
+    """The piece that a root is, or a child of a node that is wider than a frame.
+
+    Parameters
+    ----------
+    node, child : int32
+        As `_next_task` gave them.
+    own : Own
+    graph : Graph
+    device : Device
+    limits : Limits
+
+    Returns
+    -------
+    place : int64
+        Where the matrix stands; -1 where the pool is short.
+    n_rows, n_columns, n_words : int32
+        Of the piece; words of a row of the matrix.
+    chosen : Chosen
+    """
+    if node == at.ROOT:
+        place, n_rows, n_columns, n_words = root_piece(child, limits.fewest_columns, own, graph, device)
+        return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))
+    return child_piece(node, child, own, device, limits)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _do_task(node, child, newest, credit, own, graph, device, launch):
+    """A root, or a child of a node: count it, walk it, or make a node of it.
+
+    Parameters
+    ----------
+    node, child, newest : int32
+        As `_next_task` gave them.
+    credit : int32
+        `VISIT_CREDIT` at least.
+    own : Own
+    graph : Graph
+    device : Device
+    launch : Launch
+
+    Returns
+    -------
+    is_done : bool
+        False where something was short: it has to be done again.
+    newest, credit : int32
+    """
+    limits = launch.limits
+    home = _L(-1)
+    outcome = FRAME
+    if node >= 0 and device.nodes[node, at.KIND] & at.IS_FRAME != 0:
+        rows, columns, chosen, home = open_level(node, child, own, device, limits)
+    else:
+        place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, limits)
+        if place < 0:
+            return False, newest, credit
+        piece = Piece(device.words, place, n_words, own.rows, own.mask)
+        outcome, n_rows, n_columns, chosen, credit, pivot = settle_piece(
+            piece, n_rows, n_columns, chosen, credit, device, limits
+        )
+        rows, columns = np.uint64(0), np.uint64(0)
+        if outcome == FRAME:
+            # A frame may be short of credit only before it is begun.
+            credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
+            if credit < at.VISIT_CREDIT:
+                return False, newest, credit
+            rows, columns = frame_of(piece, n_rows, n_columns, own)
+        elif outcome == NODE:
+            made = node_of(piece, n_rows, n_columns, key_of(chosen, limits), pivot, newest, own.mask, device)
+            if made < 0:
+                return False, newest, credit
+            newest = made
+    if outcome == FRAME:
+        credit = walk_frame(rows, columns, chosen, home, credit, own, device, launch)
+    return outcome != SHORT_OF, newest, credit
+
+
+@cuda.jit(device=True, forceinline=True)
+def _own(warps):
+    """What belongs to this warp."""
+    frames = cuda.shared.array(WARPS_PER_BLOCK * at.FRAME_WORDS, types.uint64)
+    warp = this_warp()
+    slot = _I(cuda.threadIdx.x // WARP_SIZE)
+    return at.Own(
+        held(warps.counts[warp]),
+        held(warps.rows[warp]),
+        held(warps.mask[warp]),
+        frames,
+        _I(slot * at.FRAME_WORDS),
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def _work(graph, warps, device, techniques):
+    """What one warp does until nothing is left or the quantum ends.
+
+    Parameters
+    ----------
+    graph : Graph
+        Global: the core.
+    warps : Warps
+        Global, one row a warp.
+    device : Device
+        Global, shared by all warps.
+    techniques : int
+        Known when it is compiled: `Techniques.kernel_mask`.
+    """
+    warp = this_warp()
+    n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
+    own = _own(warps)
+    deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
+    launch = at.Launch(limits_of(device.settings), deadline, techniques)
+    newest = _I(-1)
+    credit = _I(0)
+    roots_left = True
+    node, child = _I(warps.pending[warp, at.PENDING_NODE]), _I(warps.pending[warp, at.PENDING_CHILD])
+    while True:
+        if stops(device.control, launch.deadline):
+            break
+        credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
+        if credit < at.VISIT_CREDIT:
+            break
+        if node == at.NOTHING:
+            node, child, newest, roots_left = _next_task(newest, roots_left, graph, device, launch)
+        if node == at.NOTHING:
+            if not _wait_for_work(n_warps, device, launch):
+                break
+            continue
+        is_done, newest, credit = _do_task(node, child, newest, credit, own, graph, device, launch)
+        if not is_done:
+            break
+        node = _I(at.NOTHING)
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        warps.pending[warp, at.PENDING_NODE] = _L(node)
+        warps.pending[warp, at.PENDING_CHILD] = _L(child)
+
+
+def count_bicliques_warp_per_task(graph, warps, device):
+    """Count leaves by kind."""
+    _work(graph, warps, device, ALL_TECHNIQUES)
+
+
+@cache
+def kernel_for(techniques: int) -> Any:
+    """The kernel with the techniques of a mask; compiled when it is launched."""
+    name = f"{__name__}:kernel_for({techniques})"
+    compiled = kernel(
+        _GRAPH, _WARPS, _DEVICE, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=15.0
+    )
+    if techniques == ALL_TECHNIQUES:
+        return compiled(count_bicliques_warp_per_task)
+
+    def count_bicliques_warp_per_task_without(graph, warps, device):
+        _work(graph, warps, device, techniques)
+
+    return compiled(count_bicliques_warp_per_task_without)
+
+
+def counting_blocks() -> int:
+    """How many blocks are resident on the current device: waiting warps rely on the others running."""
+    from mbe_stage.device.launch import multiprocessors
+
+    return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

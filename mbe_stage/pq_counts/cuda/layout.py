@@ -1,0 +1,178 @@
+"""Where things stand in device memory: control words, settings, nodes, and what belongs to one warp.
+
+Rows are the vertices of the roots' side, columns those of the other one. A *node* is a part of the search that anybody
+may go on with: a matrix of rows and columns, what is held and what is optional there, and a pivot. Its children depend
+on it alone, so they are handed out one by one with an atomic addition to its cursor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["FRAME_WIDTH", "Chosen", "Device", "Graph", "Launch", "Limits", "Own", "Warps"]
+
+FRAME_WIDTH = 64
+"""Rows and columns of a frame at most: masks of one word."""
+
+FRAME_COLUMNS = FRAME_WIDTH
+STACK = 2 * FRAME_WIDTH
+LEVEL_WORDS = 4
+LEVELS = 2 * FRAME_WIDTH - 4
+"""A node that is opened has three rows and three columns at least, and each level has fewer than the one before."""
+FRAME_WORDS = STACK + LEVELS * LEVEL_WORDS
+"""Words of 64 bits that a warp has in shared memory: rows, columns, and its stack."""
+MATRIX_WORDS = 4 * FRAME_WIDTH
+"""Words of 32 bits of a frame's rows and columns in the pool."""
+
+# Control words, int64, each on a cache line of its own.
+_LINE = 16
+STATUS, NEXT_ROOT, N_NODES, POOL_TOP, LOW_NODE, N_IDLE, CREDITS, N_OPEN, NEEDED = (_LINE * k for k in range(9))
+CONTROL_WORDS = 9 * _LINE
+
+# Reasons to end a quantum, bits of `STATUS`.
+TIME_OVER, POOL_SHORT, KINDS_SHORT = 1, 2, 4
+
+# Settings, int64: read only.
+FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(4)
+OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(4, 7)
+NARROW, POOL_LIMIT, NODE_LIMIT, CREDIT_LIMIT, QUANTUM_NS, MOST_LEVELS = range(7, 13)
+N_SETTINGS = 13
+
+# Fields of a node, int64. What is read at once comes first; the cursor has a line of its own.
+OFFSET, WORDS, N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING, LINK, END = range(12)
+CURSOR = 16
+NODE_FIELDS = 32
+
+# Kinds of nodes, bits of `KIND`.
+COLUMN_PIVOT, IS_FRAME = 1, 2
+"""A row as pivot: columns that it misses are held; a column as pivot: rows that it misses are."""
+
+# What a warp could not finish.
+PENDING_NODE, PENDING_CHILD = range(2)
+NOTHING, ROOT = -1, -2
+
+ANYBODYS = -2
+"""In `LINK`: of no warp's own chain."""
+
+CREDIT = 128
+"""New kinds of leaves that a warp asks for at once (`tally`)."""
+VISIT_CREDIT = FRAME_WIDTH + 2
+"""Kinds that a visit of a node of a frame brings at most."""
+KEY_BITS = 57
+"""Of a kind of leaves; a level keeps its pivot above them."""
+
+
+class Limits(NamedTuple):
+    """Sizes that are asked for, and where in a key each number begins; int32, in registers."""
+
+    fewest_rows: Any
+    most_rows: Any
+    fewest_columns: Any
+    most_columns: Any
+    optional_rows_at: Any
+    held_columns_at: Any
+    optional_columns_at: Any
+
+
+class Chosen(NamedTuple):
+    """Vertices that are in all bicliques below a node, and those that are adjacent to everything there; int32."""
+
+    held_rows: Any
+    optional_rows: Any
+    held_columns: Any
+    optional_columns: Any
+
+
+class Graph(NamedTuple):
+    """The core, rows and columns in ascending degree.
+
+    Attributes
+    ----------
+    row_offsets : (n_rows + 1,) int64
+    row_members : (n_edges,) int32
+        Columns of each row, ascending.
+    positions : (n_edges,) int64
+        Where the row stands in `column_members`, for each entry of `row_members`.
+    column_offsets : (n_columns + 1,) int64
+    column_members : (n_edges,) int32
+        Rows of each column, ascending.
+    order : (n_roots,) int32
+        The roots that are wanted, those with the most two-step paths first.
+    """
+
+    row_offsets: Any
+    row_members: Any
+    positions: Any
+    column_offsets: Any
+    column_members: Any
+    order: Any
+
+
+class Warps(NamedTuple):
+    """One row a warp.
+
+    Attributes
+    ----------
+    counts : (n_warps, n_rows) int32
+        Zeros between two roots.
+    rows : (n_warps, n_rows) int32
+    mask : (n_warps, n_words) uint32
+    pending : (n_warps, 2) int64
+    """
+
+    counts: Any
+    rows: Any
+    mask: Any
+    pending: Any
+
+
+class Own(NamedTuple):
+    """What belongs to this warp: its rows of `Warps`; its words in shared memory begin at `frame_at`."""
+
+    counts: Any
+    rows: Any
+    mask: Any
+    frame: Any
+    frame_at: Any
+
+
+class Device(NamedTuple):
+    """What all warps share.
+
+    Attributes
+    ----------
+    words : uint32
+        Matrices of nodes, in stretches taken with an atomic addition.
+    nodes : (n_nodes, NODE_FIELDS) int64
+        Those from `NODE_LIMIT` on belong to one warp each, for what it has in hand when a quantum ends; so do the
+        words from `POOL_LIMIT` on.
+    keys, times : (n_places,) int64
+        A hash table of leaves: their kinds, 0 where a place is free, and how many there are of each. The number of
+        places is a power of two.
+    control : (CONTROL_WORDS,) int64
+    settings : (N_SETTINGS,) int64
+    """
+
+    words: Any
+    nodes: Any
+    keys: Any
+    times: Any
+    control: Any
+    settings: Any
+
+
+class Launch(NamedTuple):
+    """What a launch sets for all warps.
+
+    Attributes
+    ----------
+    limits : Limits
+    deadline : int64
+        When the quantum ends, by the device's clock.
+    techniques : int
+        `Techniques.kernel_mask`, known when the kernel is compiled.
+    """
+
+    limits: Any
+    deadline: Any
+    techniques: Any

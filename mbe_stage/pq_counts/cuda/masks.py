@@ -1,0 +1,67 @@
+"""Sets of up to 64 rows or columns, as uint64."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import ballot, count_bits, nth_bit
+
+__all__ = ["bit_of", "first_of", "has", "low_bits", "nth_of", "of_halves", "size_of", "voted"]
+
+_ONE = np.uint64(1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def size_of(mask):
+    """Its elements, int32."""
+    return np.int32(cuda.popc(np.uint64(mask)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def first_of(mask):
+    """Its lowest element, int32; -1 where there is none."""
+    return np.int32(np.int32(cuda.ffs(np.uint64(mask))) - np.int32(1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def bit_of(element):
+    """The set of one element."""
+    return np.uint64(_ONE << np.uint64(element))
+
+
+@cuda.jit(device=True, forceinline=True)
+def has(mask, element):
+    """Whether an element is in it."""
+    return np.uint64(np.uint64(mask) >> np.uint64(element)) & _ONE != np.uint64(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def low_bits(n):
+    """The first `n` elements, 0 to 64."""
+    if n >= 64:
+        return np.uint64(0xFFFFFFFFFFFFFFFF)
+    return np.uint64(bit_of(n) - _ONE)
+
+
+@cuda.jit(device=True, forceinline=True)
+def of_halves(low, high):
+    """The set of two words."""
+    return np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
+
+
+@cuda.jit(device=True, forceinline=True)
+def voted(low, high):
+    """Elements for which a lane says yes: its own number, and 32 more."""
+    return of_halves(ballot(low), ballot(high))
+
+
+@cuda.jit(device=True, forceinline=True)
+def nth_of(mask, n):
+    """The element that has `n` others of the set below it, int32."""
+    low = np.uint32(np.uint64(mask) & np.uint64(0xFFFFFFFF))
+    n_low = count_bits(low)
+    if n < n_low:
+        return nth_bit(low, n)
+    high = np.uint32(np.uint64(mask) >> np.uint64(32))
+    return np.int32(nth_bit(high, np.int32(n - n_low)) + np.int32(32))

@@ -1,0 +1,211 @@
+"""A matrix that is wider than a frame: which of its rows and columns stay, and the leaves that it is.
+
+A *piece* is a matrix in the pool, a list of its rows and a mask of its columns: a child of a node, before it is written
+as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes (`transposed`), and then a lane
+has a column.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank, shuffle_xor
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
+
+__all__ = ["Piece", "column_of_lane", "keep_columns", "keep_rows", "tally_by_columns", "tally_by_rows", "transposed"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+class Piece(NamedTuple):
+    """Where a matrix stands: row ``i`` in ``words[offset + i * n_words:]``, and which part of it is meant.
+
+    Attributes
+    ----------
+    words : uint32, global
+    offset : int64
+    n_words : int32
+        Of a row.
+    rows : int32, global
+        The rows that are meant, of this warp.
+    mask : (n_words,) uint32, global
+        The columns that are meant, of this warp.
+    """
+
+    words: Any
+    offset: Any
+    n_words: Any
+    rows: Any
+    mask: Any
+
+
+@cuda.jit(device=True, forceinline=True)
+def _swapped_halves(word, step, low):
+    """One step of turning 32 words of 32 bits around: blocks of `step` bits; `low` marks the lower ones."""
+    other = shuffle_xor(word, step)
+    if cuda.laneid & step != 0:
+        return _U(_U(word & ~low) | _U(_U(other >> _U(step)) & low))
+    return _U(_U(word & low) | _U(_U(other << _U(step)) & ~low))
+
+
+@cuda.jit(device=True, forceinline=True)
+def transposed(word):
+    """Bit ``i`` of lane ``k`` becomes bit ``k`` of lane ``i``."""
+    word = _swapped_halves(word, 16, _U(0x0000FFFF))
+    word = _swapped_halves(word, 8, _U(0x00FF00FF))
+    word = _swapped_halves(word, 4, _U(0x0F0F0F0F))
+    word = _swapped_halves(word, 2, _U(0x33333333))
+    return _swapped_halves(word, 1, _U(0x55555555))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _met_by(row, piece):
+    """How many of the columns a row has, int32."""
+    met = _I(0)
+    place = _L(piece.offset + _L(row) * _L(piece.n_words))
+    k = _I(0)
+    while k < piece.n_words:
+        met = _I(met + count_bits(_U(piece.words[place + k] & piece.mask[k])))
+        k = next_one(k)
+    return met
+
+
+@cuda.jit(device=True, forceinline=True)
+def column_of_lane(piece, n_rows, word, tile):
+    """Which of 32 rows, those from `tile` on, have column ``32 * word + lane``, uint32."""
+    place = _I(tile + _I(cuda.laneid))
+    mine = _U(0)
+    if place < n_rows:
+        mine = _U(piece.words[_L(piece.offset + _L(piece.rows[place]) * _L(piece.n_words) + word)])
+    return transposed(mine)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _met_column(piece, n_rows, word):
+    """How many of the rows have column ``32 * word + lane``, int32."""
+    met = _I(0)
+    tile = _I(0)
+    while tile < n_rows:
+        met = _I(met + count_bits(column_of_lane(piece, n_rows, word, tile)))
+        tile = next_tile(tile)
+    return met
+
+
+@cuda.jit(device=True, forceinline=True)
+def keep_rows(piece, n_rows, n_columns, fewest):
+    """Take out the rows that have all columns, and those that have too few.
+
+    Parameters
+    ----------
+    piece : Piece
+    n_rows, n_columns : int32
+    fewest : int32
+
+    Returns
+    -------
+    n_kept, n_full : int32
+    best, most : int32
+        The place in the new list of a row that has the most columns, and how many those are.
+    """
+    lane = _I(cuda.laneid)
+    n_kept, n_full = _I(0), _I(0)
+    most, best = _I(-1), _I(0)
+    tile = _I(0)
+    while tile < n_rows:
+        is_there = _I(tile + lane) < n_rows
+        row, met = _I(0), _I(-1)
+        if is_there:
+            row = piece.rows[tile + lane]
+            met = _met_by(row, piece)
+        is_full = is_there and met == n_columns
+        is_kept = is_there and met < n_columns and met >= fewest
+        n_full = _I(n_full + count_bits(ballot(is_full)))
+        kept = ballot(is_kept)
+        if is_kept:
+            place = _I(n_kept + rank(kept))
+            piece.rows[place] = row
+            if met > most:
+                most, best = met, place
+        n_kept = _I(n_kept + count_bits(kept))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    most_of_all = max_all(most)
+    best = max_all(_I(best if most == most_of_all else -1))
+    return n_kept, n_full, best, most_of_all
+
+
+@cuda.jit(device=True, forceinline=True)
+def keep_columns(piece, n_rows, fewest):
+    """Take out the columns that all rows have, and those that too few have.
+
+    Returns
+    -------
+    n_kept, n_full : int32
+    best, most : int32
+        A column that the most rows have, and how many those are.
+    """
+    lane = _I(cuda.laneid)
+    n_kept, n_full = _I(0), _I(0)
+    most, best = _I(-1), _I(0)
+    word = _I(0)
+    while word < piece.n_words:
+        mask = _U(piece.mask[word])
+        if mask != 0:
+            met = _met_column(piece, n_rows, word)
+            is_there = _U(mask >> _U(lane)) & _U(1) != 0
+            n_full = _I(n_full + count_bits(ballot(is_there and met == n_rows)))
+            is_kept = is_there and met < n_rows and met >= fewest
+            kept = ballot(is_kept)
+            n_kept = _I(n_kept + count_bits(kept))
+            if is_kept and met > most:
+                most, best = met, _I(32 * word + lane)
+            if lane == 0:
+                piece.mask[word] = kept
+        word = next_one(word)
+    cuda.syncwarp()
+    most_of_all = max_all(most)
+    best = max_all(_I(best if most == most_of_all else -1))
+    return n_kept, n_full, best, most_of_all
+
+
+@cuda.jit(device=True, forceinline=True)
+def tally_by_rows(piece, n_rows, chosen, device, limits):
+    """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
+    lane = _I(cuda.laneid)
+    n_new = _I(0)
+    tile = _I(0)
+    while tile < n_rows:
+        is_leaf = _I(tile + lane) < n_rows
+        met = _I(0)
+        if is_leaf:
+            met = _met_by(piece.rows[tile + lane], piece)
+        leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+        is_leaf = is_leaf and is_wanted(leaf, limits)
+        if cuda.any_sync(ALL, is_leaf):
+            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), device.keys, device.times))
+        tile = next_tile(tile)
+    return n_new
+
+
+@cuda.jit(device=True, forceinline=True)
+def tally_by_columns(piece, n_rows, chosen, device, limits):
+    """Count a leaf for each column, held as the last one; how many kinds are new, int32."""
+    lane = _I(cuda.laneid)
+    n_new = _I(0)
+    word = _I(0)
+    while word < piece.n_words:
+        mask = _U(piece.mask[word])
+        if mask != 0:
+            met = _met_column(piece, n_rows, word)
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, limits)
+            if cuda.any_sync(ALL, is_leaf):
+                n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), device.keys, device.times))
+        word = next_one(word)
+    return n_new

@@ -1,0 +1,115 @@
+"""Nodes that anybody may go on with: made, found, and their children handed out one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import ALL, ballot, first_bit, load_fresh, next_tile
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.quantum import read_shared
+
+__all__ = ["find_open_node", "new_node", "publish", "take_child", "take_words"]
+
+
+@cuda.jit(device=True, forceinline=True)
+def take_words(n, is_needed, control, settings):
+    """Where `n` words of the pool begin that are this warp's now, int64; -1 where there are not so many left.
+
+    The pool never takes back what it gave within a quantum: between the addition and a subtraction another warp could
+    get what is not there. Who cannot go on without the words (`is_needed`) ends the quantum, and the host makes room.
+    """
+    start = np.int64(-1)
+    if cuda.laneid == 0:
+        # Stretches begin on cache lines: nobody has part of one cached from before it was written.
+        n_whole = np.int64(np.int64(np.int64(n) + np.int64(31)) & np.int64(~31))
+        if is_needed or load_fresh(control, at.POOL_TOP) + n_whole <= settings[at.POOL_LIMIT]:
+            start = np.int64(cuda.atomic.add(control, at.POOL_TOP, n_whole))
+            if start + n_whole > settings[at.POOL_LIMIT]:
+                start = np.int64(-1)
+                if is_needed:
+                    cuda.atomic.add(control, at.NEEDED, n_whole)
+                    cuda.atomic.or_(control, at.STATUS, np.int64(at.POOL_SHORT))
+    return cuda.shfl_sync(ALL, start, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def new_node(is_needed, control, settings):
+    """The number of a new node, int32; -1 where the table is full, as `take_words`."""
+    node = np.int32(-1)
+    if cuda.laneid == 0 and (is_needed or load_fresh(control, at.N_NODES) < settings[at.NODE_LIMIT]):
+        taken = cuda.atomic.add(control, at.N_NODES, np.int64(1))
+        if taken < settings[at.NODE_LIMIT]:
+            node = np.int32(taken)
+        elif is_needed:
+            cuda.atomic.or_(control, at.STATUS, np.int64(at.POOL_SHORT))
+    return cuda.shfl_sync(ALL, node, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def publish(node, n_children, nodes, control):
+    """Let anybody take children of a node whose fields and matrix this warp has written."""
+    cuda.threadfence()
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        nodes[node, at.END] = np.int64(n_children)
+        cuda.atomic.add(control, at.N_OPEN, np.int64(1))
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def take_child(node, nodes, control):
+    """The next child of a node, int32, or -1 where all are taken; the same for all lanes."""
+    child = np.int32(-1)
+    if cuda.laneid == 0:
+        end = load_fresh(nodes[node], at.END)
+        if load_fresh(nodes[node], at.CURSOR) < end:
+            taken = cuda.atomic.add(nodes, (node, at.CURSOR), np.int64(1))
+            if taken < end:
+                child = np.int32(taken)
+                if taken + 1 == end:
+                    cuda.atomic.add(control, at.N_OPEN, np.int64(-1))
+    child = cuda.shfl_sync(ALL, child, 0)
+    # What the node holds was written before END: nothing read from here on may be older.
+    cuda.threadfence()
+    return child
+
+
+@cuda.jit(device=True, forceinline=True)
+def find_open_node(is_any, nodes, control, settings):
+    """The oldest node with children nobody has taken, int32, or -1: it stands high in the tree.
+
+    Parameters
+    ----------
+    is_any : bool
+        Whether it may be of a warp's own chain; those of no warp's may be taken by all.
+    nodes : (n_nodes, NODE_FIELDS) int64, global
+    control : (CONTROL_WORDS,) int64, global
+    settings : (N_SETTINGS,) int64, global
+    """
+    lane = np.int32(cuda.laneid)
+    if read_shared(control, at.N_OPEN) <= 0:
+        return np.int32(-1)
+    low = np.int32(read_shared(control, at.LOW_NODE))
+    n_nodes = np.int32(min(read_shared(control, at.N_NODES), settings[at.NODE_LIMIT]))
+    tile = low
+    while tile < n_nodes:
+        node = np.int32(tile + lane)
+        is_open = False
+        is_over = False
+        if node < n_nodes:
+            end = load_fresh(nodes[node], at.END)
+            is_open = load_fresh(nodes[node], at.CURSOR) < end
+            # A node that is being written has no end yet.
+            is_over = end > 0 and not is_open
+            if not is_any and is_open:
+                is_open = nodes[node, at.LINK] == at.ANYBODYS
+        found = ballot(is_open)
+        if found != 0:
+            return np.int32(tile + first_bit(found))
+        if tile == low and cuda.all_sync(ALL, is_over):
+            low = np.int32(tile + np.int32(32))
+            if lane == 0:
+                cuda.atomic.max(control, at.LOW_NODE, np.int64(low))
+        tile = next_tile(tile)
+    return np.int32(-1)

@@ -1,0 +1,317 @@
+"""What becomes of a piece: leaves, a frame in shared memory, or a node of its own in the pool."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import count_bits, next_one, next_tile
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.child_piece import n_missed
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.leaves import credit_for, is_wanted, key_of, tally
+from mbe_stage.pq_counts.cuda.masks import low_bits
+from mbe_stage.pq_counts.cuda.matrices import (
+    column_of_lane,
+    keep_columns,
+    keep_rows,
+    tally_by_columns,
+    tally_by_rows,
+    transposed,
+)
+from mbe_stage.pq_counts.cuda.open_nodes import new_node, publish, take_words
+
+__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "node_of", "settle_piece"]
+
+DONE, FRAME, NODE, SHORT_OF = range(4)
+"""What a piece has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def _is_over(n_rows, n_columns, chosen, limits):
+    """Whether a piece has too few vertices for the smallest sizes."""
+    return (
+        chosen.held_rows + chosen.optional_rows + n_rows < limits.fewest_rows
+        or chosen.held_columns + chosen.optional_columns + n_columns < limits.fewest_columns
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def _tally_alone(n_rows, n_columns, chosen, device, limits):
+    """Count a leaf whose remaining rows and columns are all optional, as far as more are wanted; new kinds, int32."""
+    optional_rows = _I(chosen.optional_rows + n_rows)
+    optional_columns = _I(chosen.optional_columns + n_columns)
+    if chosen.held_rows == limits.most_rows:
+        optional_rows = _I(0)
+    if chosen.held_columns == limits.most_columns:
+        optional_columns = _I(0)
+    leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
+    is_leaf = cuda.laneid == 0 and is_wanted(leaf, limits)
+    return tally(is_leaf, key_of(leaf, limits), device.keys, device.times)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
+    """Count the leaves of a piece without rows or columns, or with at most one more to choose on a side.
+
+    Parameters
+    ----------
+    piece : Piece
+    n_rows, n_columns : int32
+    chosen : Chosen
+    credit : int32
+    device : Device
+    limits : Limits
+
+    Returns
+    -------
+    outcome : int
+        `DONE`, or `SHORT_OF` where there is no credit: nothing is counted then.
+    credit : int32
+    """
+    is_one = (
+        n_rows == 0 or n_columns == 0 or chosen.held_rows == limits.most_rows or chosen.held_columns == limits.most_columns
+    )
+    by_rows = chosen.held_rows == limits.most_rows - 1
+    # Leaves of rows differ in how many columns these have, and the other way round.
+    needed = _I(min(n_rows, _I(n_columns + 1)) + 2)
+    if not by_rows:
+        needed = _I(min(n_columns, _I(n_rows + 1)) + 2)
+    if is_one:
+        needed = _I(1)
+    credit = credit_for(needed, credit, device.control, device.settings)
+    if credit < needed:
+        return SHORT_OF, credit
+    if is_one:
+        n_new = _tally_alone(n_rows, n_columns, chosen, device, limits)
+    elif by_rows:
+        n_new = _tally_alone(_I(0), n_columns, chosen, device, limits)
+        n_new = _I(n_new + tally_by_rows(piece, n_rows, chosen, device, limits))
+    else:
+        n_new = _tally_alone(n_rows, _I(0), chosen, device, limits)
+        n_new = _I(n_new + tally_by_columns(piece, n_rows, chosen, device, limits))
+    return DONE, _I(credit - n_new)
+
+
+@cuda.jit(device=True, forceinline=True)
+def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
+    """Take out what is adjacent to everything, or to too little, until the piece fits a frame or nothing changes.
+
+    Parameters
+    ----------
+    piece : Piece
+    n_rows, n_columns : int32
+    chosen : Chosen
+    credit : int32
+    device : Device
+    limits : Limits
+
+    Returns
+    -------
+    outcome : int
+        As in this module; what is a `FRAME` or a `NODE` has to be written.
+    n_rows, n_columns : int32
+    chosen : Chosen
+    credit : int32
+    pivot : int32
+        A place in the list of rows, or, below 0, -1 less a column.
+    """
+    narrow = _I(device.settings[at.NARROW])
+    outcome = NODE
+    best_column, most_column = _I(0), _I(-1)
+    is_first = True
+    pivot = _I(0)
+    while True:
+        if _is_over(n_rows, n_columns, chosen, limits):
+            outcome = DONE
+            break
+        if (
+            n_rows == 0
+            or n_columns == 0
+            or chosen.held_rows >= limits.most_rows - 1
+            or chosen.held_columns >= limits.most_columns - 1
+        ):
+            outcome, credit = _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits)
+            break
+        if n_rows <= narrow and n_columns <= narrow:
+            outcome = FRAME
+            break
+        fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
+        kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest)
+        is_same = kept == n_rows and not is_first
+        n_rows = kept
+        chosen = Chosen(
+            chosen.held_rows, _I(chosen.optional_rows + n_full), chosen.held_columns, chosen.optional_columns
+        )
+        if not is_same and n_rows > 0:
+            fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
+            kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest)
+            is_same = kept == n_columns
+            n_columns = kept
+            chosen = Chosen(
+                chosen.held_rows, chosen.optional_rows, chosen.held_columns, _I(chosen.optional_columns + n_full)
+            )
+        is_first = False
+        if is_same:
+            pivot = best_row if n_columns - most_row <= n_rows - most_column else _I(-1 - best_column)
+            break
+    return outcome, n_rows, n_columns, chosen, credit, pivot
+
+
+@cuda.jit(device=True, forceinline=True)
+def frame_of(piece, n_rows, n_columns, own):
+    """Write the rows and columns of a piece as a frame into shared memory.
+
+    Returns
+    -------
+    rows, columns : uint64
+        All of them.
+    """
+    lane = _I(cuda.laneid)
+    frame_at = own.frame_at
+    for k in range(at.STACK // 32):
+        own.frame[frame_at + 32 * k + lane] = np.uint64(0)
+    cuda.syncwarp()
+    n_before = _I(0)
+    word = _I(0)
+    while word < piece.n_words:
+        mask = _U(piece.mask[word])
+        if mask != 0:
+            low = column_of_lane(piece, n_rows, word, _I(0))
+            high = _U(0)
+            if n_rows > 32:
+                high = column_of_lane(piece, n_rows, word, _I(32))
+            if _U(mask >> _U(lane)) & _U(1) != 0:
+                number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
+                column = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
+                own.frame[frame_at + at.FRAME_COLUMNS + number] = column
+            n_before = _I(n_before + count_bits(mask))
+        word = next_one(word)
+    cuda.syncwarp()
+    for half in range(2):
+        # Columns of this lane, 32 rows of them, turned around: a row of this lane.
+        shift = np.uint64(32 * half)
+        one = own.frame[frame_at + at.FRAME_COLUMNS + lane]
+        other = own.frame[frame_at + at.FRAME_COLUMNS + 32 + lane]
+        low = transposed(_U(np.uint64(one >> shift) & np.uint64(0xFFFFFFFF)))
+        high = transposed(_U(np.uint64(other >> shift) & np.uint64(0xFFFFFFFF)))
+        row = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
+        own.frame[frame_at + 32 * half + lane] = row
+    cuda.syncwarp()
+    return low_bits(n_rows), low_bits(n_columns)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_columns(piece, n_rows, place, n_words):
+    """Write the columns of a piece, one behind the other, `n_words` of rows each."""
+    lane = _I(cuda.laneid)
+    n_before = _I(0)
+    word = _I(0)
+    while word < piece.n_words:
+        mask = _U(piece.mask[word])
+        if mask != 0:
+            is_there = _U(mask >> _U(lane)) & _U(1) != 0
+            number = _I(n_before + count_bits(_U(mask & _U(_U(_U(1) << _U(lane)) - _U(1)))))
+            to = _L(place + _L(number) * _L(n_words))
+            tile = _I(0)
+            while tile < n_rows:
+                column = column_of_lane(piece, n_rows, word, tile)
+                if is_there:
+                    piece.words[to] = column
+                to = _L(to + 1)
+                tile = next_tile(tile)
+            n_before = _I(n_before + count_bits(mask))
+        word = next_one(word)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_rows(words, place, n_rows, n_columns, columns_place):
+    """Write the rows of a matrix whose columns are written."""
+    lane = _I(cuda.laneid)
+    row_words, column_words = _I((n_columns + 31) >> 5), _I((n_rows + 31) >> 5)
+    word = _I(0)
+    while word < row_words:
+        column = _I(32 * word + lane)
+        part = _I(0)
+        while part < column_words:
+            mine = _U(0)
+            if column < n_columns:
+                mine = _U(words[_L(columns_place + _L(column) * _L(column_words) + part)])
+            turned = transposed(mine)
+            row = _I(32 * part + lane)
+            if row < n_rows:
+                words[_L(place + _L(row) * _L(row_words) + word)] = turned
+            part = next_one(part)
+        word = next_one(word)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number_of(column, mask):
+    """How many columns of a mask stand before one, int32."""
+    number = _I(0)
+    word = _I(0)
+    while word < column >> 5:
+        number = _I(number + count_bits(_U(mask[word])))
+        word = next_one(word)
+    last = _U(mask[column >> 5])
+    return _I(number + count_bits(_U(last & _U(_U(_U(1) << _U(column & 31)) - _U(1)))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def node_of(piece, n_rows, n_columns, key, pivot, newest, mask, device):
+    """Write a piece as a node of its own.
+
+    Parameters
+    ----------
+    piece : Piece
+    n_rows, n_columns : int32
+    key : int64
+        What is held and optional.
+    pivot : int32
+        As `settle_piece` gave it.
+    newest : int32
+        The node that this warp made before, or -1.
+    mask : uint32, global
+        The piece's columns.
+    device : Device
+
+    Returns
+    -------
+    int32
+        The node; -1 where there is no room.
+    """
+    row_words, column_words = _I((n_columns + 31) >> 5), _I((n_rows + 31) >> 5)
+    n_words = _L(_L(n_rows) * _L(row_words) + _L(n_columns) * _L(column_words))
+    place = take_words(n_words, True, device.control, device.settings)
+    if place < 0:
+        return _I(-1)
+    node = new_node(True, device.control, device.settings)
+    if node < 0:
+        return node
+    columns_place = _L(place + _L(n_rows) * _L(row_words))
+    _write_columns(piece, n_rows, columns_place, column_words)
+    _write_rows(device.words, place, n_rows, n_columns, columns_place)
+    is_row = pivot >= 0
+    if is_row:
+        missed = n_missed(_L(place + _L(pivot) * _L(row_words)), n_columns, device.words)
+    else:
+        pivot = _number_of(_I(-1 - pivot), mask)
+        missed = n_missed(_L(columns_place + _L(pivot) * _L(column_words)), n_rows, device.words)
+    if cuda.laneid == 0:
+        device.nodes[node, at.OFFSET] = place
+        device.nodes[node, at.WORDS] = n_words
+        device.nodes[node, at.N_ROWS] = _L(n_rows)
+        device.nodes[node, at.N_COLUMNS] = _L(n_columns)
+        device.nodes[node, at.KEY] = key
+        device.nodes[node, at.PIVOT] = _L(pivot)
+        device.nodes[node, at.KIND] = _L(0) if is_row else _L(at.COLUMN_PIVOT)
+        device.nodes[node, at.LINK] = _L(newest)
+    cuda.syncwarp()
+    publish(node, _I(missed + 1), device.nodes, device.control)
+    return node

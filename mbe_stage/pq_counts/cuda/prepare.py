@@ -1,0 +1,143 @@
+"""The graph on the device, ready to be searched: its core, the roots' side, rows and columns in ascending degree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.device.core import core_of
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.pq_counts.cuda.layout import Graph
+
+__all__ = ["DeviceGraph", "preparation_bytes", "prepare"]
+
+_BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
+_MOST_EDGES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceGraph:
+    """The core of a graph, as the search reads it.
+
+    Attributes
+    ----------
+    lists : Graph
+        Its roots are all rows.
+    vertices : (n_rows,) int64
+        Which vertex each row is.
+    rows_are_left : bool
+    n_rows, max_row_degree, max_column_degree : int
+    paths : (n_rows,) int64
+        Two-step paths from each row to later ones.
+    """
+
+    lists: Graph
+    vertices: cp.ndarray
+    rows_are_left: bool
+    n_rows: int
+    max_row_degree: int
+    max_column_degree: int
+    paths: cp.ndarray
+
+    def roots(self, rows: np.ndarray | None) -> Graph:
+        """The same with some of the rows as roots, all of them by default: those with the most paths first."""
+        order = cp.argsort(-self.paths).astype(cp.int32)
+        if rows is not None:
+            is_wanted = cp.zeros(self.n_rows, cp.bool_)
+            is_wanted[cp.asarray(rows)] = True
+            order = order[is_wanted[order]]
+        return self.lists._replace(order=cp.ascontiguousarray(order))
+
+
+def preparation_bytes(graph: BipartiteCSR) -> int:
+    """Device memory that `prepare` takes at most, beside the graph itself."""
+    return _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
+
+
+def prepare(
+    graph: BipartiteCSR, min_p: int, min_q: int, n_blocks: int, budget: int, *, layer_choice: bool = True
+) -> DeviceGraph | None:
+    """Reduce a graph to its core and put it in order; None where nothing is left.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Arrays are CuPy's.
+    min_p, min_q : int
+        Smallest sizes of a biclique.
+    n_blocks : int
+        Blocks that are resident.
+    budget : int
+        Bytes.
+    layer_choice : bool
+        Roots are of the side with fewer two-step paths; else left vertices.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The graph does not fit the budget.
+    """
+    needed = preparation_bytes(graph)
+    if needed > budget or graph.n_edges >= _MOST_EDGES:
+        raise MemoryBudgetExceeded(
+            f"to prepare a graph of {graph.n_edges:,} edges needs {needed:,} bytes of device memory, and fewer than "
+            f"{_MOST_EDGES:,} edges; its budget is {budget:,}: raise it (device_memory_bytes), or use the engine cpu",
+            needed,
+        )
+    alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
+    core = core_of(graph, alive, min_q, min_p, n_blocks)
+    if core.n_edges == 0:
+        return None
+    squares = cp.stack([(cp.diff(offsets) ** 2).sum() for offsets in (core.left_offsets, core.right_offsets)])
+    of_left, of_right = (int(total) for total in cp.asnumpy(squares))
+    rows_are_left = not layer_choice or of_right < of_left
+    return _in_order(core if rows_are_left else core.swapped(), rows_are_left)
+
+
+def _in_order(core: BipartiteCSR, rows_are_left: bool) -> DeviceGraph:
+    """The lists of a core whose left vertices are the rows."""
+    vertices, row_numbers, row_offsets = _ascending(core.left_offsets)
+    _, column_numbers, column_offsets = _ascending(core.right_offsets)
+    n_edges = core.n_edges
+    entries = cp.arange(n_edges, dtype=cp.int64)
+    owners = cp.searchsorted(core.left_offsets[1:], entries, side="right")
+    codes = cp.sort(row_numbers[owners] << 32 | column_numbers[core.left_members])
+    rows, columns = codes >> 32, codes & 0xFFFFFFFF
+    by_column = cp.argsort(columns << 32 | rows)
+    positions = cp.empty(n_edges, cp.int64)
+    positions[by_column] = entries
+    ends = cp.zeros(n_edges + 1, cp.int64)
+    cp.cumsum(column_offsets[columns + 1] - positions - 1, out=ends[1:])
+    largest = cp.asnumpy(cp.stack([cp.diff(row_offsets).max(), cp.diff(column_offsets).max()]))
+    lists = Graph(
+        row_offsets,
+        columns.astype(cp.int32),
+        positions,
+        column_offsets,
+        rows[by_column].astype(cp.int32),
+        cp.empty(0, cp.int32),
+    )
+    return DeviceGraph(
+        lists,
+        vertices,
+        rows_are_left,
+        int(vertices.size),
+        int(largest[0]),
+        int(largest[1]),
+        cp.diff(ends[row_offsets]),
+    )
+
+
+def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
+    """Vertices with neighbours in ascending degree, equal ones by id; the number of each vertex; where lists begin."""
+    degrees = cp.diff(offsets)
+    there = cp.flatnonzero(degrees)
+    vertices = there[cp.argsort(degrees[there])]
+    numbers = cp.full(degrees.size, -1, cp.int64)
+    numbers[vertices] = cp.arange(vertices.size, dtype=cp.int64)
+    ordered = cp.zeros(vertices.size + 1, cp.int64)
+    cp.cumsum(degrees[vertices], out=ordered[1:])
+    return vertices, numbers, ordered

@@ -1,0 +1,50 @@
+"""What can be left out, to see what it is worth. The counts are the same without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+__all__ = ["ALL_TECHNIQUES", "DONATION", "SHARING", "Techniques"]
+
+# Bits of the constant that the kernel is compiled for.
+SHARING, DONATION = 1, 2
+ALL_TECHNIQUES = SHARING | DONATION
+
+
+@dataclass(frozen=True, slots=True)
+class Techniques:
+    """What the CUDA engine makes use of.
+
+    Attributes
+    ----------
+    sharing : bool
+        Children of a node that does not fit a frame are taken by any warp (the second level of GBC's allocation by
+        edges, at every level). Without it a warp works alone on what is below its root.
+    donation : bool
+        A warp gives away the shallowest level of its stack where others are idle (GBC's stealing, the other way round).
+    layer_choice : bool
+        The roots' side is the one with fewer two-step paths; without it the left one.
+    """
+
+    sharing: bool = True
+    donation: bool = True
+    layer_choice: bool = True
+
+    @property
+    def kernel_mask(self) -> int:
+        """The bits of those that the kernel is compiled for."""
+        return (SHARING if self.sharing else 0) | (DONATION if self.donation else 0)
+
+    @classmethod
+    def without(cls, name: str) -> Techniques:
+        """All but one.
+
+        Raises
+        ------
+        ValueError
+            There is none of that name.
+        """
+        names = [field.name for field in fields(cls)]
+        if name not in names:
+            raise ValueError(f"technique is {name!r}: expected one of {', '.join(names)}")
+        return cls(**{name: False})

@@ -1,0 +1,260 @@
+"""The CUDA engine: leaves of a search tree with pivots, counted by persistent warps of one GPU.
+
+The order of work: leave out what is known from degrees, take the core and choose the roots' side on the device
+(`cuda.prepare`), plan the memory (`cuda.memory_plan`), and count in bounded quanta (`cuda.session`, `cuda.kernels`). Importing
+this module needs neither numba-cuda nor a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.device.available import unavailable_reason
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, key_layout, plan_memory
+from mbe_stage.pq_counts.cuda.techniques import Techniques
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
+from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
+from mbe_stage.pq_counts.roots import roots_of
+from mbe_stage.tasks import Task, positions, ranges_of
+
+if TYPE_CHECKING:
+    from mbe_stage.pq_counts.cuda.prepare import DeviceGraph
+    from mbe_stage.pq_counts.cuda.session import Counted
+
+__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+
+_EVERYTHING = Techniques()
+
+
+def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
+    """The GPU's name."""
+    from numba import cuda
+
+    name = cuda.get_current_device().name
+    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
+
+
+def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
+    """The kernels of any run."""
+    from mbe_stage.device.copying import copy_pieces_block_per_piece
+    from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
+    from mbe_stage.device.jit import compile_steps_of
+    from mbe_stage.pq_counts.cuda.kernels import kernel_for
+
+    return compile_steps_of(
+        kernel_for(_EVERYTHING.kernel_mask), peel_warp_per_vertex, keep_alive_warp_per_tile, copy_pieces_block_per_piece
+    )
+
+
+def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
+    """All of the work in at most `n` tasks of similar cost: those of the CPU engine, in whose order the rows are here.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Its arrays may be CuPy's; the work of cutting is the host's.
+    query : PqQuery
+    n : int
+    """
+    from mbe_stage.pq_counts import engine_cpu
+
+    return engine_cpu.tasks_of(_on_host(graph), query, n)
+
+
+def run(
+    graph: BipartiteCSR,
+    query: PqQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None = None,
+    *,
+    sizes: dict[str, Any] | None = None,
+    statistics: dict[str, int] | None = None,
+    techniques: Techniques = _EVERYTHING,
+) -> Iterator[PqBlock]:
+    """The leaves of all (p, q)-bicliques that `query` asks for, in blocks.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        Its arrays may be CuPy's.
+    query : PqQuery
+    execution : Execution
+        Its memory budget is the device's.
+    detail : Detail
+        `Detail.COUNTS`.
+    tasks : iterable of Task, optional
+        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    sizes : dict, optional
+        Fields of the `MemoryPlan` to override. For tests.
+    statistics : dict, optional
+        Receives what the warps did.
+    techniques : Techniques
+        What to make use of. For the ablation benchmark; the counts are the same.
+
+    Raises
+    ------
+    InvalidArgument
+        More than counts is asked for, or tasks of another graph or query, or that overlap.
+    MemoryBudgetExceeded
+        The graph does not fit the budget.
+    """
+    if detail > Detail.COUNTS:
+        raise InvalidArgument(
+            f"detail is {detail.name.lower()}: the engine cuda counts for the whole graph only; expected counts, or the "
+            "engine cpu, which counts for each vertex and edge too"
+        )
+    wanted = None if tasks is None else list(tasks)
+    yield from _counted(graph, query, execution, wanted, sizes or {}, statistics, techniques)
+    yield PqBlock(Leaves.none(), work_done=1.0)
+
+
+def _counted(
+    graph: BipartiteCSR,
+    query: PqQuery,
+    execution: Execution,
+    tasks: list[Task] | None,
+    sizes: dict[str, Any],
+    statistics: dict[str, int] | None,
+    techniques: Techniques,
+) -> Iterator[PqBlock]:
+    """What is known at once, then what each quantum finds; device memory is held from the first to the last.
+
+    Parameters
+    ----------
+    graph, query, execution, techniques
+        As `run` has them.
+    tasks : list of Task, or None
+    sizes : dict
+    statistics : dict, optional
+    """
+    from mbe_stage.device.launch import resident_blocks
+    from mbe_stage.device.memory_budget import device_budget, device_work
+    from mbe_stage.pq_counts.cuda.kernels import counting_blocks
+    from mbe_stage.pq_counts.cuda.prepare import prepare
+    from mbe_stage.pq_counts.cuda.session import Session
+
+    part, known = _part(graph, query)
+    budget = device_budget(execution)
+    prepared = None
+    if part.max_p >= 2 and part.max_q >= 2:
+        with device_work(budget):
+            prepared = prepare(
+                part.graph,
+                max(2, part.min_p),
+                max(2, part.min_q),
+                resident_blocks(),
+                budget,
+                layer_choice=techniques.layer_choice,
+            )
+    rows = None if tasks is None else _rows_of(tasks, graph, query, part, prepared)
+    if rows is None or (rows.size > 0 and rows[0] < 0):
+        for leaves in known:
+            yield PqBlock(leaves)
+    if rows is not None:
+        rows = rows[rows >= 0]
+    if prepared is None or (rows is not None and rows.size == 0):
+        return
+    asked = (max(2, part.min_p), part.max_p, max(2, part.min_q), part.max_q)
+    if not prepared.rows_are_left:
+        asked = asked[2:] + asked[:2]
+    facts = SearchSizes(
+        prepared.n_rows,
+        int(prepared.lists.row_members.size),
+        prepared.max_row_degree,
+        prepared.max_column_degree,
+        asked[1],
+        asked[3],
+    )
+    keys = key_layout(facts)
+    with device_work(budget):
+        plan = replace(plan_memory(facts, counting_blocks(), budget), **sizes)
+        session = Session(prepared.roots(rows), asked, keys, plan, budget, techniques.kernel_mask)
+    n_roots = prepared.n_rows if rows is None else rows.size
+    is_over = False
+    while not is_over:
+        with device_work(budget):
+            is_over, counted = session.quantum()
+        yield PqBlock(_leaves(counted, part, prepared.rows_are_left), work_done=0.999 * session.n_roots_taken / n_roots)
+    if statistics is not None:
+        statistics.update(session.statistics)
+
+
+def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
+    """What vertices can be chosen from, its graph on the device; and what is known from degrees.
+
+    What `query` wants every biclique to hold is left out on the host: few queries have any.
+    """
+    from mbe_stage.device.graph import on_device
+
+    if query.containing_left or query.containing_right:
+        host = _on_host(graph)
+        part = to_choose(host, query)
+        if not is_possible(host, query):
+            return replace(part, max_p=0, max_q=0), []
+        return replace(part, graph=on_device(part.graph)), without_search(part)
+    nothing = np.empty(0, np.int64)
+    part = Reduced(graph, nothing, nothing, 0, 0, query.min_p, query.max_p, query.min_q, query.max_q)
+    known: list[Leaves] = []
+    if query.min_p <= 1 or query.min_q <= 1:
+        known = without_search(replace(part, graph=_degrees_of(graph)))
+    return replace(part, graph=on_device(graph)), known
+
+
+def _on_host(graph: BipartiteCSR) -> BipartiteCSR:
+    if graph.is_on_host:
+        return graph
+    from mbe_stage.device.graph import on_host
+
+    return on_host(graph)
+
+
+def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
+    """A graph on the host that has the degrees of another one, and none of its members."""
+    if graph.is_on_host:
+        return graph
+    import cupy as cp
+
+    nothing = np.empty(0, np.int32)
+    left, right = cp.asnumpy(graph.left_offsets), cp.asnumpy(graph.right_offsets)
+    return BipartiteCSR(graph.n_left, graph.n_right, left, nothing, right, nothing)
+
+
+def _rows_of(
+    tasks: list[Task], graph: BipartiteCSR, query: PqQuery, part: Reduced, prepared: DeviceGraph | None
+) -> np.ndarray:
+    """The rows that are the roots of some tasks, ascending; -1 for what is known without a search, which comes first."""
+    import cupy as cp
+
+    vertices, are_left = np.empty(0, np.int64), False
+    if prepared is not None:
+        are_left = prepared.rows_are_left
+        vertices = cp.asnumpy(prepared.vertices)
+        if part.left_ids.size + part.right_ids.size:
+            vertices = (part.left_ids if are_left else part.right_ids)[vertices]
+    roots = roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)
+    return positions(ranges_of(tasks, roots)) - 1
+
+
+def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:
+    """Kinds of rows and columns as those of the user's sides."""
+    held = (part.held_left, part.held_right) if rows_are_left else (part.held_right, part.held_left)
+    leaves = Leaves(
+        counted.held_rows + held[0],
+        counted.optional_rows,
+        counted.held_columns + held[1],
+        counted.optional_columns,
+        counted.times,
+        min_p=held[0] + 2,
+        min_q=held[1] + 2,
+    )
+    return leaves if rows_are_left else leaves.swapped()
