@@ -1,8 +1,8 @@
 """The CUDA engine: leaves of a search tree with pivots, counted by persistent warps of one GPU.
 
 The order of work: leave out what is known from degrees, take the core and choose the roots' side on the device
-(`cuda.prepare`), plan the memory (`cuda.memory_plan`), and count in bounded quanta (`cuda.session`, `cuda.kernels`). Importing
-this module needs neither numba-cuda nor a GPU.
+(`cuda.prepare`), plan the memory (`cuda.memory_plan`), and count in bounded quanta (`cuda.session`, `cuda.kernels`).
+Importing this module needs neither numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def run(
     """
     if detail > Detail.COUNTS:
         raise InvalidArgument(
-            f"detail is {detail.name.lower()}: the engine cuda counts for the whole graph only; expected counts, or the "
-            "engine cpu, which counts for each vertex and edge too"
+            f"detail is {detail.name.lower()}: the engine cuda counts for the whole graph only; expected counts, or "
+            "the engine cpu, which counts for each vertex and edge too"
         )
     wanted = None if tasks is None else list(tasks)
     yield from _counted(graph, query, execution, wanted, sizes or {}, statistics, techniques)
@@ -232,7 +232,7 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 def _rows_of(
     tasks: list[Task], graph: BipartiteCSR, query: PqQuery, part: Reduced, prepared: DeviceGraph | None
 ) -> np.ndarray:
-    """The rows that are the roots of some tasks, ascending; -1 for what is known without a search, which comes first."""
+    """The rows that are the roots of some tasks, ascending; -1 for what is known without a search, the first root."""
     import cupy as cp
 
     vertices, are_left = np.empty(0, np.int64), False

@@ -178,10 +178,7 @@ def _list_rows(by_columns, line, other, n, pivot, member, own, words):
     n_rows = _I(0)
     word = _I(0)
     while _I(32 * word) < n:
-        if by_columns:
-            there = _other_side(word, other, n, pivot, words)
-        else:
-            there = _pivots_side(word, line, n, member, words)
+        there = _other_side(word, other, n, pivot, words) if by_columns else _pivots_side(word, line, n, member, words)
         if _U(there >> _U(lane)) & _U(1) != 0:
             before = _U(there & _U(_U(_U(1) << _U(lane)) - _U(1)))
             own.rows[n_rows + count_bits(before)] = _I(32 * word + lane)

@@ -365,9 +365,9 @@ def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
         if pivot >= 0:
             _push(depth, rows, columns, key_of(chosen, limits), pivot, own)
             depth = _I(depth + 1)
+        steps = _I(steps + 1)
         if depth == bottom:
             break
-        steps = _I(steps + 1)
         credit = credit_for(at.VISIT_CREDIT, credit, device.control, device.settings)
         is_over = credit < at.VISIT_CREDIT
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
@@ -382,4 +382,6 @@ def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
             keep_levels(bottom, depth, home, own, device)
             break
         rows, columns, chosen, depth = _next_child(depth, own, limits)
+    if cuda.laneid == 0:
+        own.state[at.N_VISITED] += np.int64(steps)
     return credit

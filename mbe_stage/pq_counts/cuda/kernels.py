@@ -1,7 +1,7 @@
 """The kernel: persistent warps that count leaves until the search is over or the quantum ends.
 
-A warp takes a child of the newest node of its own, else a root (those with the most two-step paths first), else a child of
-the oldest node that anybody has made. What it takes becomes leaves, a frame that it walks, or a node of its own.
+A warp takes a child of the newest node of its own, else a root (those with the most two-step paths first), else a child
+of the oldest node that anybody has made. What it takes becomes leaves, a frame that it walks, or a node of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ BLOCKS_PER_MULTIPROCESSOR = 2
 _GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
 _WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
 _DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
+_FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
 _NAP_NS = 200
 _I = np.int32
 _L = np.int64
@@ -75,7 +76,7 @@ def _next_task(newest, roots_left, graph, device, launch):
     roots_left : bool
     """
     while newest >= 0:
-        child = take_child(newest, device.nodes, device.control)
+        child = take_child(newest, True, device.nodes, device.control)
         if child >= 0:
             return newest, child, newest, roots_left
         newest = _I(device.nodes[newest, at.LINK])
@@ -87,7 +88,7 @@ def _next_task(newest, roots_left, graph, device, launch):
     is_any = launch.techniques & SHARING != 0
     node = find_open_node(is_any, device.nodes, device.control, device.settings)
     while node >= 0:
-        child = take_child(node, device.nodes, device.control)
+        child = take_child(node, False, device.nodes, device.control)
         if child >= 0:
             return node, child, newest, roots_left
         node = find_open_node(is_any, device.nodes, device.control, device.settings)
@@ -95,9 +96,10 @@ def _next_task(newest, roots_left, graph, device, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _wait_for_work(n_warps, device, launch):
+def _wait_for_work(n_warps, own, device, launch):
     """Wait until some node has children, False where the search or the quantum is over."""
     control = device.control
+    began = global_nanoseconds()
     if cuda.laneid == 0:
         cuda.atomic.add(control, at.N_IDLE, _L(1))
     cuda.syncwarp()
@@ -110,10 +112,11 @@ def _wait_for_work(n_warps, device, launch):
             goes_on = True
             break
         cuda.nanosleep(_NAP_NS)
-    if goes_on:
-        if cuda.laneid == 0:
+    if cuda.laneid == 0:
+        own.state[at.IDLE_NS] += _L(global_nanoseconds() - began)
+        if goes_on:
             cuda.atomic.add(control, at.N_IDLE, _L(-1))
-        cuda.syncwarp()
+    cuda.syncwarp()
     return goes_on
 
 
@@ -166,11 +169,14 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
     newest, credit : int32
     """
     limits = launch.limits
+    began = global_nanoseconds()
     home = _L(-1)
     outcome = FRAME
     if node >= 0 and device.nodes[node, at.KIND] & at.IS_FRAME != 0:
         rows, columns, chosen, home = open_level(node, child, own, device, limits)
     else:
+        if cuda.laneid == 0:
+            own.state[at.N_PIECES] += 1
         place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, limits)
         if place < 0:
             return False, newest, credit
@@ -190,6 +196,8 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
             if made < 0:
                 return False, newest, credit
             newest = made
+    if cuda.laneid == 0:
+        own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     if outcome == FRAME:
         credit = walk_frame(rows, columns, chosen, home, credit, own, device, launch)
     return outcome != SHORT_OF, newest, credit
@@ -198,13 +206,14 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
 @cuda.jit(device=True, forceinline=True)
 def _own(warps):
     """What belongs to this warp."""
-    frames = cuda.shared.array(WARPS_PER_BLOCK * at.FRAME_WORDS, types.uint64)
+    frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
     slot = _I(cuda.threadIdx.x // WARP_SIZE)
     return at.Own(
         held(warps.counts[warp]),
         held(warps.rows[warp]),
         held(warps.mask[warp]),
+        warps.state[warp],
         frames,
         _I(slot * at.FRAME_WORDS),
     )
@@ -233,7 +242,7 @@ def _work(graph, warps, device, techniques):
     newest = _I(-1)
     credit = _I(0)
     roots_left = True
-    node, child = _I(warps.pending[warp, at.PENDING_NODE]), _I(warps.pending[warp, at.PENDING_CHILD])
+    node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
     while True:
         if stops(device.control, launch.deadline):
             break
@@ -243,7 +252,7 @@ def _work(graph, warps, device, techniques):
         if node == at.NOTHING:
             node, child, newest, roots_left = _next_task(newest, roots_left, graph, device, launch)
         if node == at.NOTHING:
-            if not _wait_for_work(n_warps, device, launch):
+            if not _wait_for_work(n_warps, own, device, launch):
                 break
             continue
         is_done, newest, credit = _do_task(node, child, newest, credit, own, graph, device, launch)
@@ -252,8 +261,8 @@ def _work(graph, warps, device, techniques):
         node = _I(at.NOTHING)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        warps.pending[warp, at.PENDING_NODE] = _L(node)
-        warps.pending[warp, at.PENDING_CHILD] = _L(child)
+        warps.state[warp, at.PENDING_NODE] = _L(node)
+        warps.state[warp, at.PENDING_CHILD] = _L(child)
 
 
 def count_bicliques_warp_per_task(graph, warps, device):

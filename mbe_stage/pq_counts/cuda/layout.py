@@ -47,8 +47,10 @@ NODE_FIELDS = 32
 COLUMN_PIVOT, IS_FRAME = 1, 2
 """A row as pivot: columns that it misses are held; a column as pivot: rows that it misses are."""
 
-# What a warp could not finish.
-PENDING_NODE, PENDING_CHILD = range(2)
+# What a warp could not finish, and what it has done so far: nanoseconds without work, and before frames were walked;
+# nodes of frames, and what was wider.
+PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
+STATE_FIELDS = 16
 NOTHING, ROOT = -1, -2
 
 ANYBODYS = -2
@@ -117,13 +119,13 @@ class Warps(NamedTuple):
         Zeros between two roots.
     rows : (n_warps, n_rows) int32
     mask : (n_warps, n_words) uint32
-    pending : (n_warps, 2) int64
+    state : (n_warps, STATE_FIELDS) int64
     """
 
     counts: Any
     rows: Any
     mask: Any
-    pending: Any
+    state: Any
 
 
 class Own(NamedTuple):
@@ -132,6 +134,7 @@ class Own(NamedTuple):
     counts: Any
     rows: Any
     mask: Any
+    state: Any
     frame: Any
     frame_at: Any
 

@@ -1,8 +1,9 @@
 """Leaves counted by kind, in a hash table that all warps share.
 
-A kind is four numbers in one key (`key_of`). Places are only ever filled within a quantum. A warp that finds a kind which is
-not there yet spends credit, and credit is handed out for three quarters of the table at most: it never gets full, and
-no leaf is lost. Who gets no more credit ends the quantum before it visits anything, and the host empties the table.
+A kind is four numbers in one key (`key_of`). Places are only ever filled within a quantum. A warp that finds a kind
+which is not there yet spends credit, and credit is handed out for three quarters of the table at most: it never gets
+full, and no leaf is lost. Who gets no more credit ends the quantum before it visits anything, and the host empties the
+table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Levels of a frame's stack as nodes, which anybody may go on with: given away to idle warps, or kept for the next quantum."""
+"""Levels of a frame's stack as nodes, which anybody may go on with: given away, or kept for the next quantum."""
 
 from __future__ import annotations
 
@@ -115,7 +115,11 @@ def open_level(node, child, own, device, limits):
         own.frame[own.frame_at + k] = np.uint64(np.uint64(np.uint64(high) << np.uint64(32)) | np.uint64(low))
         k += 32
     cuda.syncwarp()
-    rows, columns, missing = np.uint64(fields[at.ROW_MASK]), np.uint64(fields[at.COLUMN_MASK]), np.uint64(fields[at.MISSING])
+    rows, columns, missing = (
+        np.uint64(fields[at.ROW_MASK]),
+        np.uint64(fields[at.COLUMN_MASK]),
+        np.uint64(fields[at.MISSING]),
+    )
     pivot = _I(fields[at.PIVOT])
     chosen = chosen_of(fields[at.KEY], limits)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows

@@ -1,8 +1,8 @@
 """A matrix that is wider than a frame: which of its rows and columns stay, and the leaves that it is.
 
 A *piece* is a matrix in the pool, a list of its rows and a mask of its columns: a child of a node, before it is written
-as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes (`transposed`), and then a lane
-has a column.
+as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes (`transposed`), and
+then a lane has a column.
 """
 
 from __future__ import annotations

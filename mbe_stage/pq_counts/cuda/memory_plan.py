@@ -58,9 +58,7 @@ def key_layout(sizes: SearchSizes) -> KeyLayout:
     MemoryBudgetExceeded
         They do not fit one key.
     """
-    held_rows, rows = (
-        n.bit_length() for n in (min(sizes.most_rows, sizes.max_column_degree), sizes.max_column_degree)
-    )
+    held_rows, rows = (n.bit_length() for n in (min(sizes.most_rows, sizes.max_column_degree), sizes.max_column_degree))
     held_columns, columns = (
         n.bit_length() for n in (min(sizes.most_columns, sizes.max_row_degree), sizes.max_row_degree)
     )

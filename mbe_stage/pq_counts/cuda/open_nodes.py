@@ -58,7 +58,7 @@ def publish(node, n_children, nodes, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def take_child(node, nodes, control):
+def take_child(node, is_own, nodes, control):
     """The next child of a node, int32, or -1 where all are taken; the same for all lanes."""
     child = np.int32(-1)
     if cuda.laneid == 0:
@@ -70,8 +70,10 @@ def take_child(node, nodes, control):
                 if taken + 1 == end:
                     cuda.atomic.add(control, at.N_OPEN, np.int64(-1))
     child = cuda.shfl_sync(ALL, child, 0)
-    # What the node holds was written before END: nothing read from here on may be older.
-    cuda.threadfence()
+    if not is_own:
+        # What the node holds was written before END: nothing read from here on may be older. A warp has written its
+        # own nodes, and is spared the fence, which empties the multiprocessor's cache.
+        cuda.threadfence()
     return child
 
 

@@ -74,7 +74,10 @@ def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
     credit : int32
     """
     is_one = (
-        n_rows == 0 or n_columns == 0 or chosen.held_rows == limits.most_rows or chosen.held_columns == limits.most_columns
+        n_rows == 0
+        or n_columns == 0
+        or chosen.held_rows == limits.most_rows
+        or chosen.held_columns == limits.most_columns
     )
     by_rows = chosen.held_rows == limits.most_rows - 1
     # Leaves of rows differ in how many columns these have, and the other way round.

@@ -1,4 +1,4 @@
-"""Ending a time quantum: when its time is over, or when something is short. Words that others change, read once for all."""
+"""Ending a time quantum: when its time is over, or when something is short."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["read_shared", "stops"]
 
 @cuda.jit(device=True, forceinline=True)
 def read_shared(control, index):
-    """A word that other warps change, int64, the same for all lanes: two lanes must never take different turns on it."""
+    """A word that other warps change, int64, the same for all lanes: two must never take different turns on it."""
     value = np.int64(0)
     if cuda.laneid == 0:
         value = np.int64(load_fresh(control, index))

@@ -137,7 +137,6 @@ def _number_rows(n_rows, own):
             own.counts[own.rows[k]] = _I(-1 - k)
         k = next_tile(k)
         tile = next_tile(tile)
-    cuda.threadfence()
     cuda.syncwarp()
 
 
@@ -202,12 +201,12 @@ def root_piece(root, fewest, own, graph, device):
         device.words[position] = _U(0)
         position = _L(position + 32)
         k = next_one(k)
-    cuda.threadfence()
     cuda.syncwarp()
     if place < 0:
         # Nobody has a number then, and all paths are forgotten.
         _forget_rows(n_rows, own)
     _walk_paths(root, True, place, n_words, fewest, own, graph, device.words)
+    # The bits were set in the second level of the cache; the first may have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
     _forget_rows(n_rows, own)

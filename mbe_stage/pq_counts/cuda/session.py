@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import cupy as cp
@@ -62,17 +63,18 @@ class Session:
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        self.n_quanta = self.n_roots_taken = 0
+        self.n_quanta = self.n_roots_taken = self._n_kinds = 0
+        self._seconds = 0.0
         self._graph, self._asked, self._keys, self._plan, self._budget = graph, asked, keys, plan, budget_bytes
         self._kernel = kernel_for(techniques)
         n_warps = plan.n_warps
-        pending = cp.zeros((n_warps, 2), cp.int64)
-        pending[:, at.PENDING_NODE] = at.NOTHING
+        state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
+        state[:, at.PENDING_NODE] = at.NOTHING
         self._warps = Warps(
             cp.zeros((n_warps, plan.scratch_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
-            pending,
+            state,
         )
         self._device = Device(
             cp.empty(self._all_words(plan), cp.uint32),
@@ -88,7 +90,14 @@ class Session:
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
         control = self._control
+        totals = cp.asnumpy(self._warps.state.sum(axis=0))
         return {
+            "visited": int(totals[at.N_VISITED]),
+            "pieces": int(totals[at.N_PIECES]),
+            "idle_ns": int(totals[at.IDLE_NS]),
+            "piece_ns": int(totals[at.PIECE_NS]),
+            "kernel_us": round(1e6 * self._seconds),
+            "kinds": self._n_kinds,
             "quanta": self.n_quanta,
             "nodes": int(control[at.N_NODES]),
             "pool_words": int(control[at.POOL_TOP]),
@@ -101,15 +110,15 @@ class Session:
         for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.CREDITS, at.NEEDED):
             self._control[word] = 0
         upload(self._control, device.control)
+        began = time.perf_counter()
         on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, device))
         self._control = cp.asnumpy(device.control).copy()
+        self._seconds += time.perf_counter() - began
         self.n_quanta += 1
         self.n_roots_taken = min(int(self._graph.order.size), int(self._control[at.NEXT_ROOT]))
         is_over = int(self._control[at.STATUS]) == 0
         counted = self._take_leaves()
-        if not is_over:
-            self._make_room()
-        return is_over, counted
+        return is_over or not self._make_room(), counted
 
     def _settings(self) -> np.ndarray:
         plan, keys = self._plan, self._keys
@@ -130,6 +139,7 @@ class Session:
     def _take_leaves(self) -> Counted:
         """What the table holds; it is empty afterwards."""
         places = cp.flatnonzero(self._device.keys)
+        self._n_kinds += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
         if self._control[at.STATUS] != 0:
             self._device.keys.fill(0)
@@ -143,14 +153,19 @@ class Session:
             times,
         )
 
-    def _make_room(self) -> None:
-        """Move the nodes that have children left into a new pool, which is large enough for what was short."""
+    def _make_room(self) -> bool:
+        """Move the nodes that have children left into a new pool, which is large enough for what was short.
+
+        False where nothing is left to do: the time of the quantum was over when the search was.
+        """
         device, old = self._device, self._plan
-        pending = cp.asnumpy(self._warps.pending)
+        pending = cp.asnumpy(self._warps.state).copy()
         waiting = pending[:, at.PENDING_NODE]
         is_live = device.nodes[:, at.CURSOR] < device.nodes[:, at.END]
         is_live[cp.asarray(waiting[waiting >= 0])] = True
         live = cp.flatnonzero(is_live)
+        if live.size == 0 and (waiting == at.NOTHING).all() and self.n_roots_taken == self._graph.order.size:
+            return False
         nodes = device.nodes[live]
         sizes = cp.asnumpy(nodes[:, at.WORDS]).astype(np.int64)
         starts = cp.asnumpy(nodes[:, at.OFFSET]).astype(np.int64)
@@ -169,12 +184,13 @@ class Session:
         numbers = np.full(is_live.size, -1, np.int64)
         numbers[cp.asnumpy(live)] = np.arange(sizes.size)
         pending[waiting >= 0, at.PENDING_NODE] = numbers[waiting[waiting >= 0]]
-        upload(pending, self._warps.pending)
+        upload(pending, self._warps.state)
         n_open = int((nodes[:, at.CURSOR] < nodes[:, at.END]).sum())
         self._control[at.N_NODES], self._control[at.N_OPEN] = sizes.size, n_open
         self._control[at.POOL_TOP] = int(ends[-1]) if ends.size else 0
         self._plan = plan
         self._device = device._replace(words=words, nodes=table, settings=cp.asarray(self._settings()))
+        return True
 
     def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
         """The plan, grown where the live nodes and what was short would take more than half of the room.

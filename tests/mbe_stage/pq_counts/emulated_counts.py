@@ -1,5 +1,7 @@
-"""The CUDA engine that counts (p, q)-bicliques on the emulator, NumPy in the place of CuPy. Run as a script, with one of
-`PARTS`: prints a JSON line per case."""
+"""The CUDA engine that counts (p, q)-bicliques on the emulator, NumPy in the place of CuPy.
+
+Run as a script, with one of `PARTS`: prints a JSON line per case.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from math import comb
 from typing import Any
 
 import numpy as np
 
 from mbe_stage import BipartiteCSR, Execution
 from mbe_stage.pq_counts import engine_cuda, reference
+from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
@@ -45,23 +49,150 @@ def specified(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], int]
     return sink.counts()
 
 
+# What the search works in, so small that all of it runs short: frames, pool, table of nodes, table of leaves, time.
+TINY: list[dict[str, Any]] = [
+    {},
+    {"narrow": 2},
+    {"narrow": 5, "pool_words": 64},
+    {"narrow": 3, "n_nodes": 2},
+    {"narrow": 4, "quantum_seconds": 0.03},
+    {"quantum_seconds": 0.02},
+    {"narrow": 2, "quantum_seconds": 0.02, "pool_words": 32, "n_nodes": 1},
+]
+SHAPES = [((7, 9), 0.5), ((12, 10), 0.6), ((9, 14), 0.8), ((30, 12), 0.3), ((14, 40), 0.2), ((13, 13), 0.7)]
+QUERIES = [
+    PqQuery(1, 6, 1, 6),
+    PqQuery(3, 3, 4, 4),
+    PqQuery(2, 2, 2, 6),
+    PqQuery(2, 5, 2, 2),
+    PqQuery(4, 6, 3, 5),
+    PqQuery(1, 1, 1, 3),
+    PqQuery(2, 7, 1, 1),
+    PqQuery(2, 30, 2, 30),
+]
+
+
+def case(name: str, graph: BipartiteCSR, query: PqQuery, **options: Any) -> dict[str, Any]:
+    """What is counted, beside what should be."""
+    statistics: dict[str, int] = {}
+    found, wanted = counted(graph, query, statistics=statistics, **options), specified(graph, query)
+    return {"case": name, "same": found == wanted, "n": sum(wanted.values())} | statistics
+
+
+def random_cases(launcher: Any, first: int) -> Iterator[dict[str, Any]]:
+    """Random graphs, each with another query and other sizes of what the search works in."""
+    for seed in range(first, 56, 2):
+        shape, density = SHAPES[seed % len(SHAPES)]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        launcher.seed = seed
+        yield case(f"random {seed}", graph, QUERIES[seed % len(QUERIES)], sizes=TINY[seed % len(TINY)])
+
+
+def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Complete graphs, crowns and unions: their counts are products of binomials."""
+    launcher.seed = 1
+    everything = PqQuery(1, 9, 1, 9)
+    for n_left, n_right in ((1, 1), (5, 8), (40, 3), (9, 9)):
+        found = counted(graphs.complete(n_left, n_right), everything)
+        wanted = {(p, q): comb(n_left, p) * comb(n_right, q) for p, q in everything.cells}
+        yield {"case": f"complete {n_left} {n_right}", "same": found == wanted}
+    for n, narrow in ((8, 64), (8, 2)):
+        found = counted(graphs.crown(n), everything, sizes={"narrow": narrow})
+        wanted = {(p, q): comb(n, p) * (comb(n - p, q) if n >= p else 0) for p, q in everything.cells}
+        yield {"case": f"crown {n} {narrow}", "same": found == wanted}
+    found = counted(graphs.blocks([(6, 7), (3, 9)]), everything)
+    wanted = {(p, q): comb(6, p) * comb(7, q) + comb(3, p) * comb(9, q) for p, q in everything.cells}
+    yield {"case": "union", "same": found == wanted}
+    for graph in (BipartiteCSR.from_edges([], []), BipartiteCSR.from_edges([], [], 3, 2), graphs.star(12)):
+        yield case("next to nothing", graph, everything)
+
+
+def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Wider than a word of 32 bits, and than a frame, on both sides and on one."""
+    launcher.seed = 2
+    for seed, shape, density, query in (
+        (1, (40, 40), 0.5, PqQuery(2, 3, 2, 3)),
+        (2, (70, 70), 0.25, PqQuery(3, 3, 3, 3)),
+        (3, (66, 70), 0.9, PqQuery(2, 2, 2, 3)),
+        (4, (12, 150), 0.4, PqQuery(2, 6, 2, 6)),
+        (5, (150, 12), 0.4, PqQuery(2, 6, 2, 6)),
+    ):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        yield case(f"wide {shape}", graph, query)
+    # Only a pivot on both sides ends this: nearly complete.
+    yield case("nearly complete", graphs.crown(13), PqQuery(2, 13, 2, 13), sizes={"narrow": 6})
+
+
+def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Few roots and many warps: levels of stacks change hands, and what a quantum leaves is gone on with."""
+    from mbe_stage.pq_counts.cuda import frame_walk
+
+    frame_walk._LOOK_EVERY = 2
+    graph = graphs.from_matrix(graphs.random_matrix(1, 13, 26, 0.75))
+    for seed, sizes in enumerate(({}, {"quantum_seconds": 0.02}, {"narrow": 8}, {"n_blocks": 2, "n_nodes": 4})):
+        launcher.seed = seed
+        yield case(f"shared {seed}", graph, PqQuery(2, 9, 2, 9), sizes=sizes)
+    for name in ("sharing", "donation", "layer_choice"):
+        yield case(
+            f"without {name}", graph, PqQuery(2, 6, 2, 6), sizes={"narrow": 8, "quantum_seconds": 0.05},
+            techniques=Techniques.without(name),
+        )  # fmt: skip
+
+
+def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """A table of leaves that runs short: the quantum ends, and the host empties it."""
+    from mbe_stage.pq_counts.cuda import memory_plan
+
+    memory_plan._FULL = 0.51
+    launcher.seed = 3
+    for seed, narrow in ((1, 64), (2, 6)):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, 15, 17, 0.6))
+        yield case("few kinds", graph, PqQuery(2, 15, 2, 17), sizes={"n_kinds": 2048, "narrow": narrow})
+
+
+def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Vertices that must be members, and parts of the work."""
+    launcher.seed = 4
+    graph = graphs.from_matrix(graphs.random_matrix(7, 11, 12, 0.7))
+    edges = list(zip(*(ids.tolist() for ids in graph.edges()), strict=True))
+    u, v = edges[5]
+    absent = next((u, v) for u in range(11) for v in range(12) if (u, v) not in edges)
+    for left, right in (
+        ((u,), ()),
+        ((), (v,)),
+        ((u,), (v,)),
+        ((0, 1, 2), ()),
+        ((0, 3), (v,)),
+        ((absent[0],), (absent[1],)),
+    ):
+        for sizes in ((1, 5, 1, 5), (3, 3, 2, 4)):
+            yield case("containing", graph, PqQuery(*sizes, left, right))
+    for query in (PqQuery(1, 5, 1, 5), PqQuery(2, 4, 2, 4, (u,)), PqQuery(3, 3, 3, 3)):
+        sink = PqSink(query)
+        tasks = engine_cuda.tasks_of(graph, query, 5)
+        for part in (tasks[::2], tasks[1::2]):
+            for block in engine_cuda.run(graph, query, Execution(), Detail.COUNTS, part):
+                sink.accept(block)
+        yield {"case": "tasks", "same": sink.counts() == specified(graph, query), "tasks": len(tasks)}
+
+
+PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+    "even graphs": lambda launcher: random_cases(launcher, 0),
+    "odd graphs": lambda launcher: random_cases(launcher, 1),
+    "known": known_cases,
+    "wide": wide_cases,
+    "shared": shared_cases,
+    "few kinds": few_kinds_cases,
+    "queries": query_cases,
+}
+
+
 def main(part: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
-    launcher = use_the_emulator()
-    import time
-    for seed, (n, m, density, narrow) in enumerate([(6, 6, 0.6, 64), (10, 9, 0.6, 64), (10, 9, 0.6, 3), (9, 14, 0.8, 4), (12,12,.7, 2)]):
-        graph = graphs.from_matrix(graphs.random_matrix(seed, n, m, density))
-        for query in (PqQuery(1, 5, 1, 5), PqQuery(3, 3, 2, 2), PqQuery(4,4,4,4)):
-            t=time.time()
-            stats={}
-            found = counted(graph, query, sizes={"narrow": narrow}, statistics=stats)
-            t=time.time()-t
-            wanted = specified(graph, query)
-            print(json.dumps({"same": found == wanted, "n": sum(wanted.values()), "t": t} | stats), flush=True)
-            if found != wanted:
-                print(found, wanted)
+    for one in PARTS[part](use_the_emulator()):
+        print(json.dumps(one), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    main(sys.argv[1])

@@ -1,0 +1,128 @@
+"""What can be known of the CUDA engine without a GPU: its logic (emulated), plans and refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbe_stage import BipartiteCSR, Execution
+from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
+from mbe_stage.pq_counts import engine_cuda
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, key_layout, plan_memory
+from mbe_stage.pq_counts.cuda.techniques import Techniques
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail
+from tests.mbe_stage.processes import run_module
+from tests.patience import completed
+
+_ROOT = Path(__file__).parents[3]
+_GIB = 1 << 30
+_SIZES = SearchSizes(
+    n_rows=30_000, n_edges=290_000, max_row_degree=2_900, max_column_degree=7_600, most_rows=10, most_columns=10
+)
+
+on_the_emulator = pytest.mark.skipif(
+    importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing"
+)
+
+
+def emulated(part: str) -> list[dict[str, Any]]:
+    """Cases of one part, each of them right."""
+    cases = [json.loads(line) for line in run_module("pq_counts.emulated_counts", part).splitlines()]
+    for case in cases:
+        assert case["same"], case
+    return cases
+
+
+@on_the_emulator
+@pytest.mark.parametrize("part", ["even graphs", "odd graphs"])
+def test_random_graphs_are_counted_as_specified(part: str) -> None:
+    cases = emulated(part)
+    assert len(cases) == 28
+    assert sum(case["n"] > 0 for case in cases) > 20
+    assert any(case.get("quanta", 0) > 3 for case in cases)
+    assert sum(case.get("nodes", 0) for case in cases) > 100
+
+
+@on_the_emulator
+def test_closed_forms() -> None:
+    assert len(emulated("known")) == 10
+
+
+@on_the_emulator
+def test_what_is_wider_than_a_frame() -> None:
+    cases = emulated("wide")
+    assert len(cases) == 6
+    assert sum(case["nodes"] for case in cases) > 50
+    # Subsets of the rows would be 8,192.
+    assert cases[-1]["nodes"] < 200
+
+
+@on_the_emulator
+def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
+    cases = emulated("shared")
+    assert len(cases) == 4 + len(fields(Techniques))
+    assert cases[0]["nodes"] > 0
+    assert cases[1]["quanta"] > 5
+
+
+@on_the_emulator
+def test_a_table_of_leaves_that_runs_short_is_emptied() -> None:
+    for case in emulated("few kinds"):
+        assert case["quanta"] > 1
+        assert case["kinds"] > 0
+
+
+@on_the_emulator
+def test_members_that_are_asked_for_and_parts_of_the_work() -> None:
+    cases = emulated("queries")
+    assert sum(case["case"] == "containing" for case in cases) == 12
+    assert all(case["tasks"] > 1 for case in cases if case["case"] == "tasks")
+
+
+def test_importing_the_engine_needs_no_gpu_library() -> None:
+    code = (
+        "import sys, mbe_stage.pq_counts.engine_cuda\n"
+        "sys.exit('cupy' in sys.modules or 'numba.cuda' in sys.modules)"
+    )  # fmt: skip
+    completed([sys.executable, "-c", code], cwd=_ROOT, check=True)
+
+
+@pytest.mark.parametrize("detail", [Detail.VERTICES, Detail.EDGES])
+def test_more_than_counts_is_refused(detail: Detail) -> None:
+    with pytest.raises(InvalidArgument, match="engine cpu, which counts for each vertex"):
+        next(engine_cuda.run(BipartiteCSR.from_edges([0], [0]), PqQuery.of(2, 2), Execution(), detail))
+
+
+def test_fewer_blocks_where_memory_is_short() -> None:
+    plenty, scarce = plan_memory(_SIZES, 264, 64 * _GIB), plan_memory(_SIZES, 264, _GIB // 4)
+    assert plenty.n_blocks == 264
+    assert 0 < scarce.n_blocks < 264
+    assert scarce.total_bytes <= _GIB // 4
+    # Every warp can begin at once.
+    for plan in (plenty, scarce):
+        assert plan.n_warps * at.CREDIT + _SIZES.max_column_degree <= plan.credit_limit
+    with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"):
+        plan_memory(_SIZES, 264, 1_000_000)
+
+
+def test_numbers_of_a_kind_have_room_in_a_key() -> None:
+    keys = key_layout(_SIZES)
+    assert keys.optional_rows >= (10).bit_length()
+    assert keys.held_columns - keys.optional_rows >= (7_600).bit_length()
+    assert at.KEY_BITS - keys.optional_columns >= (2_900).bit_length()
+    large = SearchSizes(1 << 20, 1 << 30, 1 << 20, 1 << 20, 1 << 20, 1 << 20)
+    with pytest.raises(MemoryBudgetExceeded, match="use the engine cpu"):
+        key_layout(large)
+
+
+def test_a_technique_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
+        Techniques.without("luck")
