@@ -197,7 +197,7 @@ def stream(
     """
     problem.check(graph, query)
     is_on_device = getattr(sink, "on_device", False)
-    name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine)
+    name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine, sink.detail)
     if is_on_device and not hasattr(chosen, "device_blocks"):
         raise InvalidArgument(
             f"engine is {name!r}, which finds {problem.name} in host memory, and the sink takes them on the device: "

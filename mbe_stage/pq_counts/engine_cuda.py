@@ -157,12 +157,12 @@ def _counted(
                 layer_choice=techniques.layer_choice,
             )
     rows = None if tasks is None else _rows_of(tasks, graph, query, part, prepared)
-    if rows is None or (rows.size > 0 and rows[0] < 0):
-        for leaves in known:
-            yield PqBlock(leaves)
+    if rows is not None and not (rows.size > 0 and rows[0] < 0):
+        known = []
     if rows is not None:
         rows = rows[rows >= 0]
     if prepared is None or (rows is not None and rows.size == 0):
+        yield from map(PqBlock, known)
         return
     asked = (max(2, part.min_p), part.max_p, max(2, part.min_q), part.max_q)
     if not prepared.rows_are_left:
@@ -180,6 +180,8 @@ def _counted(
         plan = replace(plan_memory(facts, counting_blocks(), budget), **sizes)
         session = Session(prepared.roots(rows), asked, keys, plan, budget, techniques.kernel_mask)
     n_roots = prepared.n_rows if rows is None else rows.size
+    # Not before the memory is planned: behind the first block no other engine takes over.
+    yield from map(PqBlock, known)
     is_over = False
     while not is_over:
         with device_work(budget):

@@ -30,6 +30,7 @@ def _check(graph: BipartiteCSR, query: PqQuery) -> None:
 PROBLEM = Problem(
     name="pq_counts",
     engines={
+        "cuda": "mbe_stage.pq_counts.engine_cuda",
         "cpu": "mbe_stage.pq_counts.engine_cpu",
         "reference": "mbe_stage.pq_counts.reference",
     },
@@ -39,4 +40,6 @@ PROBLEM = Problem(
     about="Count the (p, q)-bicliques, p left and q right vertices with every edge between them.",
     command="count-pq",
     passing="kinds of leaves of the search tree",
+    # Of the whole graph only: `results.Detail.COUNTS`, whose module comes with arrays.
+    most_detail={"cuda": 0},
 )

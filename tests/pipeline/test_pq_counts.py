@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 from math import comb
@@ -18,13 +17,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from mbe_stage import engines
-from mbe_stage.bicliques import engine_cuda
 from mbe_stage.errors import EngineUnavailable, MemoryBudgetExceeded
+from mbe_stage.pq_counts import engine_cuda
 from mbe_stage.pq_counts.digits import digits_of
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
-from mbe_stage.problem import problem_named
 from pipeline import Config, cli, count, run, tiers
 from pipeline.config import load_config
 from pipeline.errors import ConfigError, InputError, VerificationError
@@ -594,12 +591,8 @@ def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFi
 
 def test_auto_passes_over_what_counts_for_the_whole_graph_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with a GPU: local counts are the CPU's, all others the GPU's."""
-    found = problem_named("pq_counts")
-    engines_of = {**found.engines, "cuda": "mbe_stage.bicliques.engine_cuda"}
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "no cuDF here")
-    monkeypatch.setattr(engines, "_engines", lambda problem: getattr(problem, "engines", engines_of))
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
-    monkeypatch.setattr(tiers, "problem_named", lambda _name: replace(found, engines=engines_of))
 
     def chosen(engine: str, local: str) -> str:
         return on_a_tier_that_fits(settings("out", engine, local=local), lambda tier, _warnings, _note: tier.name)
@@ -607,3 +600,10 @@ def test_auto_passes_over_what_counts_for_the_whole_graph_only(monkeypatch: pyte
     assert (chosen("auto", "none"), chosen("auto", "edges"), chosen("cuda", "none")) == ("cuda", "cpu", "cuda")
     with pytest.raises(EngineUnavailable, match="engine 'cuda' cannot do what is asked: it counts for the whole graph"):
         chosen("cuda", "vertices")
+
+
+@pytest.mark.skipif(engine_cuda.unavailable_reason() is None, reason="there is a GPU")
+def test_without_a_gpu_its_engine_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnavailable, match="engine 'cuda' cannot run here"):
+        published(tmp_path / "cuda", "cuda", p=2, q=2)
+    assert published(tmp_path / "auto", "auto", p=2, q=2).manifest.engine == "cpu"

@@ -144,11 +144,20 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         if blocks == 1:
             break
         blocks = max(1, blocks // 2)
+    needed = _smallest_budget(sizes)
     raise MemoryBudgetExceeded(
-        f"counting needs {plan.total_bytes:,} bytes of device memory, its budget is {budget:,}: "
-        "raise it (device_memory_bytes), or use the engine cpu",
-        plan.total_bytes,
+        f"counting needs {needed:,} bytes of device memory, its budget is {budget:,}: raise it (device_memory_bytes), "
+        "or use the engine cpu",
+        needed_bytes=needed,
     )
+
+
+def _smallest_budget(sizes: SearchSizes) -> int:
+    """Bytes that are enough for one block; a larger budget is planned for with a larger pool."""
+    needed = 0
+    while (total := _plan(sizes, 1, needed).total_bytes) > needed:
+        needed = total
+    return needed
 
 
 def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:

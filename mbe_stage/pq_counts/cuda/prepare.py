@@ -85,7 +85,7 @@ def prepare(
         raise MemoryBudgetExceeded(
             f"to prepare a graph of {graph.n_edges:,} edges needs {needed:,} bytes of device memory, and fewer than "
             f"{_MOST_EDGES:,} edges; its budget is {budget:,}: raise it (device_memory_bytes), or use the engine cpu",
-            needed,
+            needed_bytes=needed,
         )
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
     core = core_of(graph, alive, min_q, min_p, n_blocks)

@@ -111,8 +111,8 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
             position = _L(cuda.shfl_sync(ALL, start, source) + lane)
             last = cuda.shfl_sync(ALL, stop, source)
             n_tiles = _I((last - position + lane + 31) >> 5)
-            k = _I(0)
-            while k < n_tiles:
+            n_done = _I(0)
+            while n_done < n_tiles:
                 is_path = position < last
                 row = _I(0)
                 if is_path:
@@ -122,7 +122,7 @@ def _walk_paths(root, is_marking, place, n_words, fewest, own, graph, words):
                 else:
                     n_met = _count_path(is_path, row, n_met, fewest, own)
                 position = _L(position + 32)
-                k = next_one(k)
+                n_done = next_one(n_done)
         tile = next_tile(tile)
     return n_met
 

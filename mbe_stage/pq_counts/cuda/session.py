@@ -211,7 +211,7 @@ class Session:
             raise MemoryBudgetExceeded(
                 f"counting needs {needed:,} bytes of device memory to go on, its budget is {self._budget:,}: "
                 "raise it (device_memory_bytes), or use the engine cpu",
-                needed,
+                needed_bytes=needed,
             )
         return plan
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from math import comb
 from typing import Any
 
@@ -12,6 +14,8 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 
 Counts = dict[tuple[int, int], int]
+# Of what `by_subsets` goes through.
+MOST_OF_THE_SMALLER_SIDE = 16
 
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, tasks: Any = None, threads: int = 1) -> Counts:
@@ -20,6 +24,26 @@ def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, tasks: Any = None,
     for block in engine.run(graph, query, Execution(threads=threads), Detail.COUNTS, tasks):
         sink.accept(block)
     return sink.counts()
+
+
+def by_subsets(graph: BipartiteCSR, query: PqQuery) -> Counts:
+    """What it should be where one side is small: of each of its subsets, how many vertices are adjacent to all.
+
+    As plain as the specification, which goes through the subsets of the left side, and quick where that is the larger.
+    """
+    if graph.n_left > graph.n_right:
+        return {(p, q): n for (q, p), n in by_subsets(graph.swapped(), query.swapped()).items()}
+    assert graph.n_left <= MOST_OF_THE_SMALLER_SIDE
+    assert not (query.containing_left + query.containing_right)
+    offsets, members = graph.left_offsets.tolist(), graph.left_members.tolist()
+    neighbours = [sum(1 << v for v in members[a:b]) for a, b in itertools.pairwise(offsets)]
+    common = [(1 << graph.n_right) - 1]
+    for of_one in neighbours:
+        common += [of_others & of_one for of_others in common]
+    kinds = Counter((subset.bit_count(), adjacent.bit_count()) for subset, adjacent in enumerate(common))
+    return {
+        (p, q): sum(n * comb(adjacent, q) for (size, adjacent), n in kinds.items() if size == p) for p, q in query.cells
+    }
 
 
 def of_complete(n_left: int, n_right: int, query: PqQuery) -> Counts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import comb
 from typing import Any
 
@@ -21,6 +21,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
+from tests.mbe_stage.pq_counts.counting import MOST_OF_THE_SMALLER_SIDE, by_subsets
 
 
 def use_the_emulator() -> Any:
@@ -43,6 +44,9 @@ def counted(graph: BipartiteCSR, query: PqQuery, **options: Any) -> dict[tuple[i
 
 def specified(graph: BipartiteCSR, query: PqQuery) -> dict[tuple[int, int], int]:
     """What it should be."""
+    is_small = min(graph.n_left, graph.n_right) <= MOST_OF_THE_SMALLER_SIDE
+    if is_small and not (query.containing_left or query.containing_right):
+        return by_subsets(graph, query)
     sink = PqSink(query)
     for block in reference.run(graph, query, Execution(), Detail.COUNTS):
         sink.accept(block)
@@ -107,19 +111,26 @@ def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield case("next to nothing", graph, everything)
 
 
-def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+WIDE = {
+    (66, 70): (0.9, PqQuery(2, 2, 2, 3)),
+    (12, 150): (0.4, PqQuery(2, 6, 2, 6)),
+    (150, 12): (0.4, PqQuery(2, 6, 2, 6)),
+    (40, 40): (0.5, PqQuery(2, 3, 2, 3)),
+    (70, 70): (0.25, PqQuery(3, 3, 3, 3)),
+}
+
+
+def wide_cases(launcher: Any, shapes: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Wider than a word of 32 bits, and than a frame, on both sides and on one."""
     launcher.seed = 2
-    for seed, shape, density, query in (
-        (1, (40, 40), 0.5, PqQuery(2, 3, 2, 3)),
-        (2, (70, 70), 0.25, PqQuery(3, 3, 3, 3)),
-        (3, (66, 70), 0.9, PqQuery(2, 2, 2, 3)),
-        (4, (12, 150), 0.4, PqQuery(2, 6, 2, 6)),
-        (5, (150, 12), 0.4, PqQuery(2, 6, 2, 6)),
-    ):
-        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
-        yield case(f"wide {shape}", graph, query)
-    # Only a pivot on both sides ends this: nearly complete.
+    for shape in shapes:
+        density, query = WIDE[shape]
+        yield case(f"wide {shape}", graphs.from_matrix(graphs.random_matrix(sum(shape), *shape, density)), query)
+
+
+def pivot_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Only a pivot on both sides ends this: nearly complete."""
+    launcher.seed = 2
     yield case("nearly complete", graphs.crown(13), PqQuery(2, 13, 2, 13), sizes={"narrow": 6})
 
 
@@ -132,6 +143,12 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     for seed, sizes in enumerate(({}, {"quantum_seconds": 0.02}, {"narrow": 8}, {"n_blocks": 2, "n_nodes": 4})):
         launcher.seed = seed
         yield case(f"shared {seed}", graph, PqQuery(2, 9, 2, 9), sizes=sizes)
+
+
+def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Each technique left out."""
+    launcher.seed = 0
+    graph = graphs.from_matrix(graphs.random_matrix(1, 13, 26, 0.75))
     for name in ("sharing", "donation", "layer_choice"):
         yield case(
             f"without {name}", graph, PqQuery(2, 6, 2, 6), sizes={"narrow": 8, "quantum_seconds": 0.05},
@@ -180,8 +197,11 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "even graphs": lambda launcher: random_cases(launcher, 0),
     "odd graphs": lambda launcher: random_cases(launcher, 1),
     "known": known_cases,
-    "wide": wide_cases,
+    "wide": lambda launcher: wide_cases(launcher, list(WIDE)[:3]),
+    "wide and deep": lambda launcher: wide_cases(launcher, list(WIDE)[3:]),
+    "pivots": pivot_cases,
     "shared": shared_cases,
+    "techniques": technique_cases,
     "few kinds": few_kinds_cases,
     "queries": query_cases,
 }

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mbe_stage import BipartiteCSR, Execution
+from mbe_stage.engines import AUTO, choose_engine, lacks_detail
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.pq_counts import engine_cuda
 from mbe_stage.pq_counts.cuda import layout as at
@@ -42,7 +43,7 @@ def emulated(part: str) -> list[dict[str, Any]]:
 
 
 @on_the_emulator
-@pytest.mark.parametrize("part", ["even graphs", "odd graphs"])
+@pytest.mark.parametrize("part", ["odd graphs", pytest.param("even graphs", marks=pytest.mark.slow)])
 def test_random_graphs_are_counted_as_specified(part: str) -> None:
     cases = emulated(part)
     assert len(cases) == 28
@@ -57,20 +58,35 @@ def test_closed_forms() -> None:
 
 
 @on_the_emulator
-def test_what_is_wider_than_a_frame() -> None:
-    cases = emulated("wide")
-    assert len(cases) == 6
-    assert sum(case["nodes"] for case in cases) > 50
+@pytest.mark.parametrize(("part", "n"), [("wide", 3), pytest.param("wide and deep", 2, marks=pytest.mark.slow)])
+def test_what_is_wider_than_a_frame(part: str, n: int) -> None:
+    cases = emulated(part)
+    assert len(cases) == n
+    assert sum(case["nodes"] for case in cases) > 10
+    assert sum(case["visited"] for case in cases) > 1000
+
+
+@on_the_emulator
+def test_pivots_on_both_sides_leave_few_nodes() -> None:
+    (nearly_complete,) = emulated("pivots")
     # Subsets of the rows would be 8,192.
-    assert cases[-1]["nodes"] < 200
+    assert 0 < nearly_complete["nodes"] < 200
 
 
 @on_the_emulator
 def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
     cases = emulated("shared")
-    assert len(cases) == 4 + len(fields(Techniques))
+    assert len(cases) == 4
     assert cases[0]["nodes"] > 0
     assert cases[1]["quanta"] > 5
+
+
+@on_the_emulator
+@pytest.mark.slow
+def test_the_same_counts_without_any_technique() -> None:
+    assert {case["case"] for case in emulated("techniques")} == {
+        f"without {field.name}" for field in fields(Techniques)
+    }
 
 
 @on_the_emulator
@@ -101,6 +117,14 @@ def test_more_than_counts_is_refused(detail: Detail) -> None:
         next(engine_cuda.run(BipartiteCSR.from_edges([0], [0]), PqQuery.of(2, 2), Execution(), detail))
 
 
+def test_auto_takes_the_engine_that_says_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
+    for detail, name in ((Detail.COUNTS, "cuda"), (Detail.VERTICES, "cpu"), (Detail.EDGES, "cpu")):
+        assert choose_engine("pq_counts", AUTO, detail)[0] == name
+    assert lacks_detail("pq_counts", "cuda", Detail.EDGES) == "cuda has less detail than is asked for"
+    assert lacks_detail("pq_counts", "cpu", Detail.EDGES) is lacks_detail("pq_counts", "cuda", None) is None
+
+
 def test_fewer_blocks_where_memory_is_short() -> None:
     plenty, scarce = plan_memory(_SIZES, 264, 64 * _GIB), plan_memory(_SIZES, 264, _GIB // 4)
     assert plenty.n_blocks == 264
@@ -109,8 +133,14 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     # Every warp can begin at once.
     for plan in (plenty, scarce):
         assert plan.n_warps * at.CREDIT + _SIZES.max_column_degree <= plan.credit_limit
-    with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"):
+    with pytest.raises(
+        MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"
+    ) as refusal:
         plan_memory(_SIZES, 264, 1_000_000)
+    assert refusal.value.needed_bytes is not None
+    assert plan_memory(_SIZES, 264, refusal.value.needed_bytes).n_blocks == 1
+    with pytest.raises(MemoryBudgetExceeded):
+        plan_memory(_SIZES, 264, refusal.value.needed_bytes - 1)
 
 
 def test_numbers_of_a_kind_have_room_in_a_key() -> None:
