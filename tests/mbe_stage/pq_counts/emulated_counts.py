@@ -131,7 +131,7 @@ def wide_cases(launcher: Any, shapes: Sequence[tuple[int, int]]) -> Iterator[dic
 def pivot_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Only a pivot on both sides ends this: nearly complete."""
     launcher.seed = 2
-    yield case("nearly complete", graphs.crown(13), PqQuery(2, 13, 2, 13), sizes={"narrow": 6})
+    yield case("nearly complete", graphs.crown(11), PqQuery(2, 11, 2, 11), sizes={"narrow": 6})
 
 
 def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -163,8 +163,8 @@ def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     memory_plan._FULL = 0.51
     launcher.seed = 3
     for seed, narrow in ((1, 64), (2, 6)):
-        graph = graphs.from_matrix(graphs.random_matrix(seed, 15, 17, 0.6))
-        yield case("few kinds", graph, PqQuery(2, 15, 2, 17), sizes={"n_kinds": 2048, "narrow": narrow})
+        graph = graphs.from_matrix(graphs.random_matrix(seed, 16, 20, 0.7))
+        yield case("few kinds", graph, PqQuery(2, 16, 2, 20), sizes={"n_kinds": 2048, "narrow": narrow})
 
 
 def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
