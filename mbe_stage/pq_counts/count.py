@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from mbe_stage import stream
 from mbe_stage.engines import AUTO
+from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
+from mbe_stage.pq_counts.digits import integers
 from mbe_stage.pq_counts.problem import PROBLEM
 from mbe_stage.pq_counts.query import PqQuery
-from mbe_stage.pq_counts.results import PqSink
+from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.tasks import Task
 
-__all__ = ["count_pq_bicliques", "count_pq_into", "pq_table"]
+__all__ = ["PqLocalCounts", "count_pq_bicliques", "count_pq_into", "pq_local_counts", "pq_table"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PqLocalCounts:
+    """In how many (p, q)-bicliques each vertex is, and each edge.
+
+    Attributes
+    ----------
+    total : int
+        How many there are.
+    left, right : (n_left,) and (n_right,) int64, or objects
+        Python's integers where one of a side does not fit in 64 bits.
+    edges : (n_edges,) int64, or objects, or None
+        In the order of `BipartiteCSR.edges`; None where they were not asked for.
+    """
+
+    total: int
+    left: np.ndarray
+    right: np.ndarray
+    edges: np.ndarray | None
 
 
 def count_pq_bicliques(
@@ -103,6 +126,62 @@ def pq_table(
     return _counts(graph, query, engine, threads)
 
 
+def pq_local_counts(
+    graph: BipartiteCSR | tuple[np.ndarray, np.ndarray],
+    p: int,
+    q: int,
+    *,
+    edges: bool = False,
+    containing_left: tuple[int, ...] = (),
+    containing_right: tuple[int, ...] = (),
+    engine: str = AUTO,
+    execution: Execution | None = None,
+) -> PqLocalCounts:
+    """In how many (p, q)-bicliques each vertex is, and on request each edge.
+
+    Parameters
+    ----------
+    graph, p, q, containing_left, containing_right, engine
+        As `count_pq_bicliques` takes them.
+    edges : bool
+        In how many each edge is, too. A number for each edge and thread takes 8 bytes or more.
+    execution : Execution, optional
+        Threads and the memory budget; a time limit would give numbers that say nothing here, and is refused.
+
+    Returns
+    -------
+    PqLocalCounts
+        Exact: `left` sums up to p times the count, `right` to q times, `edges` to p q times.
+
+    Raises
+    ------
+    InvalidArgument, EngineUnavailable
+        As `count_pq_bicliques`; or a time limit is given.
+    MemoryBudgetExceeded
+        The tables do not fit the budget; the message says what they take.
+
+    Examples
+    --------
+    >>> found = pq_local_counts(([0, 0, 1, 1, 2], [0, 1, 0, 1, 1]), 2, 1, edges=True)
+    >>> found.left.tolist(), found.right.tolist(), found.edges.tolist()
+    ([3, 3, 2], [1, 3], [1, 2, 1, 2, 2])
+    """
+    execution = execution or Execution()
+    if execution.time_limit_seconds is not None:
+        raise InvalidArgument(
+            f"time_limit_seconds is {execution.time_limit_seconds:g}: local counts come whole; expected None, or "
+            "count_pq_into, whose facts say what a limit left out"
+        )
+    if not isinstance(graph, BipartiteCSR):
+        graph = BipartiteCSR.from_edges(*graph)
+    query = PqQuery(p, p, q, q, tuple(containing_left), tuple(containing_right))
+    sink = PqSink(query, Detail.EDGES if edges else Detail.VERTICES)
+    count_pq_into(sink, graph, execution, engine)
+    local = sink.local_counts()[p, q]
+    of_edges = None if local.edges is None else _numbers(local.edges)
+    return PqLocalCounts(sink.counts()[p, q], _numbers(local.left), _numbers(local.right), of_edges)
+
+
 def count_pq_into(
     sink: PqSink,
     graph: BipartiteCSR,
@@ -155,3 +234,10 @@ def _counts(
     sink = PqSink(query)
     count_pq_into(sink, graph, Execution(threads=threads), engine)
     return sink.counts()
+
+
+def _numbers(digits: np.ndarray) -> np.ndarray:
+    """As int64 where all fit."""
+    numbers = integers(digits)
+    fits = max(numbers, default=0) < 1 << 63
+    return np.array(numbers, np.int64 if fits else object)

@@ -15,7 +15,7 @@ from mbe_stage.bits import lowest_bit_index, popcount
 from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, Size
 from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
 
-__all__ = ["first_bits", "walk_frame"]
+__all__ = ["degrees", "first_bits", "walk_frame"]
 
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
@@ -88,16 +88,16 @@ def _narrowed(worker, asked, size, rows, columns):
         if _counts_last(worker, asked, size, rows, columns):
             break
         least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
-        rows, n_full, row, degree = _degrees(frame.rows, rows, columns, n_columns, least)
-        size = Size(size.held_rows, size.optional_rows + n_full, size.held_columns, size.optional_columns)
+        rows, full, row, degree = degrees(frame.rows, rows, columns, n_columns, least)
+        size = Size(size.held_rows, size.optional_rows + popcount(full), size.held_columns, size.optional_columns)
         n_rows = popcount(rows)
         if n_rows <= 2:
             _count_few_rows(worker, asked, size, rows, columns)
             break
         least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
         before = columns
-        columns, n_full, column, column_degree = _degrees(frame.columns, columns, rows, n_rows, least)
-        size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
+        columns, full, column, column_degree = degrees(frame.columns, columns, rows, n_rows, least)
+        size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + popcount(full))
         n_columns = popcount(columns)
         if n_columns <= 2:
             _count_few_columns(worker, asked, size, rows, columns)
@@ -111,8 +111,8 @@ def _narrowed(worker, asked, size, rows, columns):
 
 
 @njit(nogil=True, inline="always")
-def _degrees(lines, mask, others, n_others, least):
-    """The lines of a side that are neither full nor too small, how many are full, and the one with most neighbours.
+def degrees(lines, mask, others, n_others, least):
+    """The lines of a side that are neither full nor too small, those that are full, and the one with most neighbours.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _degrees(lines, mask, others, n_others, least):
     least : int64
         Neighbours below which a line is in no biclique that is asked for.
     """
-    kept, n_full, best, most = mask, 0, 0, -1
+    kept, full, best, most = mask, _NOTHING, 0, -1
     left = mask
     while left:
         line = lowest_bit_index(left)
@@ -132,13 +132,13 @@ def _degrees(lines, mask, others, n_others, least):
         left ^= bit
         degree = popcount(lines[line] & others)
         if degree == n_others:
-            n_full += 1
+            full |= bit
             kept ^= bit
         elif degree < least:
             kept ^= bit
         elif degree > most:
             best, most = line, degree
-    return kept, n_full, best, most
+    return kept, full, best, most
 
 
 @njit(nogil=True, inline="always")

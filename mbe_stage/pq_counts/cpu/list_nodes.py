@@ -24,19 +24,29 @@ from mbe_stage.pq_counts.cpu.layout import (
 from mbe_stage.pq_counts.cpu.leaves import is_at_end, is_too_small, tally
 
 __all__ = [
+    "FULL",
     "child_of_column",
     "child_of_row",
+    "child_on",
     "count_leaf",
     "fill_frame",
     "has_room",
+    "is_last",
+    "kept",
+    "leaves_out",
     "missed_rows",
     "most_neighbours",
     "narrowed",
     "rest_of_column",
     "rest_of_row",
+    "rows_beside",
+    "rows_on",
     "turned",
     "with_columns",
 ]
+
+FULL = -2
+"""In place of the new number of a line that is full; -1 is that of one that is too small."""
 
 _ONE = np.uint64(1)
 
@@ -91,21 +101,21 @@ def narrowed(asked, size, lists):
     """
     while True:
         n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
-        if is_too_small(asked, size, n_rows, n_columns) or _is_last(asked, size, n_rows, n_columns):
+        if is_too_small(asked, size, n_rows, n_columns) or is_last(asked, size, n_rows, n_columns):
             return size, lists, True
         least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
-        n_full, new_columns, n_kept = _kept(lists.column_offsets, n_rows, least)
+        n_full, new_columns, n_kept = kept(lists.column_offsets, n_rows, least)
         size = Size(size.held_rows, size.optional_rows, size.held_columns, size.optional_columns + n_full)
         least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
-        if n_kept == n_columns and not _leaves_out(lists.row_offsets, n_columns, least):
+        if n_kept == n_columns and not leaves_out(lists.row_offsets, n_columns, least):
             return size, lists, False
-        row_offsets, columns, n_full = _rows_on(lists, new_columns, n_kept, least)
+        row_offsets, columns, n_full, _ = rows_on(lists, new_columns, n_kept, least)
         size = Size(size.held_rows, size.optional_rows + n_full, size.held_columns, size.optional_columns)
         lists = with_columns(row_offsets, columns, n_kept)
 
 
 @njit(nogil=True, inline="always")
-def _is_last(asked, size, n_rows, n_columns):
+def is_last(asked, size, n_rows, n_columns):
     """Whether a side is used up, or at most one more vertex of it may be held."""
     return (
         n_rows == 0
@@ -135,7 +145,7 @@ def count_leaf(worker, asked, size, lists):
 
 
 @njit(nogil=True)
-def _leaves_out(offsets, n_others, least):
+def leaves_out(offsets, n_others, least):
     """Whether a line of a side is full, or too small."""
     for line in range(offsets.size - 1):
         degree = offsets[line + 1] - offsets[line]
@@ -145,13 +155,14 @@ def _leaves_out(offsets, n_others, least):
 
 
 @njit(nogil=True)
-def _kept(offsets, n_others, least):
-    """Of a side: how many lines are full, and new numbers of those that are neither full nor too small."""
+def kept(offsets, n_others, least):
+    """Of a side: how many lines are full, new numbers of those that are neither full nor too small, and how many."""
     numbers = np.full(offsets.size - 1, -1, np.int32)
     n_full = n_kept = 0
     for line in range(numbers.size):
         degree = offsets[line + 1] - offsets[line]
         if degree == n_others:
+            numbers[line] = FULL
             n_full += 1
         elif degree >= least:
             numbers[line] = n_kept
@@ -160,8 +171,17 @@ def _kept(offsets, n_others, least):
 
 
 @njit(nogil=True)
-def _rows_on(lists, new_columns, n_columns, least):
-    """The rows on the columns that are kept, without those that are full there or too small; and how many are full."""
+def rows_on(lists, new_columns, n_columns, least):
+    """The rows on the columns that are kept, without those that are full there or too small.
+
+    Returns
+    -------
+    offsets, columns : int64 and int32
+    n_full : int64
+    numbers : (former n_rows,) int32
+        As `kept` gives those of columns.
+    """
+    numbers = np.full(lists.row_offsets.size - 1, -1, np.int32)
     offsets = np.zeros(lists.row_offsets.size, np.int64)
     columns = np.empty(lists.columns.size, np.int32)
     n_rows = n_full = written = 0
@@ -173,33 +193,41 @@ def _rows_on(lists, new_columns, n_columns, least):
             written += column >= 0
         degree = written - begin
         if degree == n_columns:
+            numbers[row] = FULL
             n_full += 1
             written = begin
         elif degree < least:
             written = begin
         else:
+            numbers[row] = n_rows
             n_rows += 1
             offsets[n_rows] = written
-    return offsets[: n_rows + 1].copy(), columns[:written].copy(), n_full
+    return offsets[: n_rows + 1].copy(), columns[:written].copy(), n_full, numbers
 
 
 @njit(nogil=True)
 def fill_frame(frame, lists):
-    """The node as bits; lines of small degree first, as they are held before those that have many neighbours."""
+    """The node as bits; lines of small degree first, as they are held before those that have many neighbours.
+
+    Returns
+    -------
+    row_order, column_order : int64
+        The row, and the column, of the node that each of the frame is.
+    """
     n_rows, n_columns = lists.row_offsets.size - 1, lists.column_offsets.size - 1
     place = np.empty(n_columns, np.int64)
-    order = _by_degree(lists.column_offsets)
+    column_order, row_order = _by_degree(lists.column_offsets), _by_degree(lists.row_offsets)
     for column in range(n_columns):
-        place[order[column]] = column
+        place[column_order[column]] = column
         frame.columns[column] = 0
-    order = _by_degree(lists.row_offsets)
     for i in range(n_rows):
-        row, word = order[i], np.uint64(0)
+        row, word = row_order[i], np.uint64(0)
         for k in range(lists.row_offsets[row], lists.row_offsets[row + 1]):
             column = place[lists.columns[k]]
             word |= _ONE << np.uint64(column)
             frame.columns[column] |= _ONE << np.uint64(i)
         frame.rows[i] = word
+    return row_order, column_order
 
 
 @njit(nogil=True)
@@ -256,6 +284,13 @@ def child_of_row(lists, row, gone, least):
     least : int64
         Columns that a row needs; where optional ones are enough, rows without any of these columns are there too.
     """
+    number, offsets = rows_beside(lists, row, gone, least)
+    return child_on(lists, row, number, offsets)
+
+
+@njit(nogil=True)
+def rows_beside(lists, row, gone, least):
+    """The rows of `child_of_row`, which says what it takes: their numbers there, else -1; and where each begins."""
     first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
     shared = np.zeros(lists.row_offsets.size - 1, np.int64)
     for k in range(first, end):
@@ -270,8 +305,15 @@ def child_of_row(lists, row, gone, least):
             number[other] = n_rows
             n_rows += 1
             offsets[n_rows] = offsets[n_rows - 1] + shared[other]
-    columns = np.empty(offsets[n_rows], np.int32)
-    ends = offsets[:n_rows].copy()
+    return number, offsets[: n_rows + 1].copy()
+
+
+@njit(nogil=True)
+def child_on(lists, row, number, offsets):
+    """What `child_of_row` gives, of what `rows_beside` gave."""
+    first, end = lists.row_offsets[row], lists.row_offsets[row + 1]
+    columns = np.empty(offsets[-1], np.int32)
+    ends = offsets[:-1].copy()
     for k in range(first, end):
         column = lists.columns[k]
         for j in range(lists.column_offsets[column], lists.column_offsets[column + 1]):
@@ -279,7 +321,7 @@ def child_of_row(lists, row, gone, least):
             if n >= 0:
                 columns[ends[n]] = k - first
                 ends[n] += 1
-    return with_columns(offsets[: n_rows + 1].copy(), columns, end - first)
+    return with_columns(offsets, columns, end - first)
 
 
 @njit(nogil=True)

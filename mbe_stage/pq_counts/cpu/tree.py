@@ -42,7 +42,17 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     with_columns,
 )
 
-__all__ = ["compile_steps", "count_roots", "later_paths"]
+__all__ = [
+    "bytes_of",
+    "compile_steps",
+    "count_roots",
+    "forget",
+    "later_paths",
+    "number_rows",
+    "root_bytes",
+    "root_lists",
+    "touch",
+]
 
 
 def compile_steps() -> tuple[CompileStep, ...]:
@@ -66,7 +76,7 @@ def count_roots(graph, worker, asked, first, end, part, n_parts):
         Of the children of each root, in turn: only those of this part.
     """
     for root in range(first, end):
-        n_touched = _touch(graph, worker, root)
+        n_touched = touch(graph, worker, root)
         if asked[MAX_ROWS] == 2:
             _count_pairs(worker, asked, n_touched, part, n_parts)
         else:
@@ -76,7 +86,7 @@ def count_roots(graph, worker, asked, first, end, part, n_parts):
 
 
 @njit(nogil=True, inline="always")
-def _touch(graph, worker, root):
+def touch(graph, worker, root):
     """Count the columns that each later row shares with a root; returns how many rows share some."""
     n_touched = 0
     for k in range(graph.row_offsets[root], graph.row_offsets[root + 1]):
@@ -113,6 +123,19 @@ def _count_root(graph, worker, asked, root, n_touched, part, n_parts):
         As `count_roots` takes them.
     root, n_touched : int64
     """
+    n_rows, n_entries = number_rows(worker, asked, n_touched)
+    n_bytes = root_bytes(graph, root, n_rows, n_entries)
+    if 1 + n_rows < asked[MIN_ROWS] or not has_room(worker, n_bytes):
+        forget(worker, n_touched)
+        return
+    lists = root_lists(graph, worker, root, n_touched, n_rows)
+    _count(worker, asked, Size(1, 0, 0, 0), lists, part, n_parts)
+    worker.control[BYTES_HELD] -= n_bytes
+
+
+@njit(nogil=True, inline="always")
+def number_rows(worker, asked, n_touched):
+    """Number the rows that share enough with a root, the others -1; how many they are, and what they share in all."""
     n_rows = n_entries = 0
     for k in range(n_touched):
         row = worker.touched[k]
@@ -121,24 +144,36 @@ def _count_root(graph, worker, asked, root, n_touched, part, n_parts):
             worker.place[row] = n_rows
             n_rows += 1
             n_entries += worker.shared[row]
-    n_columns = graph.row_offsets[root + 1] - graph.row_offsets[root]
-    n_bytes = 16 * n_entries + 16 * (n_rows + n_columns)
-    if 1 + n_rows < asked[MIN_ROWS] or not has_room(worker, n_bytes):
-        for k in range(n_touched):
-            worker.shared[worker.touched[k]] = 0
-        return
+    return n_rows, n_entries
+
+
+@njit(nogil=True, inline="always")
+def root_bytes(graph, root, n_rows, n_entries):
+    """What the node below a root takes."""
+    return 16 * n_entries + 16 * (n_rows + graph.row_offsets[root + 1] - graph.row_offsets[root])
+
+
+@njit(nogil=True, inline="always")
+def forget(worker, n_touched):
+    """Set back what `touch` counted."""
+    for k in range(n_touched):
+        worker.shared[worker.touched[k]] = 0
+
+
+@njit(nogil=True, inline="always")
+def root_lists(graph, worker, root, n_touched, n_rows):
+    """The node below a root, of what `touch` and `number_rows` found, which is forgotten."""
     offsets = np.zeros(n_rows + 1, np.int64)
     for k in range(n_touched):
         row = worker.touched[k]
         if worker.place[row] >= 0:
             offsets[worker.place[row] + 1] = worker.shared[row]
-        worker.shared[row] = 0
+    forget(worker, n_touched)
     for row in range(n_rows):
         offsets[row + 1] += offsets[row]
-    columns = np.empty(n_entries, np.int32)
+    columns = np.empty(offsets[n_rows], np.int32)
     _fill(graph, worker, root, offsets[:-1].copy(), columns)
-    _count(worker, asked, Size(1, 0, 0, 0), with_columns(offsets, columns, n_columns), part, n_parts)
-    worker.control[BYTES_HELD] -= n_bytes
+    return with_columns(offsets, columns, graph.row_offsets[root + 1] - graph.row_offsets[root])
 
 
 @njit(nogil=True, inline="always")
@@ -183,7 +218,7 @@ def _count(worker, asked, size, lists, part, n_parts):
         holds_rows = n_rows - column_degree < n_columns - row_degree
         missed = missed_rows(lists, column) if holds_rows else missed_rows(turned(lists), row)
         gone = np.zeros(max(n_rows, n_columns), np.bool_)
-        n_bytes = _bytes_of(lists)
+        n_bytes = bytes_of(lists)
         for line in missed:
             gone[line] = True
             n_before += 1
@@ -238,7 +273,7 @@ def _child(asked, size, lists, line, gone, holds_rows):
 
 
 @njit(nogil=True, inline="always")
-def _bytes_of(lists):
+def bytes_of(lists):
     """What a child of a node takes at most, with what building it takes."""
     return 24 * lists.columns.size + 48 * (lists.row_offsets.size + lists.column_offsets.size)
 

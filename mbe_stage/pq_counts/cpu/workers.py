@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,13 +30,16 @@ from mbe_stage.pq_counts.cpu.layout import (
 from mbe_stage.pq_counts.cpu.leaves import put_back
 from mbe_stage.pq_counts.cpu.tree import count_roots
 
-__all__ = ["Counting", "Piece"]
+__all__ = ["TAKING_SECONDS", "Counting", "Piece", "worked_off"]
+
+TAKING_SECONDS = 0.5
+"""After which a worker hands over what it has: a search that a time limit ends has counted what it had by then."""
+
+_Found = TypeVar("_Found")
 
 _FIRST_CAPACITY = 1 << 14
 _ROW_BYTES = 12
 _POLL_SECONDS = 0.1
-# A search that a time limit ends has counted what was handed over by then.
-_TAKING_SECONDS = 0.5
 _NONE = [np.empty(0, np.int64)] * 5
 _HALF = np.uint64(32)
 _LOW = np.uint64((1 << 32) - 1)
@@ -57,6 +62,58 @@ class Piece:
     part: int
     n_parts: int
     cost: float
+
+
+def worked_off(
+    pieces: Sequence[Piece],
+    n_threads: int,
+    work: Callable[[int, Piece], _Found | None],
+    stop: Callable[[], None],
+    deadline: float = math.inf,
+) -> Generator[tuple[_Found | None, float]]:
+    """Work all pieces off with some threads; yields what was found now and then, and the share that is done.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        Begun in this order.
+    n_threads : int
+    work : callable
+        Takes the number of a worker, whom nobody else uses meanwhile, and a piece; what it gives is yielded.
+    stop : callable
+        Called at the end, also where an exception or the caller ends the work early: ends what is under way.
+    deadline : float, optional
+        In the time of `time.perf_counter`: then all that is under way is stopped, and what comes of it is yielded.
+    """
+    free: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for k in range(n_threads):
+        free.put(k)
+
+    def worked(piece: Piece) -> tuple[float, _Found | None]:
+        k = free.get()
+        try:
+            return piece.cost, work(k, piece)
+        finally:
+            free.put(k)
+
+    total, done = max(1e-9, sum(piece.cost for piece in pieces)), 0.0
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="pq-counts") as pool:
+        try:
+            waiting = {pool.submit(worked, piece) for piece in pieces}
+            while waiting and (left := deadline - time.perf_counter()) > 0:
+                ended, waiting = wait(waiting, min(_POLL_SECONDS, left), FIRST_COMPLETED)
+                for cost, found in (future.result() for future in ended):
+                    done += cost
+                    yield found, done / total
+                if not ended and time.perf_counter() < deadline:
+                    yield None, done / total
+            stop()
+            for future in waiting:
+                if not future.cancel():
+                    yield future.result()[1], done / total
+        finally:
+            stop()
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Counting:
@@ -108,29 +165,12 @@ class Counting:
             Held and optional rows, held and optional columns, times; empty ones where nothing new is to be told.
         work_done : float
         """
-        free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for k in range(len(self._workers)):
-            free.put(k)
-        total, done = max(1e-9, sum(piece.cost for piece in pieces)), 0.0
-        with ThreadPoolExecutor(len(self._workers), thread_name_prefix="pq-counts") as pool:
-            try:
-                waiting = {pool.submit(self._count, free, piece) for piece in pieces}
-                while waiting and (left := deadline - time.perf_counter()) > 0:
-                    ended, waiting = wait(waiting, min(_POLL_SECONDS, left), FIRST_COMPLETED)
-                    for cost, leaves in (future.result() for future in ended):
-                        done += cost
-                        yield leaves, done / total
-                    if not ended and time.perf_counter() < deadline:
-                        yield _NONE, done / total
-                self._stop()
-                for future in waiting:
-                    if not future.cancel():
-                        yield future.result()[1], done / total
-            finally:
-                self._stop()
-                pool.shutdown(wait=False, cancel_futures=True)
+        done = 0.0
+        with closing(worked_off(pieces, self._n_threads, self._count, self._stop, deadline)) as found:
+            for leaves, done in found:
+                yield leaves or _NONE, done
         for worker in self._workers:
-            yield _taken(worker), done / total
+            yield _taken(worker), done
 
     def _stop(self) -> None:
         """Have all workers return from where they are."""
@@ -143,28 +183,24 @@ class Counting:
         """Nodes that were visited so far."""
         return sum(int(worker.control[NODES]) for worker in self._workers)
 
-    def _count(self, free: queue.SimpleQueue[int], piece: Piece) -> tuple[float, list[np.ndarray]]:
-        """Count a piece with a worker that is free; returns its cost, and now and then what was counted."""
-        k = free.get()
-        try:
-            while True:
-                worker = self._workers[k]
-                before = LeafTable(*(array.copy() for array in worker.table))
-                count_roots(self._lists, worker, self._asked, piece.first, piece.end, piece.part, piece.n_parts)
-                reason = int(worker.control[STOP])
-                if reason in (0, STOPPED):
-                    break
-                if reason == LACKS_MEMORY:
-                    raise self._lack(int(worker.control[MEMORY_BUDGET]))
-                # What the piece has counted so far is in the full table; the piece begins anew on what was before.
-                self._replace(k, before)
-            now = time.perf_counter()
-            if now - self._last_taken[k] < _TAKING_SECONDS:
-                return piece.cost, _NONE
-            self._last_taken[k] = now
-            return piece.cost, _taken(worker)
-        finally:
-            free.put(k)
+    def _count(self, k: int, piece: Piece) -> list[np.ndarray] | None:
+        """Count a piece with a worker that is free; returns now and then what was counted."""
+        while True:
+            worker = self._workers[k]
+            before = LeafTable(*(array.copy() for array in worker.table))
+            count_roots(self._lists, worker, self._asked, piece.first, piece.end, piece.part, piece.n_parts)
+            reason = int(worker.control[STOP])
+            if reason in (0, STOPPED):
+                break
+            if reason == LACKS_MEMORY:
+                raise self._lack(int(worker.control[MEMORY_BUDGET]))
+            # What the piece has counted so far is in the full table; the piece begins anew on what was before.
+            self._replace(k, before)
+        now = time.perf_counter()
+        if now - self._last_taken[k] < TAKING_SECONDS:
+            return None
+        self._last_taken[k] = now
+        return _taken(worker)
 
     def _replace(self, k: int, table: LeafTable) -> None:
         """Give a worker these leaves, and room for four times as many kinds."""

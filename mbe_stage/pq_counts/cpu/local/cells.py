@@ -1,0 +1,192 @@
+"""The local counts of a query, cell by cell: from degrees, or by a search of the cell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+
+import numpy as np
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.options import Execution
+from mbe_stage.pq_counts.cpu.local import leaves, tree
+from mbe_stage.pq_counts.cpu.local.words import n_words
+from mbe_stage.pq_counts.cpu.local.workers import LocalCounting, Sums, bytes_needed
+from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.workers import Piece
+from mbe_stage.pq_counts.local_from_degrees import from_degrees
+from mbe_stage.pq_counts.local_tables import Places, table_bytes
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock
+
+__all__ = ["LocalSearch", "compile_steps"]
+
+_FEWEST_DIGITS = 2
+# Only the empty block at the end says that all is done: others may wait behind one that does.
+_BEFORE_THE_END = 0.999
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What local counts need beside the counts."""
+    return (*tree.compile_steps(), *leaves.compile_steps())
+
+
+class LocalSearch:
+    """What each vertex, and each edge, is in.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    query : PqQuery
+    search : Search
+        Of the same.
+    execution : Execution
+    detail : Detail
+        Vertices, or edges too.
+
+    Attributes
+    ----------
+    n_searched : int
+        Cells that are searched for.
+    n_nodes : int
+        Visited so far.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        Tables of all cells, and the sums of all threads, do not fit the budget even where no number is above 64 bits.
+    """
+
+    def __init__(
+        self, graph: BipartiteCSR, query: PqQuery, search: Search, execution: Execution, detail: Detail
+    ) -> None:
+        self._graph = graph
+        self._search = search
+        self._edges = detail >= Detail.EDGES
+        self._n_threads = execution.worker_count
+        self._budget = execution.memory_budget_bytes
+        self._n_held = len(set(query.containing_left)), len(set(query.containing_right))
+        self._cells = query.cells
+        self.n_searched = sum(min(self._to_choose(cell)) >= 2 for cell in self._cells)
+        self.n_nodes = 0
+        self._check_budget()
+        self._whole = Places(graph, query, search.whole, edges=self._edges)
+        part = search.part if search.are_left else search.part.swapped()
+        self._core = Places(graph, query, part, edges=self._edges)
+        self._entries = self._entries_by_left() if self._edges else np.empty(0, np.int64)
+
+    def blocks(
+        self,
+        pieces: Sequence[Piece],
+        counts: Mapping[tuple[int, int], int],
+        work_done: float,
+        deadline: float,
+        *,
+        is_first: bool,
+    ) -> Generator[PqBlock]:
+        """What some pieces of the work amount to, at least one block with `local` for each cell.
+
+        Parameters
+        ----------
+        pieces : sequence of Piece
+        counts : (p, q) -> int
+            How many bicliques the search finds in them.
+        work_done : float
+            Share of the whole work that was done before.
+        deadline : float
+            In the time of `time.perf_counter`: from then on only what is known anyway, as the counts may fall short.
+        is_first : bool
+            Whether what follows from degrees is among it.
+        """
+        each = (1.0 - work_done) / max(1, self.n_searched)
+        for cell in self._cells:
+            p, q = self._to_choose(cell)
+            if min(p, q) >= 2 and counts[cell] and time.perf_counter() < deadline:
+                with closing(self._searched(cell, pieces, counts[cell], deadline)) as found:
+                    for local, done in found:
+                        yield PqBlock(Leaves.none(), local, min(work_done + each * done, _BEFORE_THE_END))
+            elif is_first and self._search.is_possible and 0 <= min(p, q) <= 1:
+                yield PqBlock(Leaves.none(), self._known(cell), min(work_done, _BEFORE_THE_END))
+            else:
+                yield PqBlock(Leaves.none(), self._nothing(cell), min(work_done, _BEFORE_THE_END))
+            work_done += each * (min(p, q) >= 2)
+
+    def _searched(
+        self, cell: tuple[int, int], pieces: Sequence[Piece], count: int, deadline: float
+    ) -> Generator[tuple[LocalCounts | None, float]]:
+        """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
+        budget = self._budget - self._bytes_of_tables()
+        counting = LocalCounting(
+            self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
+        )
+        done = 0.0
+        with closing(counting.run(pieces, deadline)) as found:
+            for sums, done in found:
+                yield None if sums is None else self._table(cell, sums), done
+        # Also where a time limit left nothing, there is a block of the cell.
+        yield self._nothing(cell), done
+        self.n_nodes += counting.n_nodes
+
+    def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
+        """What was added up, for the user's vertices and edges."""
+        of_rows, of_edges = np.empty_like(sums.rows), None
+        of_rows[self._search.order] = sums.rows
+        if sums.edges is not None:
+            of_edges = np.empty_like(sums.edges)
+            of_edges[self._entries] = sums.edges
+        sides = (of_rows, sums.columns) if self._search.are_left else (sums.columns, of_rows)
+        return self._core.table(cell, sums.total, *sides, of_edges)
+
+    def _known(self, cell: tuple[int, int]) -> LocalCounts:
+        """A cell with at most one vertex to choose on a side."""
+        return self._whole.table(cell, *from_degrees(self._search.whole.graph, *self._to_choose(cell)))
+
+    def _nothing(self, cell: tuple[int, int]) -> LocalCounts:
+        """No biclique."""
+        graph = self._graph
+        left, right, edges = (np.zeros((n, 1), np.uint64) for n in (graph.n_left, graph.n_right, graph.n_edges))
+        return LocalCounts(*cell, left, right, edges if self._edges else None)
+
+    def _to_choose(self, cell: tuple[int, int]) -> tuple[int, int]:
+        """How many vertices of each side are not held by all; below zero where more are than the cell has."""
+        return cell[0] - self._n_held[0], cell[1] - self._n_held[1]
+
+    def _asked(self, cell: tuple[int, int]) -> np.ndarray:
+        """The cell in rows and columns."""
+        p, q = self._to_choose(cell)
+        return np.array([p, p, q, q] if self._search.are_left else [q, q, p, p], np.int64)
+
+    def _entries_by_left(self) -> np.ndarray:
+        """The edge of the core, by left vertex, that each entry of the rows is."""
+        part, lists = self._search.part.graph, self._search.lists
+        begins = part.left_offsets[self._search.order] - lists.row_offsets[:-1]
+        by_row = np.repeat(begins, np.diff(lists.row_offsets)) + np.arange(lists.columns.size)
+        if self._search.are_left:
+            return by_row
+        return np.argsort(part.right_members, kind="stable")[by_row]
+
+    def _bytes_of_tables(self) -> int:
+        return len(self._cells) * table_bytes(self._graph, _FEWEST_DIGITS, edges=self._edges)
+
+    def _check_budget(self) -> None:
+        """Refuse before any work what cannot fit."""
+        needed = self._bytes_of_tables()
+        searched = [cell for cell in self._cells if min(self._to_choose(cell)) >= 2]
+        if searched:
+            needed += max(
+                bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
+                for cell in searched
+            )
+        if needed > self._budget:
+            what, graph = ("vertex and edge" if self._edges else "vertex"), self._graph
+            raise MemoryBudgetExceeded(
+                f"counts for every {what} take {needed:,} bytes or more ({len(self._cells):,} cells x "
+                f"{graph.n_left + graph.n_right:,} vertices"
+                f"{f' and {graph.n_edges:,} edges' if self._edges else ''}, {self._n_threads} threads), and "
+                f"memory_budget_bytes is {self._budget:,}: raise it, ask for fewer cells"
+                f"{', for vertices alone' if self._edges else ''} or use fewer threads",
+                needed_bytes=needed,
+            )

@@ -1,0 +1,385 @@
+"""The walk of `cpu.frame_walk` for local counts: the same tree, and lines that open and close on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bits import lowest_bit_index, popcount
+from mbe_stage.pq_counts.cpu.frame_walk import degrees, first_bits
+from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS, MIN_COLUMNS, MIN_ROWS, NODES, STOP, WIDTH, Size
+from mbe_stage.pq_counts.cpu.leaves import is_too_small
+from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPTIONAL, ROW, at
+from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values_of
+from mbe_stage.pq_counts.cpu.local.words import add, subtract
+
+__all__ = ["walk_local_frame"]
+
+_ONE = np.uint64(1)
+_NOTHING = np.uint64(0)
+
+# Fields of a node on the stack: what is left of it and what its pivot misses; the pivot; its size; full lines, which
+# are open, and what they opened with; the line that is held below it, plus one; whether the pivot is open.
+_ROWS, _COLUMNS, _MISSED, _PIVOT, _HOLDS_ROWS = range(5)
+_HELD_ROWS, _OPTIONAL_ROWS, _HELD_COLUMNS, _OPTIONAL_COLUMNS = range(5, 9)
+_FULL_ROWS, _FULL_COLUMNS, _FIRST_ROWS, _FIRST_COLUMNS, _LINE, _RESTS = range(9, 15)
+
+
+@njit(nogil=True, inline="always")
+def walk_local_frame(worker, asked, size, n_rows, n_columns):
+    """Add all leaves below the node that the frame holds to `totals`, and to the sums of the frame.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+        One cell.
+    size : Size
+        Of the node.
+    n_rows, n_columns : int64
+    """
+    stack = worker.frame.stack
+    depth = _visit(worker, asked, size, first_bits(n_rows), first_bits(n_columns), np.int64(0))
+    while depth > 0 and not worker.control[STOP]:
+        node = stack[depth - 1]
+        _close_held(worker, node)
+        if node[_RESTS]:
+            _close_node(worker, node)
+            depth -= 1
+        else:
+            rows, columns, size = _next_child(worker, node)
+            depth = _visit(worker, asked, size, rows, columns, depth)
+
+
+@njit(nogil=True)
+def _visit(worker, asked, size, rows, columns, depth):
+    """Add a node that is a leaf, or put it on the stack; returns how many nodes are on the stack.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+    size : Size
+    rows, columns : uint64
+    depth : int64
+        Nodes on the stack before.
+    """
+    worker.control[NODES] += 1
+    frame = worker.frame
+    full_rows = full_columns = _NOTHING
+    while True:
+        n_rows, n_columns = popcount(rows), popcount(columns)
+        if is_too_small(asked, size, n_rows, n_columns):
+            return depth
+        if n_rows == 0 or n_columns == 0:
+            size = _grown(size, 0, n_rows, 0, n_columns)
+            _add_leaf(worker, asked, size, _NOTHING, full_rows | rows, _NOTHING, full_columns | columns)
+            return depth
+        if _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
+            return depth
+        least = asked[MIN_COLUMNS] - size.held_columns - size.optional_columns
+        rows, full, row, degree = degrees(frame.rows, rows, columns, n_columns, least)
+        full_rows |= full
+        size = _grown(size, 0, popcount(full), 0, 0)
+        n_rows = popcount(rows)
+        if n_rows <= 2:
+            _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns)
+            return depth
+        least = asked[MIN_ROWS] - size.held_rows - size.optional_rows
+        before = columns
+        columns, full, column, column_degree = degrees(frame.columns, columns, rows, n_rows, least)
+        full_columns |= full
+        size = _grown(size, 0, 0, 0, popcount(full))
+        n_columns = popcount(columns)
+        if n_columns <= 2:
+            _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns)
+            return depth
+        if columns == before:
+            break
+    node = frame.stack[depth]
+    if n_columns - degree <= n_rows - column_degree:
+        _push(node, size, rows, columns, row, columns & ~frame.rows[row], False)
+    else:
+        _push(node, size, rows, columns, column, rows & ~frame.columns[column], True)
+    _open_full(worker, node, full_rows, full_columns)
+    return depth + 1
+
+
+@njit(nogil=True, inline="always")
+def _grown(size, held_rows, optional_rows, held_columns, optional_columns):
+    """The size of a node with so many more."""
+    return Size(
+        size.held_rows + held_rows,
+        size.optional_rows + optional_rows,
+        size.held_columns + held_columns,
+        size.optional_columns + optional_columns,
+    )
+
+
+@njit(nogil=True)
+def _push(node, size, rows, columns, pivot, missed, holds_rows):
+    """Put a node on the stack.
+
+    Parameters
+    ----------
+    node : (FIELDS,) uint64
+    size : Size
+    rows, columns : uint64
+    pivot : int64
+    missed : uint64
+    holds_rows : bool
+    """
+    node[_ROWS], node[_COLUMNS], node[_MISSED] = rows, columns, missed
+    node[_FIRST_ROWS], node[_FIRST_COLUMNS] = rows, columns
+    node[_PIVOT], node[_HOLDS_ROWS] = np.uint64(pivot), np.uint64(holds_rows)
+    node[_HELD_ROWS], node[_OPTIONAL_ROWS] = np.uint64(size.held_rows), np.uint64(size.optional_rows)
+    node[_HELD_COLUMNS], node[_OPTIONAL_COLUMNS] = np.uint64(size.held_columns), np.uint64(size.optional_columns)
+    node[_LINE] = node[_RESTS] = _NOTHING
+
+
+@njit(nogil=True)
+def _open_full(worker, node, full_rows, full_columns):
+    """Open the full lines of a node: the rows first, as neighbours of which the columns open."""
+    node[_FULL_ROWS], node[_FULL_COLUMNS] = full_rows, full_columns
+    left = full_rows
+    while left:
+        _open(worker, ROW, lowest_bit_index(left), OPTIONAL, node[_FIRST_COLUMNS] | full_columns)
+        left &= left - _ONE
+    left = full_columns
+    while left:
+        _open(worker, COLUMN, lowest_bit_index(left), OPTIONAL, node[_FIRST_ROWS])
+        left &= left - _ONE
+
+
+@njit(nogil=True)
+def _close_node(worker, node):
+    """Close the pivot of a node, and its full lines."""
+    pivot = np.int64(node[_PIVOT])
+    if node[_HOLDS_ROWS]:
+        _close(worker, COLUMN, pivot, OPTIONAL, node[_ROWS])
+    else:
+        _close(worker, ROW, pivot, OPTIONAL, node[_COLUMNS])
+    left = node[_FULL_COLUMNS]
+    while left:
+        _close(worker, COLUMN, lowest_bit_index(left), OPTIONAL, node[_FIRST_ROWS])
+        left &= left - _ONE
+    left = node[_FULL_ROWS]
+    while left:
+        _close(worker, ROW, lowest_bit_index(left), OPTIONAL, node[_FIRST_COLUMNS] | node[_FULL_COLUMNS])
+        left &= left - _ONE
+
+
+@njit(nogil=True)
+def _close_held(worker, node):
+    """Close the line that was held below a node, if any."""
+    if node[_LINE] == _NOTHING:
+        return
+    line = np.int64(node[_LINE]) - 1
+    if node[_HOLDS_ROWS]:
+        _close(worker, ROW, line, HELD, node[_COLUMNS] & worker.frame.rows[line])
+    else:
+        _close(worker, COLUMN, line, HELD, node[_ROWS] & worker.frame.columns[line])
+    node[_LINE] = _NOTHING
+
+
+@njit(nogil=True)
+def _next_child(worker, node):
+    """The next child of a node, for which a line opens: masks and size. The last one is where the pivot is optional."""
+    frame = worker.frame
+    size = Size(
+        np.int64(node[_HELD_ROWS]),
+        np.int64(node[_OPTIONAL_ROWS]),
+        np.int64(node[_HELD_COLUMNS]),
+        np.int64(node[_OPTIONAL_COLUMNS]),
+    )
+    missed = node[_MISSED]
+    if missed == _NOTHING:
+        node[_RESTS] = _ONE
+        pivot = np.int64(node[_PIVOT])
+        if node[_HOLDS_ROWS]:
+            node[_COLUMNS] &= ~(_ONE << node[_PIVOT])
+            _open(worker, COLUMN, pivot, OPTIONAL, node[_ROWS])
+            return node[_ROWS], node[_COLUMNS], _grown(size, 0, 0, 0, 1)
+        node[_ROWS] &= ~(_ONE << node[_PIVOT])
+        _open(worker, ROW, pivot, OPTIONAL, node[_COLUMNS])
+        return node[_ROWS], node[_COLUMNS], _grown(size, 0, 1, 0, 0)
+    bit, line = missed & (_NOTHING - missed), lowest_bit_index(missed)
+    node[_MISSED] = missed ^ bit
+    node[_LINE] = np.uint64(line + 1)
+    if node[_HOLDS_ROWS]:
+        node[_ROWS] ^= bit
+        columns = node[_COLUMNS] & frame.rows[line]
+        _open(worker, ROW, line, HELD, columns)
+        return node[_ROWS], columns, _grown(size, 1, 0, 0, 0)
+    node[_COLUMNS] ^= bit
+    rows = node[_ROWS] & frame.columns[line]
+    _open(worker, COLUMN, line, HELD, rows)
+    return rows, node[_COLUMNS], _grown(size, 0, 0, 1, 0)
+
+
+@njit(nogil=True)
+def _open(worker, side, line, kind, others):
+    """A line takes part in the leaves from now on; `others` are the neighbours that may open while it is open.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    side, line, kind : int64
+    others : uint64
+    """
+    frame = worker.frame
+    subtract_line(worker, frame.sums, side * WIDTH + line, side, kind, worker.totals)
+    if worker.control[N_KINDS] == 2:
+        while others:
+            other = lowest_bit_index(others)
+            others &= others - _ONE
+            pair = line * WIDTH + other if side == ROW else other * WIDTH + line
+            subtract(frame.pairs, pair, frame.sums, 2 * ((1 - side) * WIDTH + other) + kind)
+
+
+@njit(nogil=True)
+def _close(worker, side, line, kind, others):
+    """A line takes part in the leaves no longer; `others` is what it was opened with.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    side, line, kind : int64
+    others : uint64
+    """
+    frame = worker.frame
+    add_line(worker, frame.sums, side * WIDTH + line, side, kind, worker.totals)
+    if worker.control[N_KINDS] == 2:
+        while others:
+            other = lowest_bit_index(others)
+            others &= others - _ONE
+            pair = line * WIDTH + other if side == ROW else other * WIDTH + line
+            add(frame.pairs, pair, frame.sums, 2 * ((1 - side) * WIDTH + other) + kind)
+
+
+@njit(nogil=True)
+def _add_leaf(worker, asked, size, held_rows, rows, held_columns, columns):
+    """Add a leaf.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+    size : Size
+        Of the leaf, with the lines that follow.
+    held_rows, rows, held_columns, columns : uint64
+        Lines of this leaf alone, which are not open: held ones and optional ones.
+    """
+    if not values_of(worker, asked, size):
+        return
+    _add_lines(worker, ROW, held_rows, HELD)
+    _add_lines(worker, ROW, rows, OPTIONAL)
+    _add_lines(worker, COLUMN, held_columns, HELD)
+    _add_lines(worker, COLUMN, columns, OPTIONAL)
+    if worker.control[N_KINDS] == 2:
+        _add_pairs(worker, held_rows, HELD, columns, OPTIONAL)
+        _add_pairs(worker, rows, OPTIONAL, held_columns, HELD)
+        _add_pairs(worker, rows, OPTIONAL, columns, OPTIONAL)
+
+
+@njit(nogil=True)
+def _add_lines(worker, side, lines, kind):
+    while lines:
+        line = lowest_bit_index(lines)
+        lines &= lines - _ONE
+        add_line(worker, worker.frame.sums, side * WIDTH + line, side, kind, worker.values)
+
+
+@njit(nogil=True)
+def _add_pairs(worker, rows, row_kind, columns, column_kind):
+    value = at(ROW, row_kind, column_kind)
+    while rows:
+        row = lowest_bit_index(rows)
+        rows &= rows - _ONE
+        left = columns
+        while left:
+            add(worker.frame.pairs, row * WIDTH + lowest_bit_index(left), worker.values, value)
+            left &= left - _ONE
+
+
+@njit(nogil=True)
+def _adds_last(worker, asked, size, rows, columns, full_rows, full_columns):
+    """Add a node whose bicliques hold one more row, or column, at most: each line is a leaf. Whether it is one.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+    size : Size
+    rows, columns, full_rows, full_columns : uint64
+    """
+    frame = worker.frame
+    if size.held_rows + 1 == asked[MAX_ROWS]:
+        leaf = _grown(size, 0, 0, 0, popcount(columns))
+        _add_leaf(worker, asked, leaf, _NOTHING, full_rows, _NOTHING, full_columns | columns)
+        while rows:
+            bit = rows & (_NOTHING - rows)
+            others = frame.rows[lowest_bit_index(rows)] & columns
+            rows ^= bit
+            leaf = _grown(size, 1, 0, 0, popcount(others))
+            _add_leaf(worker, asked, leaf, bit, _NOTHING, _NOTHING, full_columns | others)
+        return True
+    if size.held_columns + 1 == asked[MAX_COLUMNS]:
+        leaf = _grown(size, 0, popcount(rows), 0, 0)
+        _add_leaf(worker, asked, leaf, _NOTHING, full_rows | rows, _NOTHING, full_columns)
+        while columns:
+            bit = columns & (_NOTHING - columns)
+            others = frame.columns[lowest_bit_index(columns)] & rows
+            columns ^= bit
+            leaf = _grown(size, 0, popcount(others), 1, 0)
+            _add_leaf(worker, asked, leaf, _NOTHING, full_rows | others, bit, _NOTHING)
+        return True
+    return False
+
+
+@njit(nogil=True)
+def _add_few_rows(worker, asked, size, rows, columns, full_rows, full_columns):
+    """Add a node of two rows, of one, or of none: a leaf for each set of them that is held.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+    size : Size
+    rows, columns, full_rows, full_columns : uint64
+    """
+    held = rows
+    while True:
+        others, left = columns, held
+        while left:
+            others &= worker.frame.rows[lowest_bit_index(left)]
+            left &= left - _ONE
+        leaf = _grown(size, popcount(held), 0, 0, popcount(others))
+        _add_leaf(worker, asked, leaf, held, full_rows, _NOTHING, full_columns | others)
+        if held == _NOTHING:
+            return
+        held = (held - _ONE) & rows
+
+
+@njit(nogil=True)
+def _add_few_columns(worker, asked, size, rows, columns, full_rows, full_columns):
+    """As `_add_few_rows`, with the sides exchanged.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+    size : Size
+    rows, columns, full_rows, full_columns : uint64
+    """
+    held = columns
+    while True:
+        others, left = rows, held
+        while left:
+            others &= worker.frame.columns[lowest_bit_index(left)]
+            left &= left - _ONE
+        leaf = _grown(size, 0, popcount(others), popcount(held), 0)
+        _add_leaf(worker, asked, leaf, _NOTHING, full_rows | others, held, full_columns)
+        if held == _NOTHING:
+            return
+        held = (held - _ONE) & columns

@@ -1,0 +1,178 @@
+"""What compiled code of the local counts takes: arrays by their scope.
+
+Lines are rows and columns. Numbers are rows of arrays of words (`cpu.local.words`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from mbe_stage.jit import INTS, LONGS, WORDS
+from mbe_stage.pq_counts.cpu.layout import FRAME_DEPTH, MEMORY_BUDGET, N_CONTROL, WIDTH
+from mbe_stage.pq_counts.cpu.local.words import NUMBERS
+
+__all__ = [
+    "COLUMN",
+    "FIELDS",
+    "HELD",
+    "LOCAL_WORKER",
+    "N_KINDS",
+    "OPENED",
+    "OPTIONAL",
+    "ROW",
+    "LocalFrame",
+    "LocalWorker",
+    "at",
+    "new_local_worker",
+    "worker_bytes",
+]
+
+# Not Python's: Numba would compile each function once more for each of these.
+ROW, COLUMN = np.int64(0), np.int64(1)
+"""Sides of a line."""
+
+HELD, OPTIONAL = np.int64(0), np.int64(1)
+"""Kinds of a line in a leaf."""
+
+OPENED, N_KINDS = N_CONTROL, N_CONTROL + 1
+"""Fields of a worker's control beside those of `cpu.layout`: how many lines of lists are open, and sums of a line."""
+
+FIELDS = 15
+"""Of a node of a frame that is worked on."""
+
+
+class LocalFrame(NamedTuple):
+    """A node of at most 64 rows and columns as bits, the nodes below it that are worked on, and its sums.
+
+    Attributes
+    ----------
+    rows, columns : (64,) uint64
+    stack : (FRAME_DEPTH, FIELDS) uint64
+    sums : (128 * n_kinds, n_words) uint64
+        Of each row, then of each column: `LocalWorker.lines` says of what.
+    pairs : (64 * 64, n_words) uint64
+        Of each row with each column; empty where edges are not asked for.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    stack: np.ndarray
+    sums: np.ndarray
+    pairs: np.ndarray
+
+
+class LocalWorker(NamedTuple):
+    """What one thread works with.
+
+    Attributes
+    ----------
+    frame : LocalFrame
+    control : (N_CONTROL + 2,) int64
+    shared, place, touched : (n_rows,) int32
+        As `cpu.layout.Worker` has them.
+    lines : ((n_rows + n_columns) * n_kinds, n_words) uint64
+        Of each row, then of each column: how many bicliques of the leaves so far it is in. With edges, a second number
+        beside: with how many of them an optional line of the other side is.
+    edges : (n_entries, n_words) uint64
+        Of each entry of each row; empty where edges are not asked for.
+    totals, values : (4, n_words) uint64
+        Of all leaves so far, and of the leaf at hand: the bicliques with one row and one column of given kinds (`at`).
+    row_ways, column_ways : (n, n_words) uint64
+        Ways to choose (`cpu.local.leaves.ways`).
+    entries : (n_entries,) int64
+        The entry of the rows that each entry of the columns is; empty where edges are not asked for.
+    opened : (n_rows + n_columns,) int64
+        Open lines, twice their number plus their kind.
+    """
+
+    frame: LocalFrame
+    control: np.ndarray
+    shared: np.ndarray
+    place: np.ndarray
+    touched: np.ndarray
+    lines: np.ndarray
+    edges: np.ndarray
+    totals: np.ndarray
+    values: np.ndarray
+    row_ways: np.ndarray
+    column_ways: np.ndarray
+    entries: np.ndarray
+    opened: np.ndarray
+
+
+_FRAME = types.NamedTuple((WORDS, WORDS, NUMBERS, NUMBERS, NUMBERS), LocalFrame)
+LOCAL_WORKER = types.NamedTuple(
+    (_FRAME, LONGS, *[INTS] * 3, *[NUMBERS] * 6, LONGS, LONGS),
+    LocalWorker,
+)
+
+
+@njit(nogil=True)
+def at(side, kind, other_kind):
+    """Where `totals` and `values` have the number for a line of a kind with one of the other side."""
+    return 2 * kind + other_kind if side == ROW else 2 * other_kind + kind
+
+
+def worker_bytes(n_rows: int, n_columns: int, n_entries: int, n_words: int, *, edges: bool) -> int:
+    """What a thread takes beside the frame, which is small."""
+    n_lines = n_rows + n_columns
+    if edges:
+        return 12 * n_rows + 8 * n_lines + 8 * n_words * (2 * n_lines + n_entries)
+    return 12 * n_rows + 8 * n_lines + 8 * n_words * n_lines
+
+
+def new_local_worker(
+    n_rows: int,
+    n_columns: int,
+    row_ways: np.ndarray,
+    column_ways: np.ndarray,
+    entries: np.ndarray,
+    memory_budget: int,
+    *,
+    edges: bool,
+) -> LocalWorker:
+    """What a thread needs for a graph of so many rows and columns.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    row_ways, column_ways, entries
+        As `LocalWorker` has them; threads share them.
+    memory_budget : int
+        Bytes for nodes.
+    edges : bool
+        Whether they are asked for.
+    """
+    n_words, n_kinds, n_lines = row_ways.shape[1], 1 + edges, n_rows + n_columns
+
+    def numbers(n: int) -> np.ndarray:
+        return np.zeros((n, n_words), np.uint64)
+
+    control = np.zeros(N_CONTROL + 2, np.int64)
+    control[MEMORY_BUDGET] = memory_budget
+    control[N_KINDS] = n_kinds
+    frame = LocalFrame(
+        np.zeros(WIDTH, np.uint64),
+        np.zeros(WIDTH, np.uint64),
+        np.zeros((FRAME_DEPTH, FIELDS), np.uint64),
+        numbers(2 * WIDTH * n_kinds),
+        numbers(WIDTH * WIDTH if edges else 0),
+    )
+    return LocalWorker(
+        frame=frame,
+        control=control,
+        shared=np.zeros(n_rows, np.int32),
+        place=np.zeros(n_rows, np.int32),
+        touched=np.zeros(n_rows, np.int32),
+        lines=numbers(n_lines * n_kinds),
+        edges=numbers(entries.size),
+        totals=numbers(4),
+        values=numbers(4),
+        row_ways=row_ways,
+        column_ways=column_ways,
+        entries=entries,
+        opened=np.zeros(n_lines, np.int64),
+    )

@@ -1,0 +1,125 @@
+"""What a leaf amounts to, for the lines that are in its bicliques.
+
+A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row
+and a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for
+a row and a column depends on their kinds alone.
+
+Nobody adds that to each line of each leaf. `totals` has the sums over all leaves so far. A line takes part in the
+leaves between its opening and its closing, and gets the difference of the totals: they are subtracted when it opens and
+added when it closes. An edge gets such a difference too, of what one of its lines has: while a line is open, each
+neighbour of it that opens and closes meanwhile gathers the bicliques of both. Lines that only one leaf opens are added
+to at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, njit
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import compiled, steps_of
+from mbe_stage.pq_counts.cpu.layout import MAX_COLUMNS, MAX_ROWS
+from mbe_stage.pq_counts.cpu.local.layout import HELD, N_KINDS, OPTIONAL, at
+from mbe_stage.pq_counts.cpu.local.words import NUMBERS, add, multiply, subtract
+
+__all__ = ["add_line", "compile_steps", "n_ways", "subtract_line", "values_of", "ways", "ways_at"]
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here that Python calls."""
+    return steps_of(_fill_ways)
+
+
+def n_ways(most: int, size: int) -> int:
+    """How many numbers `ways` has."""
+    return (most + 1) * (size + 1) + 1
+
+
+def ways(most: int, size: int, n_words: int) -> np.ndarray:
+    """Binomials C(n, k) for n up to `most` and k up to `size`: ``(n_ways, n_words) uint64``, the last one zero."""
+    numbers = np.zeros((n_ways(most, size), n_words), np.uint64)
+    _fill_ways(numbers, most, size)
+    return numbers
+
+
+@compiled(NUMBERS, int64, int64)
+def _fill_ways(numbers, most, size):
+    """Pascal's triangle."""
+    for n in range(most + 1):
+        row = n * (size + 1)
+        numbers[row, 0] = np.uint64(1)
+        for k in range(1, min(n, size) + 1):
+            above = row - (size + 1) + k
+            add(numbers, row + k, numbers, above - 1)
+            if k < n:
+                add(numbers, row + k, numbers, above)
+
+
+@njit(nogil=True)
+def ways_at(n, k, size):
+    """Where `ways` has C(n, k)."""
+    return n * (size + 1) + k
+
+
+@njit(nogil=True)
+def values_of(worker, asked, size):
+    """Work out `values` of a leaf of this size, and add them to `totals`; whether it has any biclique.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    asked : (4,) int64
+        One cell.
+    size : Size
+    """
+    p, q = asked[MAX_ROWS], asked[MAX_COLUMNS]
+    k, m = p - size.held_rows, q - size.held_columns
+    if size.optional_rows < k or size.optional_columns < m:
+        return False
+    last = worker.row_ways.shape[0] - 1, worker.column_ways.shape[0] - 1
+    rows = ways_at(size.optional_rows, k, p)
+    columns = ways_at(size.optional_columns, m, q)
+    with_row = ways_at(size.optional_rows - 1, k - 1, p) if k > 0 else last[0]
+    with_column = ways_at(size.optional_columns - 1, m - 1, q) if m > 0 else last[1]
+    values = worker.values
+    multiply(values, 0, worker.row_ways, rows, worker.column_ways, columns)
+    multiply(values, 1, worker.row_ways, rows, worker.column_ways, with_column)
+    multiply(values, 2, worker.row_ways, with_row, worker.column_ways, columns)
+    multiply(values, 3, worker.row_ways, with_row, worker.column_ways, with_column)
+    for i in range(4):
+        add(worker.totals, i, values, i)
+    return True
+
+
+@njit(nogil=True)
+def add_line(worker, sums, line, side, kind, numbers):
+    """Add totals, or values, to a line.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    sums : (n_lines * n_kinds, n_words) uint64
+    line, side, kind : int64
+    numbers : (4, n_words) uint64
+    """
+    n_kinds = worker.control[N_KINDS]
+    add(sums, line * n_kinds, numbers, at(side, kind, HELD))
+    if n_kinds == 2:
+        add(sums, line * n_kinds + 1, numbers, at(side, kind, OPTIONAL))
+
+
+@njit(nogil=True)
+def subtract_line(worker, sums, line, side, kind, numbers):
+    """As `add_line`, subtracted.
+
+    Parameters
+    ----------
+    worker : LocalWorker
+    sums : (n_lines * n_kinds, n_words) uint64
+    line, side, kind : int64
+    numbers : (4, n_words) uint64
+    """
+    n_kinds = worker.control[N_KINDS]
+    subtract(sums, line * n_kinds, numbers, at(side, kind, HELD))
+    if n_kinds == 2:
+        subtract(sums, line * n_kinds + 1, numbers, at(side, kind, OPTIONAL))

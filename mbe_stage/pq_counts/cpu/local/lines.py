@@ -1,0 +1,208 @@
+"""Lines of the whole graph that open and close, leaves of nodes that are lists, and a frame's sums handed on."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, njit
+
+from mbe_stage.bits import lowest_bit_index
+from mbe_stage.pq_counts.cpu.layout import MAX_ROWS, WIDTH, Size
+from mbe_stage.pq_counts.cpu.leaves import is_too_small
+from mbe_stage.pq_counts.cpu.local.layout import COLUMN, HELD, N_KINDS, OPENED, OPTIONAL, ROW, at
+from mbe_stage.pq_counts.cpu.local.leaves import add_line, subtract_line, values_of
+from mbe_stage.pq_counts.cpu.local.list_nodes import turned_node
+from mbe_stage.pq_counts.cpu.local.words import add, clear, is_zero, subtract
+
+__all__ = ["add_leaf_node", "close_lines", "hand_on_frame", "open_line", "open_lines"]
+
+_ONE = np.uint64(1)
+# What happens to a line.
+_CLOSES, _OPENS = np.int64(0), np.int64(1)
+
+
+@njit(nogil=True)
+def open_line(graph, worker, side, line, kind):
+    """A row or column of the graph takes part in the leaves from now on."""
+    n_rows = graph.row_offsets.size - 1
+    line = int64(line) + n_rows * side
+    subtract_line(worker, worker.lines, line, side, kind, worker.totals)
+    if worker.control[N_KINDS] == 2:
+        _shift_edges(graph, worker, line, kind, _OPENS)
+    worker.opened[worker.control[OPENED]] = 2 * line + kind
+    worker.control[OPENED] += 1
+
+
+@njit(nogil=True)
+def open_lines(graph, worker, side, lines, kind):
+    """Open several."""
+    for line in lines:
+        open_line(graph, worker, side, line, kind)
+
+
+@njit(nogil=True)
+def close_lines(graph, worker, n):
+    """Close the lines that were opened last, so that `n` remain open."""
+    while worker.control[OPENED] > n:
+        worker.control[OPENED] -= 1
+        opened = worker.opened[worker.control[OPENED]]
+        line, kind = opened >> 1, opened & 1
+        side = COLUMN if line >= graph.row_offsets.size - 1 else ROW
+        add_line(worker, worker.lines, line, side, kind, worker.totals)
+        if worker.control[N_KINDS] == 2:
+            _shift_edges(graph, worker, line, kind, _CLOSES)
+
+
+@njit(nogil=True)
+def _shift_edges(graph, worker, line, kind, event):
+    """Of each edge of a line, take note of what the other line has before this one opens, or when it closes.
+
+    Those that are open all the while have the same at both times, as it is added to them when they close.
+    """
+    n_rows = graph.row_offsets.size - 1
+    if line < n_rows:
+        for k in range(graph.row_offsets[line], graph.row_offsets[line + 1]):
+            _shift(worker, k, 2 * (n_rows + graph.columns[k]) + kind, event)
+    else:
+        for k in range(graph.column_offsets[line - n_rows], graph.column_offsets[line - n_rows + 1]):
+            _shift(worker, worker.entries[k], 2 * graph.rows[k] + kind, event)
+
+
+@njit(nogil=True)
+def _shift(worker, edge, number, event):
+    if event == _OPENS:
+        subtract(worker.edges, edge, worker.lines, number)
+    else:
+        add(worker.edges, edge, worker.lines, number)
+
+
+@njit(nogil=True)
+def add_leaf_node(graph, worker, asked, size, node):
+    """Add a node of which `narrowed_node` says that it is a leaf: by itself, or a leaf for each of its lines.
+
+    Its full lines are open.
+    """
+    n_rows, n_columns = node.rows.size, node.columns.size
+    if is_too_small(asked, size, n_rows, n_columns):
+        return
+    if n_rows == 0 or n_columns == 0:
+        leaf = Size(size.held_rows, size.optional_rows + n_rows, size.held_columns, size.optional_columns + n_columns)
+        if values_of(worker, asked, leaf):
+            _add_lines(graph, worker, ROW, node.rows, OPTIONAL)
+            _add_lines(graph, worker, COLUMN, node.columns, OPTIONAL)
+    elif size.held_rows + 1 == asked[MAX_ROWS]:
+        _add_last(graph, worker, asked, size, node, ROW)
+    else:
+        _add_last(graph, worker, asked, size, turned_node(node), COLUMN)
+
+
+@njit(nogil=True)
+def _add_last(graph, worker, asked, size, node, side):
+    """Add a node where one more line of a side may be held, which are the rows of `node`: each of them is a leaf.
+
+    Parameters
+    ----------
+    graph : Lists
+    worker : LocalWorker
+    asked : (4,) int64
+    size : Size
+    node : Node
+    side : int64
+    """
+    if values_of(worker, asked, _with(size, side, 0, node.columns.size)):
+        _add_lines(graph, worker, 1 - side, node.columns, OPTIONAL)
+    offsets = node.lists.row_offsets
+    for row in range(node.rows.size):
+        first, end = offsets[row], offsets[row + 1]
+        if not values_of(worker, asked, _with(size, side, 1, end - first)):
+            continue
+        line = node.rows[row]
+        _add_to(graph, worker, side, line, HELD)
+        for k in range(first, end):
+            other = node.columns[node.lists.columns[k]]
+            _add_to(graph, worker, 1 - side, other, OPTIONAL)
+            if worker.control[N_KINDS] == 2:
+                edge = _edge_of(graph, line, other) if side == ROW else _edge_of(graph, other, line)
+                add(worker.edges, edge, worker.values, at(side, HELD, OPTIONAL))
+
+
+@njit(nogil=True, inline="always")
+def _with(size, side, n_held, n_optional):
+    """The size of a leaf with so many more held on a side, and optional on the other."""
+    held_rows, optional_rows, held_columns, optional_columns = size
+    if side == ROW:
+        return Size(held_rows + n_held, optional_rows, held_columns, optional_columns + n_optional)
+    return Size(held_rows, optional_rows + n_optional, held_columns + n_held, optional_columns)
+
+
+@njit(nogil=True)
+def _add_lines(graph, worker, side, lines, kind):
+    for line in lines:
+        _add_to(graph, worker, side, line, kind)
+
+
+@njit(nogil=True)
+def _add_to(graph, worker, side, line, kind):
+    """Add the leaf at hand to a line that is not open."""
+    line = int64(line) + (graph.row_offsets.size - 1) * side
+    add_line(worker, worker.lines, line, side, kind, worker.values)
+
+
+@njit(nogil=True)
+def _edge_of(graph, row, column):
+    """The entry of a row that a column is: it is there."""
+    first, end = graph.row_offsets[row], graph.row_offsets[row + 1]
+    while end - first > 1:
+        middle = (first + end) >> 1
+        if graph.columns[middle] <= column:
+            first = middle
+        else:
+            end = middle
+    return first
+
+
+@njit(nogil=True)
+def hand_on_frame(graph, worker, node, row_order, column_order):
+    """Add the sums of a frame to those of the graph, and clear them.
+
+    Parameters
+    ----------
+    graph : Lists
+    worker : LocalWorker
+    node : Node
+        That the frame was filled with.
+    row_order, column_order : int64
+        Of the frame (`cpu.list_nodes.fill_frame`).
+    """
+    frame, n_kinds = worker.frame, worker.control[N_KINDS]
+    for i in range(row_order.size):
+        _hand_on(frame.sums, i * n_kinds, worker.lines, int64(node.rows[row_order[i]]) * n_kinds, n_kinds)
+    first = graph.row_offsets.size - 1
+    for i in range(column_order.size):
+        line = first + int64(node.columns[column_order[i]])
+        _hand_on(frame.sums, (WIDTH + i) * n_kinds, worker.lines, line * n_kinds, n_kinds)
+    if n_kinds == 1:
+        return
+    for i in range(row_order.size):
+        row, left = node.rows[row_order[i]], frame.rows[i]
+        while left:
+            k = lowest_bit_index(left)
+            left &= left - _ONE
+            if not is_zero(frame.pairs, i * WIDTH + k):
+                edge = _edge_of(graph, row, node.columns[column_order[k]])
+                _hand_on(frame.pairs, i * WIDTH + k, worker.edges, edge, 1)
+
+
+@njit(nogil=True, inline="always")
+def _hand_on(numbers, i, sums, j, n):
+    """Add `n` numbers to others, and clear them.
+
+    Parameters
+    ----------
+    numbers : (n_numbers, n_words) uint64
+    i : int64
+    sums : (n_sums, n_words) uint64
+    j, n : int64
+    """
+    for k in range(n):
+        add(sums, j + k, numbers, i + k)
+        clear(numbers, i + k)

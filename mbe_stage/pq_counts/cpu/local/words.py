@@ -1,0 +1,116 @@
+"""Numbers of as many words of 64 bits as needed, the lowest first: rows of an array of uint64.
+
+All is done modulo 2^64 to the power of `n_words`. Sums are told in differences, so what is below zero in between is
+right in the end: only the final numbers have to fit, and how large these get is known beforehand. One word is the
+usual case, and has its own way through each function.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from mbe_stage.pq_counts.digits import BITS
+
+__all__ = ["NUMBERS", "add", "clear", "digits_of_words", "is_zero", "multiply", "n_words", "subtract"]
+
+NUMBERS = types.uint64[:, ::1]
+"""The type of such an array."""
+
+_HALF = np.uint64(32)
+_LOW = np.uint64((1 << 32) - 1)
+_NOTHING = np.uint64(0)
+
+
+def n_words(largest: int) -> int:
+    """Words that hold every number up to `largest`, at least one.
+
+    Examples
+    --------
+    >>> n_words(0), n_words(2**64 - 1), n_words(2**64)
+    (1, 1, 2)
+    """
+    return max(1, -(-int(largest).bit_length() // 64))
+
+
+def digits_of_words(numbers: np.ndarray) -> np.ndarray:
+    """As `mbe_stage.pq_counts.digits` has them: ``(n, 2 * n_words) uint64``."""
+    digits = np.empty((numbers.shape[0], 2 * numbers.shape[1]), np.uint64)
+    digits[:, 0::2] = numbers & _LOW
+    digits[:, 1::2] = numbers >> np.uint64(BITS)
+    return digits
+
+
+@njit(nogil=True)
+def add(sums, i, numbers, j):
+    """Add a number to one."""
+    if sums.shape[1] == 1:
+        sums[i, 0] += numbers[j, 0]
+        return
+    carry = _NOTHING
+    for k in range(sums.shape[1]):
+        total = sums[i, k] + numbers[j, k]
+        over = np.uint64(total < numbers[j, k])
+        sums[i, k] = total + carry
+        carry = over + np.uint64(sums[i, k] < carry)
+
+
+@njit(nogil=True)
+def subtract(sums, i, numbers, j):
+    """Subtract a number from one."""
+    if sums.shape[1] == 1:
+        sums[i, 0] -= numbers[j, 0]
+        return
+    borrowed = _NOTHING
+    for k in range(sums.shape[1]):
+        left = sums[i, k] - numbers[j, k]
+        under = np.uint64(sums[i, k] < numbers[j, k])
+        sums[i, k] = left - borrowed
+        borrowed = under + np.uint64(left < borrowed)
+
+
+@njit(nogil=True)
+def multiply(products, i, ones, j, others, k):
+    """Make a number the product of two."""
+    if products.shape[1] == 1:
+        products[i, 0] = ones[j, 0] * others[k, 0]
+        return
+    n = products.shape[1]
+    for m in range(n):
+        products[i, m] = _NOTHING
+    for m in range(n):
+        carry = _NOTHING
+        for place in range(n - m):
+            low, high = _wide(ones[j, m], others[k, place])
+            total = products[i, m + place] + low
+            high += np.uint64(total < low)
+            total += carry
+            # Never above 64 bits: a product of two words has room for two more.
+            carry = high + np.uint64(total < carry)
+            products[i, m + place] = total
+
+
+@njit(nogil=True)
+def _wide(one, other):
+    """The product of two words, in two."""
+    low = (one & _LOW) * (other & _LOW)
+    middle = (one >> _HALF) * (other & _LOW) + (low >> _HALF)
+    cross = (one & _LOW) * (other >> _HALF) + (middle & _LOW)
+    high = (one >> _HALF) * (other >> _HALF) + (middle >> _HALF) + (cross >> _HALF)
+    return (cross << _HALF) | (low & _LOW), high
+
+
+@njit(nogil=True)
+def is_zero(numbers, i):
+    """Whether a number is."""
+    bits = _NOTHING
+    for k in range(numbers.shape[1]):
+        bits |= numbers[i, k]
+    return bits == _NOTHING
+
+
+@njit(nogil=True)
+def clear(numbers, i):
+    """Make a number zero."""
+    for k in range(numbers.shape[1]):
+        numbers[i, k] = _NOTHING
