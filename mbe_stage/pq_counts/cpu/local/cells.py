@@ -122,12 +122,14 @@ class LocalSearch:
         counting = LocalCounting(
             self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
         )
-        done = 0.0
+        done, is_told = 0.0, False
         with closing(counting.run(pieces, deadline)) as found:
             for sums, done in found:
                 yield None if sums is None else self._table(cell, sums), done
-        # Also where a time limit left nothing, there is a block of the cell.
-        yield self._nothing(cell), done
+                is_told |= sums is not None
+        if not is_told:
+            # A time limit left nothing.
+            yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
