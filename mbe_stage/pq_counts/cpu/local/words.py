@@ -71,7 +71,15 @@ def subtract(sums, i, numbers, j):
 
 @njit(nogil=True)
 def multiply(products, i, ones, j, others, k):
-    """Make a number the product of two."""
+    """Make a number the product of two.
+
+    Parameters
+    ----------
+    products : (n_products, n_words) uint64
+    i : int64
+    ones, others : (n_numbers, n_words) uint64
+    j, k : int64
+    """
     if products.shape[1] == 1:
         products[i, 0] = ones[j, 0] * others[k, 0]
         return
