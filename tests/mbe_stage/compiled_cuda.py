@@ -46,13 +46,16 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     )
     from mbe_stage.device import copying, core, lists, two_hop  # noqa: F401
     from mbe_stage.groups.cuda import block_scores  # noqa: F401
+    from mbe_stage.pq_counts.cuda import kernels as counting
+    from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES as ALL_OF_COUNTING
 
+    counting.kernel_for(ALL_OF_COUNTING)
     for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):
         kernels.kernel_for(mode, ALL_TECHNIQUES, capability)
     return {
         kernel: (call.signature, call.launch_bounds)
         for kernel, call in jit.known_kernels().items()
-        if "kernel_for" not in call.name or str(capability) in call.name
+        if "bicliques.cuda.kernels:kernel_for" not in call.name or str(capability) in call.name
     }
 
 

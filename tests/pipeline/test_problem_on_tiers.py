@@ -81,7 +81,7 @@ def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compil
     assert compiling("count", Config(problem="butterflies")) == ours | {"cuda of butterflies"}
     assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == ours | {"sides"}
     assert compiling("publish", Config.from_mapping({"groups": {}})) == ours | {"groups", "their sink"}
-    assert compiling() == ours | theirs | {"sides", "groups", "their sink"}
+    assert compiling() == ours | theirs | {"sides", "groups", "their sink", "cuda of pq_counts"}
 
 
 def test_where_everything_is_kept_a_run_loads_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,7 @@ class Session:
             "nodes": int(control[at.N_NODES]),
             "pool_words": int(control[at.POOL_TOP]),
             "warps": self._plan.n_warps,
+            "plan_bytes": self._plan.total_bytes,
         }
 
     def quantum(self) -> tuple[bool, Counted]:
