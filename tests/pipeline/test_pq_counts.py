@@ -122,11 +122,12 @@ def edges_file(tmp_path: Path) -> Path:
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
 @pytest.mark.parametrize("seed", range(6))
-def test_tables_are_what_a_brute_force_counts(tmp_path: Path, seed: int) -> None:
+def test_tables_are_what_a_brute_force_counts(tmp_path: Path, engine: str, seed: int) -> None:
     dice = random.Random(seed)
     source = made(seed, dice.randrange(1, 9), dice.randrange(1, 8), dice.choice([0.2, 0.5, 0.9]))
-    result = published(tmp_path, source=source, p=4, q=3, table=True, local="edges")
+    result = published(tmp_path, engine, source, p=4, q=3, table=True, local="edges")
     cells = [(p, q) for p in range(1, 5) for q in range(1, 4)]
     expected = {cell: bicliques(source, cell) for cell in cells}
     assert counts_of(result.run_dir) == {cell: len(found) for cell, found in expected.items()}
@@ -169,7 +170,8 @@ def test_a_table_has_the_single_counts(tmp_path: Path, engine: str) -> None:
 
 
 def test_engines_publish_the_same(tmp_path: Path) -> None:
-    runs = [published(tmp_path / engine, engine, p=5, q=5, table=True) for engine in ("reference", "cpu")]
+    asked = {"p": 5, "q": 5, "table": True, "local": "edges", "containing_left": ["<1>"]}
+    runs = [published(tmp_path / engine, engine, **asked) for engine in ("reference", "cpu")]
     assert len({each.manifest.content_fingerprint for each in runs}) == 1
     assert len({each.manifest.config_fingerprint for each in runs}) == 1
     other = published(tmp_path / "cpu", "cpu", p=5, q=4, table=True)
@@ -204,7 +206,7 @@ def test_counts_beyond_38_digits_are_null_and_have_a_text(tmp_path: Path) -> Non
     assert row["count_text"] == str(comb(70, 35) ** 2)
     assert checked(square, complete(70, 70)).n_found == 1
     star = complete(1, 140)
-    result = published(tmp_path / "b", source=star, p=1, q=70, local="edges")
+    result = published(tmp_path / "b", "cpu", star, p=1, q=70, local="edges")
     assert [row["count"] for row in rows(result.run_dir, "pq_counts")] == [None]
     texts = [row["count_text"] for row in rows(result.run_dir, "pq_edges")]
     assert texts == [str(comb(139, 69))] * 140
