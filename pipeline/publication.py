@@ -362,9 +362,6 @@ class Publication:
         Gives what has to be compiled for `check`.
     frames : tuple of str
         The backends that its collector can write with: ``arrow``, ``cudf``.
-    engines_without : callable
-        Takes the configuration, and gives the engines that cannot do what it asks, each with the reason: ``auto``
-        passes them over.
     markdown : callable or None
         Takes the run path and the manifest, and gives the report's essence as lines of Markdown; None for its figures.
     beside_number : callable
@@ -416,7 +413,6 @@ class Publication:
     device_compile_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
     check_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     frames: tuple[str, ...] = ("arrow",)
-    engines_without: Callable[[Config], Mapping[str, str]] = lambda _: {}
     markdown: Callable[[Path, Manifest], list[str]] | None = None
     beside_number: Callable[[Manifest], str] = lambda _: ""
     largest: Callable[[Path, int], list[dict[str, Any]] | None] | None = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from mbe_stage.engines import AUTO, choose_engine
+from mbe_stage.engines import AUTO, choose_engine, engine_names, lacks_detail
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config
@@ -51,8 +51,7 @@ def on_a_tier_that_fits(
     MemoryBudgetExceeded
         Where no other tier may take over.
     """
-    without = publication_of(config.problem).engines_without(config)
-    tier = choose_tier(config.execution, config.problem, derived_of(config), without)
+    tier = choose_tier(config.execution, config.problem, derived_of(config), _engines_without(config))
     try:
         with noting_the_beginning(on_progress) as note:
             return work(tier, (), note)
@@ -65,6 +64,13 @@ def on_a_tier_that_fits(
     other, warning = found
     gc.collect()
     return work(other, (warning,), on_progress or _ignore)
+
+
+def _engines_without(config: Config) -> dict[str, str]:
+    """The engines that cannot say what the tables need, each with the reason."""
+    detail = publication_of(config.problem).detail(config)
+    lacking = {name: lacks_detail(config.problem, name, detail) for name in engine_names(config.problem)}
+    return {name: reason for name, reason in lacking.items() if reason is not None}
 
 
 def _next_tier(config: Config, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:

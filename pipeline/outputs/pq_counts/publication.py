@@ -70,12 +70,6 @@ def _detail(config: Config | None) -> Detail:
     return Detail.EDGES if config is None else detail_of(config.asked)
 
 
-def _engines_without(config: Config) -> Mapping[str, str]:
-    if config.asked.local == "none":
-        return {}
-    return {"cuda": "it counts for the whole graph, and not for each vertex and edge (pq_counts.local)"}
-
-
 def _sink(query: PqQuery) -> PqSink:
     from mbe_stage.pq_counts.results import PqSink
 
@@ -153,7 +147,6 @@ PUBLICATION = Publication(
     counts=Counts,
     query_shape=_query_shape,
     frames=("arrow", "cudf"),
-    engines_without=_engines_without,
     markdown=_markdown,
     largest=_largest,
     numbers=Numbers(_sink, _told, _told_of_run, _listed),
