@@ -10,16 +10,19 @@ worked out here, in integers of any size: no count overflows, whatever the graph
 from __future__ import annotations
 
 import enum
-from collections import Counter
+import itertools
 from dataclasses import dataclass, field
-from math import comb
 
 import numpy as np
 
 from mbe_stage.pq_counts.digits import sums_of_digits
+from mbe_stage.pq_counts.leaves import Leaves, bicliques_of, together
 from mbe_stage.pq_counts.query import PqQuery
 
 __all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink"]
+
+# Blocks, and kinds of leaves, that may wait before equal ones are put together.
+_NEW_PARTS, _NEW_LEAVES = 64, 1 << 16
 
 
 class Detail(enum.IntEnum):
@@ -28,44 +31,6 @@ class Detail(enum.IntEnum):
     COUNTS = 0
     VERTICES = 1
     EDGES = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaves:
-    """Leaves of the search tree, equal ones as one.
-
-    Attributes
-    ----------
-    held_left, optional_left, held_right, optional_right : (n,) int64
-        Vertices of each leaf.
-    times : (n,) int64
-        How many such leaves.
-    min_p, min_q : int
-        Sizes from which on they count: a leaf says nothing of smaller bicliques, though it may hold some.
-    """
-
-    held_left: np.ndarray
-    optional_left: np.ndarray
-    held_right: np.ndarray
-    optional_right: np.ndarray
-    times: np.ndarray
-    min_p: int = 1
-    min_q: int = 1
-
-    @classmethod
-    def none(cls) -> Leaves:
-        """No leaf."""
-        nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, nothing, nothing, nothing)
-
-    def __len__(self) -> int:
-        return self.times.size
-
-    def swapped(self) -> Leaves:
-        """The same of the graph with its sides exchanged."""
-        return Leaves(
-            self.held_right, self.optional_right, self.held_left, self.optional_left, self.times, self.min_q, self.min_p
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,49 +95,40 @@ class PqSink:
 
     query: PqQuery
     detail: Detail = Detail.COUNTS
-    _leaves: Counter[tuple[int, int, int, int, int, int]] = field(default_factory=Counter)
+    _leaves: dict[tuple[int, int], list[Leaves]] = field(default_factory=dict)
     _local: dict[tuple[int, int], LocalCounts] = field(default_factory=dict)
 
     def accept(self, block: PqBlock) -> None:
         """Take one block in."""
-        leaves = block.leaves
-        columns = (leaves.held_left, leaves.optional_left, leaves.held_right, leaves.optional_right)
-        for *kind, times in zip(*(column.tolist() for column in (*columns, leaves.times)), strict=True):
-            self._leaves[(leaves.min_p, leaves.min_q, *kind)] += times
+        if len(block):
+            self._keep(block.leaves)
         if block.local is not None:
             self._add(block.local)
 
     def merge(self, other: PqSink) -> None:
         """Take in what another sink has been given of other tasks."""
-        self._leaves.update(other._leaves)
+        for leaves in itertools.chain.from_iterable(other._leaves.values()):
+            self._keep(leaves)
         for local in other._local.values():
             self._add(local)
 
     def counts(self) -> dict[tuple[int, int], int]:
-        """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing.
-
-        Leaves are summed up by their left sides first: many differ on the right side only.
-        """
+        """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
         asked = self.query
         ps, qs = range(asked.min_p, asked.max_p + 1), range(asked.min_q, asked.max_q + 1)
-        by_left: dict[tuple[int, int, int], list[int]] = {}
-        for (min_p, min_q, held_left, optional_left, held, optional), times in self._leaves.items():
-            row = by_left.setdefault((min_p, held_left, optional_left), [0] * len(qs))
-            for i, q in enumerate(qs):
-                if q >= held and q >= min_q:
-                    row[i] += times * comb(optional, q - held)
-        counts = dict.fromkeys(asked.cells, 0)
-        for (min_p, held, optional), row in by_left.items():
-            for p in ps:
-                ways = comb(optional, p - held) if p >= held and p >= min_p else 0
-                if ways:
-                    for q, n in zip(qs, row, strict=True):
-                        counts[p, q] += ways * n
-        return counts
+        found = [bicliques_of(together(parts), ps, qs) for parts in self._leaves.values()]
+        return {(p, q): sum(counts[i][j] for counts in found) for i, p in enumerate(ps) for j, q in enumerate(qs)}
 
     def local_counts(self) -> dict[tuple[int, int], LocalCounts]:
         """Those of each cell, digits as they carry; empty at `Detail.COUNTS`."""
         return dict(self._local)
+
+    def _keep(self, leaves: Leaves) -> None:
+        """Put equal leaves together now and then: what is kept does not grow with the number of blocks."""
+        parts = self._leaves.setdefault((leaves.min_p, leaves.min_q), [])
+        parts.append(leaves)
+        if len(parts) > _NEW_PARTS or sum(map(len, parts[1:])) > max(_NEW_LEAVES, len(parts[0])):
+            parts[:] = [together(parts)]
 
     def _add(self, local: LocalCounts) -> None:
         known = self._local.get((local.p, local.q))

@@ -1,0 +1,109 @@
+"""Leaves of the search tree: equal ones put together, and the bicliques they stand for, in integers of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+__all__ = ["Leaves", "bicliques_of", "together"]
+
+_MOST_IN_64_BITS = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """Leaves of the search tree, equal ones as one.
+
+    Attributes
+    ----------
+    held_left, optional_left, held_right, optional_right : (n,) int64
+        Vertices of each leaf.
+    times : (n,) int64
+        How many such leaves.
+    min_p, min_q : int
+        Sizes from which on they count: a leaf says nothing of smaller bicliques, though it may hold some.
+    """
+
+    held_left: np.ndarray
+    optional_left: np.ndarray
+    held_right: np.ndarray
+    optional_right: np.ndarray
+    times: np.ndarray
+    min_p: int = 1
+    min_q: int = 1
+
+    @classmethod
+    def none(cls) -> Leaves:
+        """No leaf."""
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, nothing)
+
+    def __len__(self) -> int:
+        return self.times.size
+
+    def swapped(self) -> Leaves:
+        """The same of the graph with its sides exchanged."""
+        return Leaves(
+            self.held_right, self.optional_right, self.held_left, self.optional_left, self.times, self.min_q, self.min_p
+        )
+
+
+def together(parts: Sequence[Leaves]) -> Leaves:
+    """Leaves that count from the same sizes on, equal ones as one, in the order of their left sides.
+
+    Somebody visited each leaf or counted a vertex for it: sums of `times` stay far below the end of 64 bits.
+    """
+    names = ("held_left", "optional_left", "held_right", "optional_right", "times")
+    *columns, times = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    order = np.lexsort(columns[::-1])
+    kinds = np.stack(columns)[:, order]
+    firsts = _firsts(kinds)
+    sums = np.add.reduceat(times[order], firsts) if firsts.size else times
+    return Leaves(*kinds[:, firsts], sums, parts[0].min_p, parts[0].min_q)
+
+
+def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
+    """How many bicliques leaves stand for, of each of `ps` left vertices with each of `qs` right ones.
+
+    They are summed up by their left sides first: many differ on the right side only.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        As `together` gives them.
+    ps, qs : range
+    """
+    if len(leaves) == 0:
+        return [[0] * len(qs) for _ in ps]
+    firsts = _firsts(np.stack([leaves.held_left, leaves.optional_left]))
+    left = list(zip(leaves.held_left[firsts].tolist(), leaves.optional_left[firsts].tolist(), strict=True))
+    # Both are numbers of vertices, below 2 ** 31.
+    keys, of_leaf = np.unique(leaves.held_right << 32 | leaves.optional_right, return_inverse=True)
+    right = list(zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True))
+    total = sum(leaves.times.tolist())
+    by_left = []
+    for q in qs:
+        ways = _ways(right, q if q >= leaves.min_q else -1)
+        dtype: type = np.int64 if total * max(ways) <= _MOST_IN_64_BITS else object
+        bicliques = np.array(ways, dtype)[of_leaf] * leaves.times.astype(dtype)
+        by_left.append(np.add.reduceat(bicliques, firsts).tolist())
+    counts = []
+    for p in ps:
+        ways = _ways(left, p if p >= leaves.min_p else -1)
+        counts.append([sum(map(int.__mul__, ways, of_left)) for of_left in by_left])
+    return counts
+
+
+def _firsts(kinds: np.ndarray) -> np.ndarray:
+    """Where the columns of a (n_rows, n) array begin that differ from those before."""
+    is_first = np.ones(kinds.shape[1], np.bool_)
+    is_first[1:] = (kinds[:, 1:] != kinds[:, :-1]).any(axis=0)
+    return np.flatnonzero(is_first)
+
+
+def _ways(sides: Sequence[tuple[int, int]], size: int) -> list[int]:
+    """How many sets of `size` hold what is held, and of what is optional as many as are left."""
+    return [comb(optional, size - held) if size >= held else 0 for held, optional in sides]
