@@ -35,6 +35,7 @@ LONGEST = (
     "tests/test_readme.py::test_blocks_run_and_print_what_is_shown",
     "tests/mbe_stage/test_cuda_without_gpu.py::test_the_same_bicliques_without_any_technique",
     "tests/mbe_stage/test_cuda_without_gpu.py",
+    "tests/mbe_stage/pq_counts/test_engine_cuda.py",
     "tests/pipeline/test_crash.py::test_killed_at_random_moments",
     "tests/test_benchmarks.py",
     "tests/flows/test_flow_server.py",

@@ -20,6 +20,8 @@ from benchmarks import (
     estimates,
     groups_gpu,
     machine,
+    pq_gpu,
+    pq_gpu_memory,
     rapids_start,
     scaling,
     shown_progress,
@@ -33,6 +35,7 @@ from benchmarks.table import markdown_table, results_table
 from benchmarks.targets import geometric_mean, ratio_to_best, targets
 from mbe_stage import Execution, Progress
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pq_counts.query import PqQuery
 from pipeline.bench import CountTimes, WriteTimes
 from pipeline.errors import InputError
 
@@ -315,7 +318,7 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    for program in (bench, ablation, bench_gpu, estimates, groups, groups_gpu):
+    for program in (bench, ablation, bench_gpu, estimates, groups, groups_gpu, pq_gpu, pq_gpu_memory):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out
@@ -366,6 +369,23 @@ def test_the_gpu_table_fails_where_a_run_was_refused(monkeypatch: pytest.MonkeyP
     assert bench_gpu.main(["marvel"]) == 1
     monkeypatch.setattr(bench_gpu, "_measured", lambda _names, _repeats: iter([refused | {"found": 3, "refused": []}]))
     assert bench_gpu.main(["marvel"]) == 0
+
+
+def test_counts_on_a_gpu_that_are_wrong_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = {(4, 4): pq_gpu.KNOWN["youtube", 4]}
+    row = ("youtube", None, PqQuery.of(4, 4), right[4, 4], pq_gpu.GBC["youtube"][1], 2)
+    monkeypatch.setattr(pq_gpu, "count", lambda *_, **__: (right, True))
+    measured = pq_gpu._row(*row)
+    assert measured["right"] is True
+    assert measured["times"] == measured["GBC"] / measured["seconds"]
+    monkeypatch.setattr(pq_gpu, "count", lambda *_, **__: ({(4, 4): 1}, True))
+    assert pq_gpu._row(*row)["right"] is False
+    for program in (pq_gpu, pq_gpu_memory):
+        monkeypatch.setattr(program.engine_cuda, "unavailable_reason", lambda: "it is not plugged in")
+        assert program.main([]) == 4
+        assert "no CUDA engine here: it is not plugged in" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("graphs")

@@ -1,8 +1,8 @@
 """The CUDA engine under each tool of compute-sanitizer: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
 
-Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups. Needs a
-GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line per tool, in the
-order they were named in, and exits with 1 where one of them found an error.
+Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups, and
+counts. Needs a GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line per
+tool, in the order they were named in, and exits with 1 where one of them found an error.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import allocation
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.pq_counts import engine_cpu as counting_on_the_host
+from mbe_stage.pq_counts import engine_cuda as counting_engine
+from mbe_stage.pq_counts.cuda import session as counting_session
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail as CountDetail
+from mbe_stage.pq_counts.results import PqSink
 from tests.mbe_stage.groups import device_checks
 from tests.mbe_stage.groups.random_graphs import blocks_of, keyed
 from tests.patience import completed
@@ -32,6 +38,7 @@ QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_le
 ROOMY = {"n_blocks": 4}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
+TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
 _SECONDS = 500
 _OPTIONS = {
     # It warns of CuPy's scan behind `flatnonzero`, which is not this project's to change. initcheck has to see CuPy's
@@ -49,10 +56,11 @@ def main() -> int:
     if options.work == "initcheck":
         # Stacks have gaps, and are moved as a whole. First nothing moves, then there is something in the gaps.
         work(ROOMY, ROOMY)
-        allocation.cp = _Filled()
+        allocation.cp = counting_session.cp = _Filled()
     if options.work:
         work(TIGHT, TIGHT_OUTPUT)
         keep_candidates()
+        count_cells()
         return 0
     tools = options.tools or TOOLS
     worst = 0
@@ -90,6 +98,19 @@ def keep_candidates() -> None:
         rng = np.random.default_rng(seed)
         graph = BipartiteCSR.from_edges(*np.nonzero(rng.random(shape) < density))
         assert device_checks.check(graph, list(blocks_of(keyed(graph), rng)), 5)
+
+
+def count_cells() -> None:
+    """Counts of the same graphs, in frames and in what is wider, with a pool that grows; compared with the host's."""
+    query = PqQuery(1, 4, 1, 4)
+    for seed, (shape, density) in enumerate(SHAPES):
+        graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
+        sink, wanted = PqSink(query), PqSink(query)
+        for block in counting_engine.run(graph, query, Execution(), CountDetail.COUNTS, sizes=TIGHT_COUNTING):
+            sink.accept(block)
+        for block in counting_on_the_host.run(graph, query, Execution(), CountDetail.COUNTS):
+            wanted.accept(block)
+        assert sink.counts() == wanted.counts(), (shape, sink.counts())
 
 
 def _sanitize(tool: str) -> tuple[bool, str]:
