@@ -62,7 +62,9 @@ def together(parts: Sequence[Leaves]) -> Leaves:
     kinds = np.stack(columns)[:, order]
     firsts = _firsts(kinds)
     sums = np.add.reduceat(times[order], firsts) if firsts.size else times
-    return Leaves(*kinds[:, firsts], sums, parts[0].min_p, parts[0].min_q)
+    held_left, optional_left, held_right, optional_right = kinds[:, firsts]
+    least = parts[0].min_p, parts[0].min_q
+    return Leaves(held_left, optional_left, held_right, optional_right, sums, *least)
 
 
 def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
@@ -88,7 +90,7 @@ def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:
     for q in qs:
         ways = _ways(right, q if q >= leaves.min_q else -1)
         dtype: type = np.int64 if total * max(ways) <= _MOST_IN_64_BITS else object
-        bicliques = np.array(ways, dtype)[of_leaf] * leaves.times.astype(dtype)
+        bicliques: np.ndarray = np.array(ways, dtype)[of_leaf] * leaves.times.astype(dtype)
         by_left.append(np.add.reduceat(bicliques, firsts).tolist())
     counts = []
     for p in ps:
