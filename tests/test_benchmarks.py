@@ -267,6 +267,7 @@ def test_idleness_names_its_doubts() -> None:
 
 
 @pytest.mark.usefixtures("compiled_before")
+@pytest.mark.slow
 def test_scaling_measures_and_draws(
     graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -398,6 +399,7 @@ def test_processes_are_timed_from_start_to_end(capsys: pytest.CaptureFixture[str
         assert wall >= steps > 0
 
 
+@pytest.mark.slow
 def test_comparing_runs_is_measured_in_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = bench_diff.measure(tmp_path, 400)
     assert [found["case"] for found in results] == [case.name for case in bench_diff.CASES]

@@ -550,6 +550,7 @@ def test_without_the_input_the_tables_are_held_against_each_other(tmp_path: Path
     assert any("counts against the input: the input is not given" in text for text in report.not_checked)
 
 
+@pytest.mark.slow
 def test_what_is_too_much_to_count_anew_is_said(tmp_path: Path) -> None:
     """With 3 or more on both sides there is neither a closed form nor a product of matrices."""
     source = made(4, 250, 250, 0.6)

@@ -58,7 +58,8 @@ def test_closed_forms() -> None:
 
 
 @on_the_emulator
-@pytest.mark.parametrize(("part", "n"), [("wide", 3), pytest.param("wide and deep", 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "n"), [("wide", 3), ("wide and deep", 2)])
 def test_what_is_wider_than_a_frame(part: str, n: int) -> None:
     cases = emulated(part)
     assert len(cases) == n
@@ -74,6 +75,7 @@ def test_pivots_on_both_sides_leave_few_nodes() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
     cases = emulated("shared")
     assert len(cases) == 4
