@@ -243,7 +243,7 @@ def _blocks(run_dir: Path, manifest: Manifest) -> Iterator[tuple[BicliqueBlock, 
     for batch, share in bicliques_batches(run_dir, _MEMBERS):
         for side, n in zip(_SIDES, n_vertices, strict=True):
             check_members(run_dir, batch, side, n)
-        # Copies: views of Arrow's buffers are read-only, a type that the compiled sinks of an engine's blocks do not have.
+        # Copies: views of Arrow's buffers are read-only, and compiled sinks are made for what engines give.
         (left_sizes, left), (right_sizes, right) = (
             (batch.column(f"n_{side}").to_numpy().copy(), batch.column(side).flatten().to_numpy().copy())
             for side in _SIDES
