@@ -390,6 +390,7 @@ def test_counts_on_a_gpu_that_are_wrong_are_told(
 
 
 @pytest.mark.usefixtures("graphs")
+@pytest.mark.slow
 def test_processes_are_timed_from_start_to_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert rapids_start.main(["southern_women", "--engine", "reference", "--repeats", "2"]) == 0
     _, *lines = capsys.readouterr().out.splitlines()

@@ -161,6 +161,7 @@ def test_bicliques_are_expanded_as_they_should_be() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_the_same_bicliques_without_any_technique() -> None:
     cases = [json.loads(line) for line in run_module("emulated_techniques").splitlines()]
     assert {case["without"] for case in cases} == {field.name for field in fields(Techniques)}

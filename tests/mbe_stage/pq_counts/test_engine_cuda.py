@@ -92,6 +92,7 @@ def test_the_same_counts_without_any_technique() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_a_table_of_leaves_that_runs_short_is_emptied() -> None:
     for case in emulated("few kinds"):
         assert case["quanta"] > 1
