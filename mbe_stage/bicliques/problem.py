@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.problem import Problem
 
@@ -11,13 +10,7 @@ __all__ = ["PROBLEM"]
 
 
 def _check(graph: BipartiteCSR, query: BicliqueQuery) -> None:
-    for side, wanted, n in (
-        ("left", query.containing_left, graph.n_left),
-        ("right", query.containing_right, graph.n_right),
-    ):
-        for vertex in wanted:
-            if not 0 <= vertex < n:
-                raise InvalidArgument(f"containing_{side} holds {vertex}: the {side} ids run from 0 to {n - 1}")
+    graph.check_containing(query.containing_left, query.containing_right)
 
 
 PROBLEM = Problem(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-from typing import Any
-
 import numpy as np
 
 from mbe_stage.bicliques.query import BicliqueQuery
@@ -29,11 +26,5 @@ def roots_of(graph: BipartiteCSR, query: BicliqueQuery, vertices: np.ndarray, *,
     """
     bounds = (query.min_left, query.min_right, query.max_left, query.max_right, query.min_edges)
     members = [sorted({int(vertex) for vertex in side}) for side in (query.containing_left, query.containing_right)]
-    edges = zlib.crc32(_content(graph.left_members, np.int32), zlib.crc32(_content(graph.left_offsets, np.int64)))
     asked = [None if bound is None else int(bound) for bound in bounds]
-    return Roots.of("bicliques", vertices, are_left, asked, members, graph.n_right, edges)
-
-
-def _content(array: Any, dtype: Any) -> bytes:
-    on_host = array if isinstance(array, np.ndarray) else array.get()
-    return np.ascontiguousarray(on_host, dtype).tobytes()
+    return Roots.of("bicliques", vertices, are_left, asked, members, graph.n_right, graph.edges_checksum)

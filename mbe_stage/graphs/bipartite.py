@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -100,6 +103,23 @@ class BipartiteCSR:
         return isinstance(self.left_offsets, np.ndarray)
 
     @property
+    def edges_checksum(self) -> int:
+        """CRC-32 of the edges: it tells graphs apart by mistake, not against forgery."""
+        return zlib.crc32(_content(self.left_members, np.int32), zlib.crc32(_content(self.left_offsets, np.int64)))
+
+    def check_containing(self, left: Iterable[int], right: Iterable[int]) -> None:
+        """Refuse vertices that must be members, and are none of the graph.
+
+        Raises
+        ------
+        InvalidArgument
+        """
+        for side, wanted, n in (("left", left, self.n_left), ("right", right, self.n_right)):
+            for vertex in wanted:
+                if not 0 <= vertex < n:
+                    raise InvalidArgument(f"containing_{side} holds {vertex}: the {side} ids run from 0 to {n - 1}")
+
+    @property
     def left_degrees(self) -> np.ndarray:
         """Degrees of the left vertices, ``(n_left,) int64``."""
         return np.diff(self.left_offsets)
@@ -170,3 +190,8 @@ def _vertex_count(ids: np.ndarray, n: int | None, side: str) -> int:
     if n < needed:
         raise InvalidArgument(f"n_{side} is {n}, but the {side} ids reach {needed - 1}: expected at least {needed}")
     return int(n)
+
+
+def _content(array: Any, dtype: Any) -> bytes:
+    on_host = array if isinstance(array, np.ndarray) else array.get()
+    return np.ascontiguousarray(on_host, dtype).tobytes()

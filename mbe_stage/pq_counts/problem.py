@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.problem import Problem
 
 if TYPE_CHECKING:
@@ -18,13 +17,7 @@ __all__ = ["PROBLEM"]
 
 
 def _check(graph: BipartiteCSR, query: PqQuery) -> None:
-    for side, wanted, n in (
-        ("left", query.containing_left, graph.n_left),
-        ("right", query.containing_right, graph.n_right),
-    ):
-        for vertex in wanted:
-            if not 0 <= vertex < n:
-                raise InvalidArgument(f"containing_{side} holds {vertex}: the {side} ids run from 0 to {n - 1}")
+    graph.check_containing(query.containing_left, query.containing_right)
 
 
 PROBLEM = Problem(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-from typing import Any
-
 import numpy as np
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -29,10 +26,4 @@ def roots_of(graph: BipartiteCSR, query: PqQuery, vertices: np.ndarray, *, are_l
     """
     sizes = [int(size) for size in (query.min_p, query.max_p, query.min_q, query.max_q)]
     members = [sorted({int(vertex) for vertex in side}) for side in (query.containing_left, query.containing_right)]
-    edges = zlib.crc32(_content(graph.left_members, np.int32), zlib.crc32(_content(graph.left_offsets, np.int64)))
-    return Roots.of("pq_counts", vertices, are_left, sizes, members, graph.n_right, edges)
-
-
-def _content(array: Any, dtype: Any) -> bytes:
-    on_host = array if isinstance(array, np.ndarray) else array.get()
-    return np.ascontiguousarray(on_host, dtype).tobytes()
+    return Roots.of("pq_counts", vertices, are_left, sizes, members, graph.n_right, graph.edges_checksum)
