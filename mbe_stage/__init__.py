@@ -1,4 +1,4 @@
-"""Maximal biclique enumeration on arrays: a graph in CSR form, engines, and sinks that take the bicliques in.
+"""Maximal bicliques and cliques on arrays: a graph in CSR form, engines, and sinks that take in what they find.
 
 This layer knows arrays and devices only; names, tables, files and reports belong to `pipeline`. A name is imported from
 its module when it is first asked for.
@@ -18,9 +18,25 @@ if TYPE_CHECKING:
         Sink,
         TableSink,
     )
+    from mbe_stage.cliques.enumerate import (
+        count_maximal_cliques,
+        enumerate_cliques_into,
+        enumerate_maximal_cliques,
+        find_cliques,
+    )
+    from mbe_stage.cliques.query import CliqueQuery
+    from mbe_stage.cliques.results import (
+        CliqueBlock,
+        CliqueCountSink,
+        CliqueHistogramSink,
+        CliqueSink,
+        CliqueTable,
+        CliqueTableSink,
+    )
     from mbe_stage.engines import choose_engine, engine_names
     from mbe_stage.errors import EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
     from mbe_stage.graphs.bipartite import BipartiteCSR
+    from mbe_stage.graphs.undirected import UndirectedCSR
     from mbe_stage.options import Execution
     from mbe_stage.tasks import Task
 
@@ -29,6 +45,13 @@ __all__ = [
     "BicliqueQuery",
     "BicliqueTable",
     "BipartiteCSR",
+    "CliqueBlock",
+    "CliqueCountSink",
+    "CliqueHistogramSink",
+    "CliqueQuery",
+    "CliqueSink",
+    "CliqueTable",
+    "CliqueTableSink",
     "CountSink",
     "Detail",
     "DeviceSink",
@@ -43,10 +66,15 @@ __all__ = [
     "StageError",
     "TableSink",
     "Task",
+    "UndirectedCSR",
     "choose_engine",
+    "count_maximal_cliques",
     "engine_names",
     "enumerate_bicliques",
+    "enumerate_cliques_into",
     "enumerate_into",
+    "enumerate_maximal_cliques",
+    "find_cliques",
 ]
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
@@ -55,6 +83,7 @@ _NAMES = {
     "bicliques.enumerate": ("Progress", "RunFacts", "enumerate_bicliques", "enumerate_into"),
     "errors": ("EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"),
     "graphs.bipartite": ("BipartiteCSR",),
+    "graphs.undirected": ("UndirectedCSR",),
     "options": ("Execution",),
     "bicliques.query": ("BicliqueQuery",),
     "bicliques.results": (
@@ -66,6 +95,21 @@ _NAMES = {
         "HistogramSink",
         "Sink",
         "TableSink",
+    ),
+    "cliques.enumerate": (
+        "count_maximal_cliques",
+        "enumerate_cliques_into",
+        "enumerate_maximal_cliques",
+        "find_cliques",
+    ),
+    "cliques.query": ("CliqueQuery",),
+    "cliques.results": (
+        "CliqueBlock",
+        "CliqueCountSink",
+        "CliqueHistogramSink",
+        "CliqueSink",
+        "CliqueTable",
+        "CliqueTableSink",
     ),
     "tasks": ("Task",),
 }

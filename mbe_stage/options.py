@@ -22,7 +22,7 @@ NO_LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """With what means an engine works; never changes which bicliques come out.
+    """With what means an engine works; never changes which results come out.
 
     Attributes
     ----------
@@ -35,8 +35,8 @@ class Execution:
         takes what its plan says, not all of it.
     block_bytes : int
         Size of one output block, at most `LARGEST_BLOCK`; a single biclique that is larger comes in a block of its own.
-    max_bicliques : int or None
-        Stop, truncated, after this many.
+    max_bicliques, max_cliques : int or None
+        Stop, truncated, after this many; of the problem that has such results (`Problem.limit`).
     time_limit_seconds : float or None
         Stop, truncated, after this long.
     """
@@ -47,6 +47,7 @@ class Execution:
     max_bicliques: int | None = None
     time_limit_seconds: float | None = None
     device_memory_bytes: int | None = None
+    max_cliques: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
@@ -63,8 +64,10 @@ class Execution:
             raise InvalidArgument(
                 f"device_memory_bytes is {self.device_memory_bytes}: expected a positive number or None"
             )
-        if self.max_bicliques is not None and self.max_bicliques < 1:
-            raise InvalidArgument(f"max_bicliques is {self.max_bicliques}: expected 1 or more, or None for no limit")
+        for name in ("max_bicliques", "max_cliques"):
+            most = getattr(self, name)
+            if most is not None and most < 1:
+                raise InvalidArgument(f"{name} is {most}: expected 1 or more, or None for no limit")
         seconds = self.time_limit_seconds
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise InvalidArgument(f"time_limit_seconds is {seconds}: expected a finite number above 0, or None")

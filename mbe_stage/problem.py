@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 ENTRY_POINTS = "mbe_stage.problems"
 PROBLEMS = {
     "bicliques": "mbe_stage.bicliques.problem:PROBLEM",
+    "cliques": "mbe_stage.cliques.problem:PROBLEM",
     "pq_counts": "mbe_stage.pq_counts.problem:PROBLEM",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,7 +21,7 @@ from mbe_stage.runners import local
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 
-__all__ = ["INCOMPLETE", "Block", "Listener", "Progress", "Sink", "StreamFacts", "stream", "wants_outlook"]
+__all__ = ["INCOMPLETE", "Block", "Listener", "Progress", "Sink", "StreamFacts", "pulled", "stream", "wants_outlook"]
 
 log = logging.getLogger(__name__)
 
@@ -255,6 +255,51 @@ def stream(
         compile_seconds=compile_seconds,
         warnings=warnings,
     )
+
+
+def pulled(
+    problem: Problem, graph: Any, query: Any, execution: Execution, detail: Any, engine: str = AUTO
+) -> Generator[Any]:
+    """The blocks of a search, for whoever wants them one by one; closing the generator ends the search.
+
+    The limits of `execution` are for `stream`: whoever pulls stops when there is enough.
+
+    Parameters
+    ----------
+    problem : Problem
+    graph, query
+        As the problem has them.
+    execution : Execution
+        Threads, budgets and the size of blocks.
+    detail : optional
+        How much the blocks say of each result.
+    engine : str
+        As `stream` takes it.
+
+    Raises
+    ------
+    InvalidArgument
+        At once: an unknown engine, or a query that does not fit the graph.
+    EngineUnavailable
+        At once: the engine cannot run here.
+    MemoryBudgetExceeded
+        With the first block: the graph cannot be searched within the budget, and no other engine may take over.
+    """
+    problem.check(graph, query)
+    name, chosen = choose_engine(problem, engine, detail)
+    may_take_over = engine == AUTO and graph.is_on_host
+
+    def blocks_of(worker: Engine) -> Iterator[Any]:
+        compile_ahead(worker.compile_steps(query, detail))
+        return local.run(worker, graph, query, execution, detail)
+
+    def blocks() -> Generator[Any]:
+        taken_over = (lambda _name: None) if may_take_over else None
+        *_, found, _warnings = _begun(problem, name, chosen, blocks_of, execution, taken_over)
+        with closing(found):
+            yield from found
+
+    return blocks()
 
 
 def _is_last(block: Block) -> bool:

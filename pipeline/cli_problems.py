@@ -76,10 +76,10 @@ def _command(problem: str) -> ProblemCommand:
 
 def _commands(taken: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Commands and their problems."""
-    from mbe_stage.problem import PROBLEMS, package_of, problem_named, problem_names
+    from mbe_stage.problem import package_of, problem_named, problem_names
 
     for problem in problem_names():
-        if problem == _OURS or (problem not in PROBLEMS and problem_named(problem).publication is None):
+        if problem == _OURS or problem_named(problem).publication is None:
             continue
         called = problem_named(problem).called
         if called in taken:

@@ -19,7 +19,9 @@ FILES = {
     "engine_cpu.py": "on the host",
     "engine_cuda.py": "on a GPU",
 }
-PROBLEMS = ("mbe_stage/bicliques", "mbe_stage/pq_counts", "tests/toys/butterflies")
+PROBLEMS = ("mbe_stage/bicliques", "mbe_stage/cliques", "mbe_stage/pq_counts", "tests/toys/butterflies")
+# What a problem has not yet. This list only shrinks.
+NOT_YET: dict[str, set[str]] = {"mbe_stage/cliques": {"engine_cpu.py", "engine_cuda.py"}}
 NOT_AT_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
 # Files of `pipeline` that import each other while they are imported. This list only shrinks.
 CIRCLES: list[list[str]] = []
@@ -36,7 +38,7 @@ STARTS = {
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_problem_has_the_same_files(problem: str) -> None:
     missing = {name for name in FILES if not (ROOT / problem / name).is_file()}
-    assert not missing, f"{problem}: {missing} missing, which every problem has"
+    assert missing == NOT_YET.get(problem, set()), f"{problem}: {missing} missing, which every problem has"
 
 
 def test_no_problem_is_forgotten_here() -> None:

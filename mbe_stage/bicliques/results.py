@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
+
+from mbe_stage.ragged import joined, joined_offsets, offsets_of
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
@@ -84,11 +86,7 @@ class BicliqueBlock:
 def _offsets(sizes: np.ndarray | None) -> np.ndarray:
     if sizes is None:
         raise TypeError("this block only counts its bicliques: ask the engine for Detail.SIZES or Detail.MEMBERS")
-    # Blocks of members stay below that (`Execution.block_bytes`); those of sizes alone need not.
-    fits = int(sizes.sum(dtype=np.int64)) <= np.iinfo(np.int32).max
-    offsets = np.zeros(sizes.size + 1, dtype=np.int32 if fits else np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets
+    return offsets_of(sizes)
 
 
 class Sink(Protocol):
@@ -217,19 +215,8 @@ class TableSink:
     def table(self) -> BicliqueTable:
         """Everything that was taken in so far."""
         return BicliqueTable(
-            left_offsets=_joined_offsets([block.left_sizes for block in self._blocks]),
-            left_members=_joined([block.left_members for block in self._blocks]),
-            right_offsets=_joined_offsets([block.right_sizes for block in self._blocks]),
-            right_members=_joined([block.right_members for block in self._blocks]),
+            left_offsets=joined_offsets([block.left_sizes for block in self._blocks]),
+            left_members=joined([block.left_members for block in self._blocks]),
+            right_offsets=joined_offsets([block.right_sizes for block in self._blocks]),
+            right_members=joined([block.right_members for block in self._blocks]),
         )
-
-
-def _joined(parts: list[Any]) -> np.ndarray:
-    return np.concatenate([np.empty(0, np.int32), *parts])
-
-
-def _joined_offsets(sizes: list[Any]) -> np.ndarray:
-    joined = _joined(sizes)
-    offsets = np.zeros(joined.size + 1, dtype=np.int64)
-    np.cumsum(joined, out=offsets[1:])
-    return offsets

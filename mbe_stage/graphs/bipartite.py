@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.graphs.ids import as_ids, checksum_of_edges, vertex_count
 
 __all__ = ["BipartiteCSR"]
-
-_MAX_VERTICES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,14 +61,14 @@ class BipartiteCSR:
         >>> graph.n_edges, graph.left_degrees.tolist()
         (3, [2, 1])
         """
-        left = _as_ids(left_ids, "left_ids")
-        right = _as_ids(right_ids, "right_ids")
+        left = as_ids(left_ids, "left_ids")
+        right = as_ids(right_ids, "right_ids")
         if left.shape != right.shape:
             raise InvalidArgument(
                 f"left_ids has {left.size} entries and right_ids {right.size}: give one left and one right id per edge"
             )
-        n_left = _vertex_count(left, n_left, "left")
-        n_right = _vertex_count(right, n_right, "right")
+        n_left = vertex_count(left, n_left, "n_left", "left ids")
+        n_right = vertex_count(right, n_right, "n_right", "right ids")
         # SciPy's conversions are linear, sort within rows and merge duplicates; importing it costs, so only here.
         from scipy import sparse
 
@@ -105,7 +102,7 @@ class BipartiteCSR:
     @property
     def edges_checksum(self) -> int:
         """CRC-32 of the edges: it tells graphs apart by mistake, not against forgery."""
-        return zlib.crc32(_content(self.left_members, np.int32), zlib.crc32(_content(self.left_offsets, np.int64)))
+        return checksum_of_edges(self.left_offsets, self.left_members)
 
     def check_containing(self, left: Iterable[int], right: Iterable[int]) -> None:
         """Refuse vertices that must be members, and are none of the graph.
@@ -160,38 +157,7 @@ class BipartiteCSR:
         return np.repeat(np.arange(self.n_left, dtype=np.int32), self.left_degrees), self.left_members
 
 
-def _as_ids(values: ArrayLike, name: str) -> np.ndarray:
-    ids = np.asarray(values)
-    if ids.ndim != 1:
-        raise InvalidArgument(f"{name} has {ids.ndim} dimensions: expected one id per edge, a flat array")
-    if ids.size == 0:
-        return ids.astype(np.int32)
-    if not np.issubdtype(ids.dtype, np.integer):
-        raise InvalidArgument(
-            f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.ingest makes them from any keys)"
-        )
-    if int(ids.min()) < 0:
-        raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")
-    if int(ids.max()) >= _MAX_VERTICES:
-        raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {_MAX_VERTICES}; renumber them")
-    return ids.astype(np.int32, copy=False)
-
-
 def _is_in_order(left: np.ndarray, right: np.ndarray) -> bool:
     """Whether pairs are ascending by left id and then right id, none of them twice."""
     ascends = left[1:] > left[:-1]
     return bool(np.all(ascends | ((left[1:] == left[:-1]) & (right[1:] > right[:-1]))))
-
-
-def _vertex_count(ids: np.ndarray, n: int | None, side: str) -> int:
-    needed = int(ids.max()) + 1 if ids.size else 0
-    if n is None:
-        return needed
-    if n < needed:
-        raise InvalidArgument(f"n_{side} is {n}, but the {side} ids reach {needed - 1}: expected at least {needed}")
-    return int(n)
-
-
-def _content(array: Any, dtype: Any) -> bytes:
-    on_host = array if isinstance(array, np.ndarray) else array.get()
-    return np.ascontiguousarray(on_host, dtype).tobytes()

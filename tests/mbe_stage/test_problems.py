@@ -49,7 +49,9 @@ def test_it_is_found_by_its_entry_point(installed: Path) -> None:
 
 
 def test_a_problem_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="problem is 'paths': expected one of bicliques, pq_counts, butterflies"):
+    with pytest.raises(
+        InvalidArgument, match="problem is 'paths': expected one of bicliques, cliques, pq_counts, butterflies"
+    ):
         registry.choose_engine("paths")
 
 

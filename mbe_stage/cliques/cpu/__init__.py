@@ -1,0 +1,1 @@
+"""The search for maximal cliques on the host, compiled by Numba."""

@@ -1,0 +1,216 @@
+"""`enumerate_maximal_cliques`: arrays in, every maximal clique out, at once, one by one, or into a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+
+import numpy as np
+
+from mbe_stage import stream
+from mbe_stage.cliques.problem import PROBLEM
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.cliques.results import CliqueBlock, CliqueCountSink, CliqueSink, CliqueTable, CliqueTableSink, Detail
+from mbe_stage.engines import AUTO
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.options import Execution
+from mbe_stage.stream import Progress, StreamFacts
+from mbe_stage.tasks import Task
+
+__all__ = ["count_maximal_cliques", "enumerate_cliques_into", "enumerate_maximal_cliques", "find_cliques"]
+
+_STREAMED_BLOCK_BYTES = 1 << 18
+
+
+def enumerate_maximal_cliques(
+    graph: UndirectedCSR | tuple[np.ndarray, np.ndarray],
+    *,
+    min_size: int = 1,
+    max_size: int | None = None,
+    containing: tuple[int, ...] = (),
+    engine: str = AUTO,
+    threads: int = 0,
+) -> CliqueTable:
+    """Every maximal clique of an undirected graph, in memory.
+
+    Parameters
+    ----------
+    graph : UndirectedCSR, or a pair of integer arrays
+        Dense ids; a pair is ``(src, dst)``, one edge a position. Each id up to the largest is a vertex, and one without
+        edges a clique of size 1.
+    min_size, max_size, containing
+        As in `CliqueQuery`.
+    engine : str
+        ``auto``, ``cpu``, ``cuda`` or ``reference``.
+    threads : int
+        0 is every core.
+
+    Returns
+    -------
+    CliqueTable
+        For results larger than memory use `enumerate_cliques_into` with a sink of your own, or `find_cliques`.
+
+    Raises
+    ------
+    InvalidArgument
+        A query that no clique can match, a vertex outside the graph, or an unknown engine.
+    EngineUnavailable
+        The engine cannot run here.
+    MemoryBudgetExceeded
+        The graph cannot be searched within the budget.
+
+    Examples
+    --------
+    >>> table = enumerate_maximal_cliques(([0, 0, 1, 2], [1, 2, 2, 3]), engine="reference")
+    >>> sorted(table.as_set())
+    [(0, 1, 2), (2, 3)]
+
+    References
+    ----------
+    Bron and Kerbosch, "Algorithm 457: finding all cliques of an undirected graph", CACM 16(9), 1973; Eppstein, Löffler
+    and Strash, "Listing all maximal cliques in large sparse real-world graphs", JEA 18, 2013.
+    """
+    sink = CliqueTableSink()
+    query = CliqueQuery(min_size, max_size, tuple(containing))
+    enumerate_cliques_into(sink, _graph(graph), query, Execution(threads=threads), engine)
+    return sink.table()
+
+
+def count_maximal_cliques(
+    graph: UndirectedCSR | tuple[np.ndarray, np.ndarray],
+    *,
+    min_size: int = 1,
+    max_size: int | None = None,
+    containing: tuple[int, ...] = (),
+    engine: str = AUTO,
+    threads: int = 0,
+) -> int:
+    """How many maximal cliques an undirected graph has; none is written down.
+
+    Parameters
+    ----------
+    graph, min_size, max_size, containing, engine, threads
+        As `enumerate_maximal_cliques` takes them.
+
+    Raises
+    ------
+    InvalidArgument, EngineUnavailable, MemoryBudgetExceeded
+        As there.
+
+    Examples
+    --------
+    >>> count_maximal_cliques(([0, 0, 1, 2], [1, 2, 2, 3]), min_size=3, engine="reference")
+    1
+    """
+    sink = CliqueCountSink()
+    query = CliqueQuery(min_size, max_size, tuple(containing))
+    enumerate_cliques_into(sink, _graph(graph), query, Execution(threads=threads), engine)
+    return sink.n_cliques
+
+
+def find_cliques(
+    graph: UndirectedCSR | tuple[np.ndarray, np.ndarray],
+    *,
+    min_size: int = 1,
+    max_size: int | None = None,
+    containing: tuple[int, ...] = (),
+    engine: str = AUTO,
+    threads: int = 0,
+) -> Generator[list[int]]:
+    """The maximal cliques of an undirected graph, one by one, while the search goes on; closing it ends the search.
+
+    Parameters
+    ----------
+    graph, min_size, max_size, containing, engine, threads
+        As `enumerate_maximal_cliques` takes them.
+
+    Yields
+    ------
+    list of int
+        The members of a clique, ascending.
+
+    Raises
+    ------
+    InvalidArgument, EngineUnavailable
+        As there, and at once.
+    MemoryBudgetExceeded
+        As there, with the first clique.
+
+    Examples
+    --------
+    >>> cliques = find_cliques(([0, 0, 1, 2], [1, 2, 2, 3]), engine="reference")
+    >>> next(cliques)
+    [0, 1, 2]
+    >>> cliques.close()
+    """
+    query = CliqueQuery(min_size, max_size, tuple(containing))
+    # The smaller the blocks, the sooner the first clique.
+    execution = Execution(threads=threads, block_bytes=_STREAMED_BLOCK_BYTES)
+    return _lists(stream.pulled(PROBLEM, _graph(graph), query, execution, Detail.MEMBERS, engine))
+
+
+def enumerate_cliques_into(
+    sink: CliqueSink,
+    graph: UndirectedCSR,
+    query: CliqueQuery | None = None,
+    execution: Execution | None = None,
+    engine: str = AUTO,
+    on_progress: Callable[[Progress], None] | None = None,
+    *,
+    chosen_by_auto: bool = False,
+    tasks: Iterable[Task] | None = None,
+) -> StreamFacts:
+    """Enumerate the maximal cliques of `graph` that satisfy `query` into `sink`, block by block.
+
+    Parameters
+    ----------
+    sink : CliqueSink
+        Takes the blocks; its `detail` decides how much the engine has to produce. Where its attribute `on_device` is
+        true, they stay in device memory.
+    graph : UndirectedCSR
+        Its arrays may be CuPy's for the CUDA engine.
+    query : CliqueQuery, optional
+        Every maximal clique by default.
+    execution : Execution, optional
+        Threads, budgets, limits.
+    engine, on_progress, chosen_by_auto, tasks
+        As `mbe_stage.stream.stream` takes them.
+
+    Returns
+    -------
+    StreamFacts
+
+    Raises
+    ------
+    InvalidArgument
+        An unknown engine, one that cannot feed the sink, a `containing` id outside the graph, or tasks of other work.
+    EngineUnavailable
+        The engine cannot run here.
+    MemoryBudgetExceeded
+        The graph cannot be searched within the budget, and no other engine may take over.
+    """
+    return stream.stream(
+        PROBLEM,
+        sink,
+        graph,
+        query or CliqueQuery(),
+        execution or Execution(),
+        engine,
+        on_progress,
+        chosen_by_auto=chosen_by_auto,
+        tasks=tasks,
+    )
+
+
+def _graph(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> UndirectedCSR:
+    return graph if isinstance(graph, UndirectedCSR) else UndirectedCSR.from_edges(*graph)
+
+
+def _lists(blocks: Generator[CliqueBlock]) -> Generator[list[int]]:
+    """The cliques of some blocks; closing them ends the search."""
+    with closing(blocks):
+        for block in blocks:
+            assert block.members is not None
+            members, offsets = block.members.tolist(), block.offsets.tolist()
+            for k in range(len(block)):
+                yield members[offsets[k] : offsets[k + 1]]

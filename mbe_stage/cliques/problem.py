@@ -1,0 +1,29 @@
+"""Maximal clique enumeration, as a problem among others.
+
+It is imported to list the problems that there are: arrays come with the engines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mbe_stage.problem import Problem
+
+if TYPE_CHECKING:
+    from mbe_stage.cliques.query import CliqueQuery
+    from mbe_stage.graphs.undirected import UndirectedCSR
+
+__all__ = ["PROBLEM"]
+
+
+def _check(graph: UndirectedCSR, query: CliqueQuery) -> None:
+    graph.check_containing(query.containing)
+
+
+PROBLEM = Problem(
+    name="cliques",
+    engines={"reference": "mbe_stage.cliques.reference"},
+    check=_check,
+    limit="max_cliques",
+    about="Enumerate the maximal cliques of an undirected graph.",
+)

@@ -1,0 +1,53 @@
+"""Which maximal cliques are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mbe_stage.errors import InvalidArgument
+from mbe_stage.options import NO_LIMIT
+
+__all__ = ["CliqueQuery"]
+
+
+@dataclass(frozen=True, slots=True)
+class CliqueQuery:
+    """Which maximal cliques are wanted: those of the whole graph that satisfy every condition.
+
+    Attributes
+    ----------
+    min_size : int
+        Fewest vertices, at least 1.
+    max_size : int or None
+        Most vertices; None is no limit. What is within it is maximal in the graph, not only among cliques of that size.
+    containing : tuple of int
+        Dense ids that must all be members.
+
+    Raises
+    ------
+    InvalidArgument
+        A bound below 1, or a largest size below the smallest, or below the number of vertices that must be members.
+    """
+
+    min_size: int = 1
+    max_size: int | None = None
+    containing: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("min_size", "max_size"):
+            bound = getattr(self, name)
+            if bound is not None and not 1 <= bound < NO_LIMIT:
+                raise InvalidArgument(f"{name} is {bound}: expected 1 or more, and less than 2**62")
+        if self.max_size is None:
+            return
+        if self.max_size < self.min_size:
+            raise InvalidArgument(f"max_size is {self.max_size}, below min_size = {self.min_size}: no clique can match")
+        n_members = len(set(self.containing))
+        if n_members > self.max_size:
+            raise InvalidArgument(
+                f"max_size is {self.max_size}, and containing holds {n_members} vertices: no clique can match"
+            )
+
+    def accepts(self, size: int) -> bool:
+        """Whether a clique of this size satisfies the size constraints."""
+        return size >= self.min_size and (self.max_size is None or size <= self.max_size)

@@ -1,0 +1,196 @@
+"""Blocks of cliques, as engines yield them, and the sinks that take them in."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mbe_stage.ragged import joined, joined_offsets, offsets_of
+
+__all__ = [
+    "CliqueBlock",
+    "CliqueCountSink",
+    "CliqueHistogramSink",
+    "CliqueSink",
+    "CliqueTable",
+    "CliqueTableSink",
+    "Detail",
+]
+
+
+class Detail(enum.IntEnum):
+    """How much an engine has to say about each clique; the less, the faster."""
+
+    COUNT = 0
+    SIZES = 1
+    MEMBERS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CliqueBlock:
+    """Some cliques, as an engine hands them over.
+
+    Attributes
+    ----------
+    n_cliques : int
+        How many. Zero is allowed: such a block only reports progress.
+    sizes : (n_cliques,) int32 or None
+        Members of each; None at `Detail.COUNT`.
+    members : int32 or None
+        Dense ids, clique after clique, ascending within each; None below `Detail.MEMBERS`.
+    work_done : float
+        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    """
+
+    n_cliques: int
+    sizes: np.ndarray | None = None
+    members: np.ndarray | None = None
+    work_done: float = 0.0
+
+    @classmethod
+    def empty(cls, detail: Detail, work_done: float) -> CliqueBlock:
+        """No clique: such a block only reports progress."""
+        none = np.empty(0, np.int32)
+        return cls(0, none if detail >= Detail.SIZES else None, none if detail >= Detail.MEMBERS else None, work_done)
+
+    def __len__(self) -> int:
+        return self.n_cliques
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """``(n_cliques + 1,)``: where each clique's members begin; int32, from 2^31 members on int64."""
+        if self.sizes is None:
+            raise TypeError("this block only counts its cliques: ask the engine for Detail.SIZES or Detail.MEMBERS")
+        # Blocks of members stay below 2^31 (`Execution.block_bytes`); those of sizes alone need not.
+        return offsets_of(self.sizes)
+
+    def first(self, n: int) -> CliqueBlock:
+        """The first `n` cliques of this block, as views."""
+        if n >= self.n_cliques:
+            return self
+        return CliqueBlock(
+            n_cliques=n,
+            sizes=None if self.sizes is None else self.sizes[:n],
+            members=None if self.members is None else self.members[: self.offsets[n]],
+            work_done=self.work_done,
+        )
+
+
+class CliqueSink(Protocol):
+    """Takes in blocks, one at a time, in the order they are found, from one thread."""
+
+    @property
+    def detail(self) -> Detail:
+        """How much the sink needs to know of each clique."""
+
+    def accept(self, block: CliqueBlock) -> None:
+        """Take one block in; its arrays may be kept."""
+
+
+class CliqueCountSink:
+    """Counts, and stores nothing."""
+
+    detail = Detail.COUNT
+
+    def __init__(self) -> None:
+        self.n_cliques = 0
+
+    def accept(self, block: CliqueBlock) -> None:
+        """Take one block in."""
+        self.n_cliques += block.n_cliques
+
+    def merge(self, other: CliqueCountSink) -> None:
+        """Take in what another sink has counted of other tasks."""
+        self.n_cliques += other.n_cliques
+
+
+class CliqueHistogramSink:
+    """Counts the cliques of each size.
+
+    Attributes
+    ----------
+    counts : Counter
+        ``size -> number of cliques``.
+    """
+
+    detail = Detail.SIZES
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+
+    def accept(self, block: CliqueBlock) -> None:
+        """Take one block in."""
+        if block.n_cliques == 0:
+            return
+        assert block.sizes is not None
+        # No clique is larger than a degree plus one: the counts of all sizes are a small array.
+        counts = np.bincount(block.sizes)
+        sizes = np.flatnonzero(counts)
+        self.counts.update(dict(zip(sizes.tolist(), counts[sizes].tolist(), strict=True)))
+
+    def merge(self, other: CliqueHistogramSink) -> None:
+        """Take in what another sink has counted of other tasks."""
+        self.counts.update(other.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CliqueTable:
+    """Cliques in memory, as a ragged array.
+
+    Attributes
+    ----------
+    offsets : (n_cliques + 1,) int64
+    members : int32
+        Dense ids, ascending within each clique.
+    """
+
+    offsets: np.ndarray
+    members: np.ndarray
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """The members of one clique (a view)."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"clique {index} of {len(self)}")
+        index %= len(self)
+        return self.members[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Members of each clique, ``(n_cliques,) int64``."""
+        return np.diff(self.offsets)
+
+    def as_set(self) -> set[tuple[int, ...]]:
+        """All cliques as tuples of their members: for tests and small results."""
+        return {tuple(self[i].tolist()) for i in range(len(self))}
+
+
+class CliqueTableSink:
+    """Keeps every clique in memory; `table` joins the blocks."""
+
+    detail = Detail.MEMBERS
+
+    def __init__(self) -> None:
+        self._blocks: list[CliqueBlock] = []
+
+    def accept(self, block: CliqueBlock) -> None:
+        """Take one block in."""
+        if block.n_cliques:
+            self._blocks.append(block)
+
+    def merge(self, other: CliqueTableSink) -> None:
+        """Take in what another sink has kept of other tasks; the arrays are shared."""
+        self._blocks += other._blocks
+
+    def table(self) -> CliqueTable:
+        """Everything that was taken in so far."""
+        return CliqueTable(
+            joined_offsets([block.sizes for block in self._blocks]),
+            joined([block.members for block in self._blocks]),
+        )

@@ -1,0 +1,79 @@
+"""Dense ids of vertices as whoever calls gives them: checked, and as the arrays that graphs are made from."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mbe_stage.errors import InvalidArgument
+
+__all__ = ["as_ids", "checksum_of_edges", "vertex_count"]
+
+_MAX_VERTICES = 2**31 - 1
+
+
+def as_ids(values: ArrayLike, name: str) -> np.ndarray:
+    """Ids of one end of each edge, ``(n_edges,) int32``.
+
+    Raises
+    ------
+    InvalidArgument
+        No flat array of integers from 0 to 2^31 - 2; the message calls it by its name.
+    """
+    ids = np.asarray(values)
+    if ids.ndim != 1:
+        raise InvalidArgument(f"{name} has {ids.ndim} dimensions: expected one id per edge, a flat array")
+    if ids.size == 0:
+        return ids.astype(np.int32)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InvalidArgument(
+            f"{name} has dtype {ids.dtype}: expected dense integer ids (pipeline.ingest makes them from any keys)"
+        )
+    if int(ids.min()) < 0:
+        raise InvalidArgument(f"{name} holds the negative id {int(ids.min())}: expected dense ids from 0")
+    if int(ids.max()) >= _MAX_VERTICES:
+        raise InvalidArgument(f"{name} holds {int(ids.max())}: dense ids stay below {_MAX_VERTICES}; renumber them")
+    return ids.astype(np.int32, copy=False)
+
+
+def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
+    """How many vertices there are: as many as stated, or as the ids need.
+
+    Parameters
+    ----------
+    ids : int32
+    n : int or None
+        As stated.
+    name, of : str
+        What a message calls the number, and the ids.
+
+    Raises
+    ------
+    InvalidArgument
+        Fewer are stated than the ids need.
+    """
+    needed = int(ids.max()) + 1 if ids.size else 0
+    if n is None:
+        return needed
+    if n < needed:
+        raise InvalidArgument(f"{name} is {n}, but the {of} reach {needed - 1}: expected at least {needed}")
+    return int(n)
+
+
+def checksum_of_edges(offsets: Any, members: Any) -> int:
+    """CRC-32 of a graph's edges: it tells graphs apart by mistake, not against forgery.
+
+    Parameters
+    ----------
+    offsets, members : int64 and int32
+        NumPy's arrays, or CuPy's.
+    """
+    return zlib.crc32(_content(members, np.int32), zlib.crc32(_content(offsets, np.int64)))
+
+
+def _content(array: Any, dtype: Any) -> bytes:
+    on_host = array if isinstance(array, np.ndarray) else array.get()
+    return np.ascontiguousarray(on_host, dtype).tobytes()

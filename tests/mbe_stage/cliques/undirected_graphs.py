@@ -1,0 +1,96 @@
+"""Undirected graphs whose maximal cliques are known in closed form, and ways to make random ones."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx
+import numpy as np
+from hypothesis import strategies as st
+
+from mbe_stage import CliqueQuery, UndirectedCSR
+
+Cliques = set[tuple[int, ...]]
+
+
+def from_matrix(matrix: np.ndarray) -> UndirectedCSR:
+    """The graph of a 0/1 matrix, made symmetric."""
+    return UndirectedCSR.from_edges(*np.nonzero(matrix), n=matrix.shape[0])
+
+
+def complement(graph: UndirectedCSR) -> UndirectedCSR:
+    matrix = np.ones((graph.n, graph.n), bool)
+    matrix[graph.edges()] = False
+    return from_matrix(matrix & matrix.T)
+
+
+def complete(n: int) -> UndirectedCSR:
+    return from_matrix(np.ones((n, n), bool))
+
+
+def cycle(n: int) -> UndirectedCSR:
+    return UndirectedCSR.from_edges(np.arange(n), (np.arange(n) + 1) % n)
+
+
+def turan(part_sizes: list[int]) -> tuple[UndirectedCSR, Cliques]:
+    """The complete multipartite graph of these parts: a clique takes one vertex of each (Moon and Moser: all three)."""
+    part = np.repeat(np.arange(len(part_sizes)), part_sizes)
+    ids = iter(range(part.size))
+    parts = [[next(ids) for _ in range(size)] for size in part_sizes]
+    return from_matrix(part[:, None] != part[None, :]), set(itertools.product(*parts))
+
+
+def perrin(n: int) -> int:
+    """Maximal independent sets of a cycle of n > 2 vertices, and so maximal cliques of its complement (Füredi 1987)."""
+    numbers = [3, 0, 2]
+    while len(numbers) <= n:
+        numbers.append(numbers[-2] + numbers[-3])
+    return numbers[n]
+
+
+def random_graph(rng: np.random.Generator, n: int, density: float) -> UndirectedCSR:
+    return from_matrix(np.triu(rng.random((n, n)) < density, 1))
+
+
+def two_densities(rng: np.random.Generator, n: int, n_dense: int, density: float) -> UndirectedCSR:
+    """A dense part whose vertices have few neighbours elsewhere, under shuffled ids."""
+    chance = np.full((n, n), 0.05)
+    chance[:n_dense, :n_dense] = density
+    ids = rng.permutation(n)
+    src, dst = np.nonzero(np.triu(rng.random((n, n)) < chance, 1))
+    return UndirectedCSR.from_edges(ids[src], ids[dst], n=n)
+
+
+def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
+    """0/1 matrices of random sizes and densities."""
+    return st.builds(
+        lambda n, density, seed: np.random.default_rng(seed).random((n, n)) < density,
+        st.integers(1, most),
+        st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]),
+        st.integers(0, 2**32 - 1),
+    )
+
+
+def of_networkx(graph: UndirectedCSR) -> Cliques:
+    """Its maximal cliques, as networkx finds them."""
+    other = networkx.Graph()
+    other.add_nodes_from(range(graph.n))
+    src, dst = graph.edges()
+    other.add_edges_from(zip(src.tolist(), dst.tolist(), strict=True))
+    return {tuple(sorted(clique)) for clique in networkx.find_cliques(other)}
+
+
+def matching(cliques: Cliques, query: CliqueQuery) -> Cliques:
+    return {one for one in cliques if query.accepts(len(one)) and set(query.containing) <= set(one)}
+
+
+def queries(n: int) -> st.SearchStrategy[CliqueQuery]:
+    """Queries for a graph of so many vertices."""
+    return st.builds(
+        lambda fewest, more, members: CliqueQuery(
+            fewest, None if more is None else max(fewest + more, len(members)), tuple(members)
+        ),
+        st.integers(1, 4),
+        st.none() | st.integers(0, 3),
+        st.lists(st.integers(0, n - 1), max_size=2, unique=True),
+    )
