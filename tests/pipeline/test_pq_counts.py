@@ -445,7 +445,8 @@ def test_a_graph_is_looked_at(edges_file: Path) -> None:
     pq.write_table(made(2, 200, 200, 0.5), edges_file)
     cut = said("inspect", edges_file, *asked, "--set", "pq_counts.q=9", "--set", "pq_counts.p=9", "--trial", 0.05)
     assert cut["trial"]["complete"] is False
-    assert "at least" in mbe("inspect", edges_file, *asked, "--set", "pq_counts.p=9", "--trial", 0.01, "--quiet").stdout
+    larger = ["--set", "pq_counts.p=9", "--set", "pq_counts.q=9", "--trial", 0.05, "--quiet"]
+    assert "at least" in mbe("inspect", edges_file, *asked, *larger).stdout
 
 
 # --- the report ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 A node's matrix stands in the pool twice, by rows and by columns. With a row as pivot, child ``k`` holds the ``k``-th of
 the columns that the pivot misses, without those before it; the last child has none of them, and the pivot as optional.
-With a column as pivot it is the other way round.
+With a column as pivot it is the other way round. A node without a pivot holds each of all columns, or of all rows, in
+turn, and its last child none.
 """
 
 from __future__ import annotations
@@ -77,8 +78,11 @@ def _nth_missed(line, n, rank, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _pivots_side(word, line, n, member, words):
-    """A word of those that stay on the side of which some are held: without what the pivot misses up to `member`."""
-    there = _U(words[_L(line + word)])
+    """A word of those that stay on the side of which some are held: without what the pivot misses up to `member`.
+
+    Where there is no pivot (`line` below 0) all are missed.
+    """
+    there = _U(words[_L(line + word)]) if line >= 0 else _U(0)
     if member < 0:
         return there
     n_gone = _I(member + 1 - 32 * word)
@@ -96,7 +100,7 @@ def _other_side(word, line, n, pivot, words):
     if line >= 0:
         return _U(words[_L(line + word)])
     valid = _valid(word, n)
-    if word == pivot >> 5:
+    if pivot >= 0 and word == pivot >> 5:
         valid = _U(valid & ~_U(_U(1) << _U(pivot & 31)))
     return valid
 
@@ -133,7 +137,12 @@ def child_piece(node, child, own, device, limits):
         line, n = _L(place + _L(pivot) * _L(row_words)), all_columns
     else:
         line, n = _L(columns_place + _L(pivot) * _L(column_words)), all_rows
-    member = _nth_missed(line, n, child, words)
+    n_pivots = _I(1)
+    if fields[at.KIND] & at.HAS_NO_PIVOT != 0:
+        line, pivot, n_pivots = _L(-1), _I(-1), _I(0)
+        member = child if child < n else _I(-1)
+    else:
+        member = _nth_missed(line, n, child, words)
     other = _L(-1)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
     held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
@@ -142,12 +151,12 @@ def child_piece(node, child, own, device, limits):
             other = _L(columns_place + _L(member) * _L(column_words))
             held_columns = _I(held_columns + 1)
         else:
-            optional_rows = _I(optional_rows + 1)
+            optional_rows = _I(optional_rows + n_pivots)
     elif member >= 0:
         other = _L(place + _L(member) * _L(row_words))
         held_rows = _I(held_rows + 1)
     else:
-        optional_columns = _I(optional_columns + 1)
+        optional_columns = _I(optional_columns + n_pivots)
     chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
     n_rows = _list_rows(by_columns, line, other, all_rows, pivot, member, own, words)
     n_columns = _mask_columns(by_columns, line, other, all_columns, pivot, member, own, words)
@@ -163,12 +172,13 @@ def _list_rows(by_columns, line, other, n, pivot, member, own, words):
     by_columns : bool
         Whether columns are held, and a row is the pivot.
     line : int64
-        Where the pivot's bits begin.
+        Where the pivot's bits begin, or -1.
     other : int64
         Where those of what is held do, or -1.
     n : int32
         Rows of the node.
     pivot : int32
+        Or -1.
     member : int32
         What is held, or -1.
     own : Own

@@ -24,10 +24,10 @@ from mbe_stage.pq_counts.cuda.leaves import credit_for, key_of, limits_of
 from mbe_stage.pq_counts.cuda.levels import open_level
 from mbe_stage.pq_counts.cuda.matrices import Piece
 from mbe_stage.pq_counts.cuda.open_nodes import find_open_node, take_child
-from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, node_of, settle_piece
+from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
 from mbe_stage.pq_counts.cuda.quantum import read_shared, stops
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
-from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, SHARING
+from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "counting_blocks", "kernel_for"]
 
@@ -192,7 +192,8 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
                 return False, newest, credit
             rows, columns = frame_of(piece, n_rows, n_columns, own)
         elif outcome == NODE:
-            made = node_of(piece, n_rows, n_columns, key_of(chosen, limits), pivot, newest, own.mask, device)
+            kind = kind_of_node(n_rows, n_columns, chosen, pivot, launch.techniques & PAIRS != 0, limits)
+            made = node_of(piece, n_rows, n_columns, key_of(chosen, limits), pivot, kind, newest, own.mask, device)
             if made < 0:
                 return False, newest, credit
             newest = made

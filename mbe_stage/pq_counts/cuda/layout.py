@@ -44,8 +44,9 @@ CURSOR = 16
 NODE_FIELDS = 32
 
 # Kinds of nodes, bits of `KIND`.
-COLUMN_PIVOT, IS_FRAME = 1, 2
-"""A row as pivot: columns that it misses are held; a column as pivot: rows that it misses are."""
+COLUMN_PIVOT, IS_FRAME, HAS_NO_PIVOT = 1, 2, 4
+"""A row as pivot: columns that it misses are held; a column as pivot: rows that it misses are. Without a pivot all of
+them are held in turn: rows where it is a `COLUMN_PIVOT` that is not there, else columns."""
 
 # What a warp could not finish, and what it has done so far: nanoseconds without work, and before frames were walked;
 # nodes of frames, and what was wider.

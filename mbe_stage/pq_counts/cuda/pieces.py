@@ -21,7 +21,7 @@ from mbe_stage.pq_counts.cuda.matrices import (
 )
 from mbe_stage.pq_counts.cuda.open_nodes import new_node, publish, take_words
 
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "node_of", "settle_piece"]
+__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "kind_of_node", "node_of", "settle_piece"]
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a piece has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
@@ -267,7 +267,32 @@ def _number_of(column, mask):
 
 
 @cuda.jit(device=True, forceinline=True)
-def node_of(piece, n_rows, n_columns, key, pivot, newest, mask, device):
+def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
+    """How a node is gone on with: its kind, int32.
+
+    Where two more vertices of a side are to be chosen, holding each of them in turn leaves its children as leaves
+    already, which warps count side by side. A chain of pivots would read the whole matrix once a pivot.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int32
+    chosen : Chosen
+    pivot : int32
+        As `settle_piece` gave it.
+    lists_pairs : bool
+    limits : Limits
+    """
+    rows_are_last = chosen.held_rows == limits.most_rows - 2
+    columns_are_last = chosen.held_columns == limits.most_columns - 2
+    if lists_pairs and (rows_are_last or columns_are_last):
+        if rows_are_last and (n_rows <= n_columns or not columns_are_last):
+            return _I(at.HAS_NO_PIVOT | at.COLUMN_PIVOT)
+        return _I(at.HAS_NO_PIVOT)
+    return _I(0) if pivot >= 0 else _I(at.COLUMN_PIVOT)
+
+
+@cuda.jit(device=True, forceinline=True)
+def node_of(piece, n_rows, n_columns, key, pivot, kind, newest, mask, device):
     """Write a piece as a node of its own.
 
     Parameters
@@ -278,6 +303,8 @@ def node_of(piece, n_rows, n_columns, key, pivot, newest, mask, device):
         What is held and optional.
     pivot : int32
         As `settle_piece` gave it.
+    kind : int32
+        As `kind_of_node` gave it.
     newest : int32
         The node that this warp made before, or -1.
     mask : uint32, global
@@ -300,8 +327,10 @@ def node_of(piece, n_rows, n_columns, key, pivot, newest, mask, device):
     columns_place = _L(place + _L(n_rows) * _L(row_words))
     _write_columns(piece, n_rows, columns_place, column_words)
     _write_rows(device.words, place, n_rows, n_columns, columns_place)
-    is_row = pivot >= 0
-    if is_row:
+    if kind & at.HAS_NO_PIVOT != 0:
+        pivot = _I(0)
+        missed = n_columns if kind == at.HAS_NO_PIVOT else n_rows
+    elif pivot >= 0:
         missed = n_missed(_L(place + _L(pivot) * _L(row_words)), n_columns, device.words)
     else:
         pivot = _number_of(_I(-1 - pivot), mask)
@@ -313,7 +342,7 @@ def node_of(piece, n_rows, n_columns, key, pivot, newest, mask, device):
         device.nodes[node, at.N_COLUMNS] = _L(n_columns)
         device.nodes[node, at.KEY] = key
         device.nodes[node, at.PIVOT] = _L(pivot)
-        device.nodes[node, at.KIND] = _L(0) if is_row else _L(at.COLUMN_PIVOT)
+        device.nodes[node, at.KIND] = _L(kind)
         device.nodes[node, at.LINK] = _L(newest)
     cuda.syncwarp()
     publish(node, _I(missed + 1), device.nodes, device.control)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["ALL_TECHNIQUES", "DONATION", "SHARING", "Techniques"]
+__all__ = ["ALL_TECHNIQUES", "DONATION", "PAIRS", "SHARING", "Techniques"]
 
 # Bits of the constant that the kernel is compiled for.
-SHARING, DONATION = 1, 2
-ALL_TECHNIQUES = SHARING | DONATION
+SHARING, DONATION, PAIRS = 1, 2, 4
+ALL_TECHNIQUES = SHARING | DONATION | PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +22,23 @@ class Techniques:
         edges, at every level). Without it a warp works alone on what is below its root.
     donation : bool
         A warp gives away the shallowest level of its stack where others are idle (GBC's stealing, the other way round).
+    pairs : bool
+        Where two more vertices of a side are to be chosen, and the node does not fit a frame, all pairs of them are
+        listed side by side; without it a pivot is chosen there too, and what is left behind it one node after another.
     layer_choice : bool
         The roots' side is the one with fewer two-step paths; without it the left one.
     """
 
     sharing: bool = True
     donation: bool = True
+    pairs: bool = True
     layer_choice: bool = True
 
     @property
     def kernel_mask(self) -> int:
         """The bits of those that the kernel is compiled for."""
-        return (SHARING if self.sharing else 0) | (DONATION if self.donation else 0)
+        bits = ((self.sharing, SHARING), (self.donation, DONATION), (self.pairs, PAIRS))
+        return sum(bit for is_used, bit in bits if is_used)
 
     @classmethod
     def without(cls, name: str) -> Techniques:

@@ -9,6 +9,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from math import comb
 from typing import Any
 
@@ -149,7 +150,7 @@ def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Each technique left out."""
     launcher.seed = 0
     graph = graphs.from_matrix(graphs.random_matrix(1, 13, 26, 0.75))
-    for name in ("sharing", "donation", "layer_choice"):
+    for name in (field.name for field in fields(Techniques)):
         yield case(
             f"without {name}", graph, PqQuery(2, 6, 2, 6), sizes={"narrow": 8, "quantum_seconds": 0.05},
             techniques=Techniques.without(name),
