@@ -27,7 +27,7 @@ from mbe_stage.pq_counts.cuda.open_nodes import find_open_node, take_child
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
 from mbe_stage.pq_counts.cuda.quantum import read_shared, stops
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
-from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING
+from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "counting_blocks", "kernel_for"]
 
@@ -180,7 +180,8 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
         place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, limits)
         if place < 0:
             return False, newest, credit
-        piece = Piece(device.words, place, n_words, own.rows, own.mask)
+        is_truncated = launch.techniques & TRUNCATION != 0
+        piece = Piece(device.words, place, n_words, own.rows, own.mask, own.frame, own.frame_at, is_truncated)
         outcome, n_rows, n_columns, chosen, credit, pivot = settle_piece(
             piece, n_rows, n_columns, chosen, credit, device, limits
         )

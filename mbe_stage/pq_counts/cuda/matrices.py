@@ -2,7 +2,8 @@
 
 A *piece* is a matrix in the pool, a list of its rows and a mask of its columns: a child of a node, before it is written
 as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes (`transposed`), and
-then a lane has a column.
+then a lane has a column. Few words of the mask are left far down: only these are read (`_list_words`, the truncated
+bitmaps of GBC, section V-A, but for what is left of the columns of this root alone).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank, shuffle_xor
+from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
@@ -36,6 +38,11 @@ class Piece(NamedTuple):
         The rows that are meant, of this warp.
     mask : (n_words,) uint32, global
         The columns that are meant, of this warp.
+    frame : uint64, shared
+        The warp's words begin at `frame_at`; no frame is in use before the piece has become one.
+    frame_at : int32
+    is_truncated : bool
+        Whether only those words are read that the mask has columns in.
     """
 
     words: Any
@@ -43,6 +50,9 @@ class Piece(NamedTuple):
     n_words: Any
     rows: Any
     mask: Any
+    frame: Any
+    frame_at: Any
+    is_truncated: Any
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -65,11 +75,44 @@ def transposed(word):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _met_by(row, piece):
-    """How many of the columns a row has, int32."""
+def _list_words(piece):
+    """List the words of the mask that are not zero, with their numbers; how many, int32, or -1 without a list."""
+    if not piece.is_truncated:
+        return _I(-1)
+    cuda.syncwarp()
+    n_words = _I(0)
+    tile = _I(0)
+    while tile < piece.n_words:
+        word = _I(tile + _I(cuda.laneid))
+        mask = _U(0)
+        if word < piece.n_words:
+            mask = _U(piece.mask[word])
+        there = ballot(mask != 0)
+        if n_words + count_bits(there) > at.FRAME_WORDS:
+            return _I(-1)
+        if mask != 0:
+            entry = np.uint64(np.uint64(np.uint64(word) << np.uint64(32)) | np.uint64(mask))
+            piece.frame[piece.frame_at + n_words + rank(there)] = entry
+        n_words = _I(n_words + count_bits(there))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n_words
+
+
+@cuda.jit(device=True, forceinline=True)
+def _met_by(row, piece, n_listed):
+    """How many of the columns a row has, int32; `n_listed` is what `_list_words` gave."""
     met = _I(0)
     place = _L(piece.offset + _L(row) * _L(piece.n_words))
     k = _I(0)
+    if n_listed >= 0:
+        while k < n_listed:
+            entry = piece.frame[piece.frame_at + k]
+            word = _L(entry >> np.uint64(32))
+            mask = _U(entry & np.uint64(0xFFFFFFFF))
+            met = _I(met + count_bits(_U(piece.words[place + word] & mask)))
+            k = next_one(k)
+        return met
     while k < piece.n_words:
         met = _I(met + count_bits(_U(piece.words[place + k] & piece.mask[k])))
         k = next_one(k)
@@ -116,13 +159,14 @@ def keep_rows(piece, n_rows, n_columns, fewest):
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
     most, best = _I(-1), _I(0)
+    n_listed = _list_words(piece)
     tile = _I(0)
     while tile < n_rows:
         is_there = _I(tile + lane) < n_rows
         row, met = _I(0), _I(-1)
         if is_there:
             row = piece.rows[tile + lane]
-            met = _met_by(row, piece)
+            met = _met_by(row, piece, n_listed)
         is_full = is_there and met == n_columns
         is_kept = is_there and met < n_columns and met >= fewest
         n_full = _I(n_full + count_bits(ballot(is_full)))
@@ -179,12 +223,13 @@ def tally_by_rows(piece, n_rows, chosen, device, limits):
     """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
+    n_listed = _list_words(piece)
     tile = _I(0)
     while tile < n_rows:
         is_leaf = _I(tile + lane) < n_rows
         met = _I(0)
         if is_leaf:
-            met = _met_by(piece.rows[tile + lane], piece)
+            met = _met_by(piece.rows[tile + lane], piece, n_listed)
         leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["ALL_TECHNIQUES", "DONATION", "PAIRS", "SHARING", "Techniques"]
+__all__ = ["ALL_TECHNIQUES", "DONATION", "PAIRS", "SHARING", "TRUNCATION", "Techniques"]
 
 # Bits of the constant that the kernel is compiled for.
-SHARING, DONATION, PAIRS = 1, 2, 4
-ALL_TECHNIQUES = SHARING | DONATION | PAIRS
+SHARING, DONATION, PAIRS, TRUNCATION = 1, 2, 4, 8
+ALL_TECHNIQUES = SHARING | DONATION | PAIRS | TRUNCATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,9 @@ class Techniques:
     pairs : bool
         Where two more vertices of a side are to be chosen, and the node does not fit a frame, all pairs of them are
         listed side by side; without it a pivot is chosen there too, and what is left behind it one node after another.
+    truncation : bool
+        Of the rows of a node that does not fit a frame only those words are read in which columns are left (the
+        truncated bitmaps of GBC, section V-A); without it all.
     layer_choice : bool
         The roots' side is the one with fewer two-step paths; without it the left one.
     """
@@ -32,12 +35,18 @@ class Techniques:
     sharing: bool = True
     donation: bool = True
     pairs: bool = True
+    truncation: bool = True
     layer_choice: bool = True
 
     @property
     def kernel_mask(self) -> int:
         """The bits of those that the kernel is compiled for."""
-        bits = ((self.sharing, SHARING), (self.donation, DONATION), (self.pairs, PAIRS))
+        bits = (
+            (self.sharing, SHARING),
+            (self.donation, DONATION),
+            (self.pairs, PAIRS),
+            (self.truncation, TRUNCATION),
+        )
         return sum(bit for is_used, bit in bits if is_used)
 
     @classmethod
