@@ -16,10 +16,11 @@ from mbe_stage.pq_counts.cpu.layout import (
     TABLE_FULL,
     TABLE_USED,
     WORKER,
+    Size,
 )
 from mbe_stage.splitmix import finalised
 
-__all__ = ["compile_steps", "is_at_end", "is_too_small", "put_back", "tally"]
+__all__ = ["compile_steps", "is_at_end", "is_too_small", "put_back", "tally", "tally_times"]
 
 _mix = njit(inline="always")(finalised)
 _HALF = np.uint64(32)
@@ -41,11 +42,18 @@ def tally(worker, asked, held_rows, optional_rows, held_columns, optional_column
     asked : (4,) int64
     held_rows, optional_rows, held_columns, optional_columns : int64
     """
+    tally_times(worker, asked, Size(held_rows, optional_rows, held_columns, optional_columns), 1)
+
+
+@njit(nogil=True, inline="always")
+def tally_times(worker, asked, size, n):
+    """Count a leaf `n` times, as `tally` does once."""
+    held_rows, optional_rows, held_columns, optional_columns = size
     if held_rows + optional_rows < asked[MIN_ROWS] or held_columns + optional_columns < asked[MIN_COLUMNS]:
         return
     rows = (np.uint64(held_rows) << _HALF) | np.uint64(optional_rows)
     columns = (np.uint64(held_columns) << _HALF) | np.uint64(optional_columns)
-    _add(worker.table, worker.control, rows, columns, 1)
+    _add(worker.table, worker.control, rows, columns, n)
 
 
 @compiled(WORKER, WORDS, WORDS, LONGS)

@@ -41,6 +41,7 @@ from mbe_stage.pq_counts.cpu.list_nodes import (
     turned,
     with_columns,
 )
+from mbe_stage.pq_counts.cpu.pairs import NO_SIDE, count_pairs, pairs_side
 
 __all__ = [
     "bytes_of",
@@ -212,6 +213,10 @@ def _count(worker, asked, size, lists, part, n_parts):
         if is_leaf or (n_rows <= WIDTH and n_columns <= WIDTH):
             if n_before % n_parts == part:
                 _count_end(worker, asked, size, lists, is_leaf)
+            return
+        side = pairs_side(asked, size, lists)
+        if side != NO_SIDE:
+            count_pairs(worker, asked, size, lists, side, part, n_parts)
             return
         row, row_degree = most_neighbours(lists.row_offsets)
         column, column_degree = most_neighbours(lists.column_offsets)

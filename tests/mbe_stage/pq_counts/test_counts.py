@@ -13,6 +13,8 @@ import pytest
 from mbe_stage import BipartiteCSR, Execution, InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.pq_counts import engine_cpu, reference
 from mbe_stage.pq_counts.count import count_pq_bicliques, count_pq_into, pq_table
+from mbe_stage.pq_counts.cpu.layout import Lists
+from mbe_stage.pq_counts.cpu.pairs import bits_pay
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.tasks import Task
@@ -119,6 +121,26 @@ def test_graphs_wider_than_a_frame(n_left: int, n_right: int, density: float) ->
     assert {cell: count_pq_bicliques(graph, *cell, engine="cpu") for cell in ((2, 4), (3, 3), (3, 2))} == {
         cell: table[cell] for cell in ((2, 4), (3, 3), (3, 2))
     }
+
+
+@pytest.mark.parametrize(("density", "uses_bits"), [(0.06, False), (0.3, True)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pairs_below_a_wide_root(density: float, uses_bits: bool, threads: int) -> None:
+    """All triples of one side, by what they have in common; pairs of both sides are listed, in either way."""
+    matrix = graphs.random_matrix(3, 170, 150, density)
+    lists = graphs.from_matrix(matrix)
+    lines = Lists(lists.left_offsets, lists.left_members, lists.right_offsets, lists.right_members)
+    assert bits_pay(lines) == uses_bits
+    rows = matrix.astype(np.int64)
+    shared = [0] * 4
+    for a, b in combinations(range(170), 2):
+        for n in (rows[b + 1 :] @ (rows[a] * rows[b])).tolist():
+            for q in range(2, 6):
+                shared[q - 2] += comb(n, q)
+    for q in range(2, 6):
+        assert counted(engine_cpu, lists, PqQuery.of(3, q), threads=threads) == {(3, q): shared[q - 2]}
+        assert counted(engine_cpu, lists.swapped(), PqQuery.of(q, 3), threads=threads) == {(q, 3): shared[q - 2]}
+    assert counted(engine_cpu, lists, PqQuery(1, 3, 3, 3))[3, 3] == shared[1]
 
 
 def test_members_that_are_not_adjacent_are_in_nothing() -> None:
