@@ -1,12 +1,18 @@
-"""Bit counting for 64-bit words, as single machine instructions."""
+"""Bits of 64-bit words: counted, gathered and spread, as single machine instructions where the processor has them."""
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["lowest_bit_index", "popcount"]
+__all__ = ["deposit_bits", "extract_bits", "lowest_bit_index", "popcount"]
+
+_U = np.uint64
+_ONE = _U(1)
+# They have the instructions in microcode, slower than the loops below.
+_SLOW_FIELDS = frozenset({"znver1", "znver2"})
 
 
 @intrinsic
@@ -24,3 +30,51 @@ def lowest_bit_index(typing_context, word):  # noqa: ARG001 - the signature is N
         return builder.cttz(args[0], zero_is_undefined)
 
     return types.int64(types.uint64), build
+
+
+@intrinsic
+def extract_bits(typing_context, word, mask):  # noqa: ARG001 - the signature is Numba's
+    """The bits of a uint64 where a mask has ones, moved together to the lowest places (``pext``)."""
+    return types.uint64(types.uint64, types.uint64), _field_instruction("llvm.x86.bmi.pext.64", extracted)
+
+
+@intrinsic
+def deposit_bits(typing_context, word, mask):  # noqa: ARG001 - the signature is Numba's
+    """The lowest bits of a uint64, moved to the places where a mask has ones (``pdep``)."""
+    return types.uint64(types.uint64, types.uint64), _field_instruction("llvm.x86.bmi.pdep.64", deposited)
+
+
+def extracted(word, mask):
+    """What `extract_bits` gives, bit by bit: for other processors."""
+    gathered, place = _U(0), _ONE
+    while mask != _U(0):
+        if word & mask & (~mask + _ONE):
+            gathered |= place
+        place <<= _ONE
+        mask &= mask - _ONE
+    return gathered
+
+
+def deposited(word, mask):
+    """What `deposit_bits` gives, bit by bit: for other processors."""
+    spread = _U(0)
+    while mask != _U(0):
+        if word & _ONE:
+            spread |= mask & (~mask + _ONE)
+        word >>= _ONE
+        mask &= mask - _ONE
+    return spread
+
+
+def _field_instruction(name, bit_by_bit):
+    """The instruction of that name, or a function where the processor that is compiled for is better off with it."""
+
+    def build(context, builder, signature, args):
+        _, processor, features = context.codegen().magic_tuple()
+        if "+bmi2" not in features.split(",") or processor in _SLOW_FIELDS:
+            return context.compile_internal(builder, bit_by_bit, signature, args)
+        word = ir.IntType(64)
+        function = builder.module.declare_intrinsic(name, (), ir.FunctionType(word, [word, word]))
+        return builder.call(function, args)
+
+    return build

@@ -34,7 +34,7 @@ _FOLDER = "mbe-stage"
 # Directories of other sources that stay: those that were used last.
 _OTHERS = 3
 # What the constants of compiled code depend on beside the sources.
-_VARIABLES = ("MBE_CPU_WITHOUT",)
+_VARIABLES = ("MBE_CLIQUES_WITHOUT", "MBE_CPU_WITHOUT")
 # In front of a file's bytes: what a crash cut short is compiled anew.
 _CHECK_BYTES = hashlib.sha256().digest_size
 

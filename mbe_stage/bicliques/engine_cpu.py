@@ -1,8 +1,8 @@
 """The CPU engine: the search tree compiled by Numba, walked by all cores.
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
-into pieces of similar cost, let a pool of threads walk them (`cpu.worker_pool`, `cpu.worker`, `cpu.tree`), and turn
-what they find back into the user's vertices (`cpu.twin_expansion`).
+into pieces of similar cost, let a pool of threads walk them (`mbe_stage.worker_pool`, `cpu.worker`, `cpu.tree`), and
+turn what they find back into the user's vertices (`cpu.twin_expansion`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from mbe_stage.bicliques.cpu import techniques, tree, twin_expansion
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
 from mbe_stage.bicliques.cpu.worker import Plan, Worker
-from mbe_stage.bicliques.cpu.worker_pool import Piece, WorkerPool
 from mbe_stage.bicliques.cpu.worker_state import FirstSizes
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree, task_costs
 from mbe_stage.bicliques.query import BicliqueQuery
@@ -29,6 +28,7 @@ from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, ranges_of, split
+from mbe_stage.worker_pool import Piece, WorkerPool
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
@@ -109,7 +109,7 @@ def run(
     )
     pool = WorkerPool(_pieces(reduced.graph, ranges, n_threads), n_threads, execution.memory_budget_bytes)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
-    yield from pool.run([worker.work for worker in workers])
+    yield from pool.run([worker.work for worker in workers], "bicliques")
     if on_visited is not None:
         on_visited(sum(worker.n_visited for worker in workers))
     yield BicliqueBlock.empty(detail, work_done=1.0)
@@ -152,4 +152,4 @@ def _pieces(graph: BipartiteCSR, ranges: Sequence[tuple[int, int]], n_threads: i
     for first, end in ranges:
         n = max(1, round(n_pieces * float(costs[first:end].sum()) / total))
         pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n)]
-    return [Piece(cost=float(costs[first:end].sum()), first_row=first, end_row=end) for first, end in pieces[::-1]]
+    return [Piece(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in pieces[::-1]]

@@ -22,7 +22,7 @@ def _check(graph: UndirectedCSR, query: CliqueQuery) -> None:
 
 PROBLEM = Problem(
     name="cliques",
-    engines={"reference": "mbe_stage.cliques.reference"},
+    engines={"cpu": "mbe_stage.cliques.engine_cpu", "reference": "mbe_stage.cliques.reference"},
     check=_check,
     limit="max_cliques",
     about="Enumerate the maximal cliques of an undirected graph.",

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.jit import compiled
+from mbe_stage.subset_words import WITHOUT_0, WITHOUT_1, WITHOUT_2, WITHOUT_3, WITHOUT_4, WITHOUT_5, down_set
 
 __all__ = [
     "CLOSED_SET_WIDTH",
@@ -35,27 +36,9 @@ CLOSED_SET_WIDTH = 6
 """Most groups of columns whose subsets fit one word."""
 
 _U = np.uint64
-# Subsets without vertex 0, 1, ... 5.
-_WITHOUT_0 = _U(0x5555555555555555)
-_WITHOUT_1 = _U(0x3333333333333333)
-_WITHOUT_2 = _U(0x0F0F0F0F0F0F0F0F)
-_WITHOUT_3 = _U(0x00FF00FF00FF00FF)
-_WITHOUT_4 = _U(0x0000FFFF0000FFFF)
-_WITHOUT_5 = _U(0x00000000FFFFFFFF)
 _ONE = _U(1)
 # Stands for a group that is not there: no restricted row has all 64 columns.
 _NO_GROUP = ~_U(0)
-
-
-@njit(inline="always")
-def _down_set(subsets):
-    subsets |= (subsets & ~_WITHOUT_0) >> _U(1)
-    subsets |= (subsets & ~_WITHOUT_1) >> _U(2)
-    subsets |= (subsets & ~_WITHOUT_2) >> _U(4)
-    subsets |= (subsets & ~_WITHOUT_3) >> _U(8)
-    subsets |= (subsets & ~_WITHOUT_4) >> _U(16)
-    subsets |= (subsets & ~_WITHOUT_5) >> _U(32)
-    return subsets
 
 
 @compiled(nrt=False)
@@ -71,13 +54,13 @@ def closed_sets(candidates, excluded):
     -------
     uint64
     """
-    closed = ~_WITHOUT_0 | _down_set(candidates & _WITHOUT_0)
-    closed &= ~_WITHOUT_1 | _down_set(candidates & _WITHOUT_1)
-    closed &= ~_WITHOUT_2 | _down_set(candidates & _WITHOUT_2)
-    closed &= ~_WITHOUT_3 | _down_set(candidates & _WITHOUT_3)
-    closed &= ~_WITHOUT_4 | _down_set(candidates & _WITHOUT_4)
-    closed &= ~_WITHOUT_5 | _down_set(candidates & _WITHOUT_5)
-    return closed & _down_set(candidates) & ~_ONE & ~_down_set(excluded)
+    closed = ~WITHOUT_0 | down_set(candidates & WITHOUT_0)
+    closed &= ~WITHOUT_1 | down_set(candidates & WITHOUT_1)
+    closed &= ~WITHOUT_2 | down_set(candidates & WITHOUT_2)
+    closed &= ~WITHOUT_3 | down_set(candidates & WITHOUT_3)
+    closed &= ~WITHOUT_4 | down_set(candidates & WITHOUT_4)
+    closed &= ~WITHOUT_5 | down_set(candidates & WITHOUT_5)
+    return closed & down_set(candidates) & ~_ONE & ~down_set(excluded)
 
 
 @njit(inline="always")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,6 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
-from mbe_stage.bicliques.cpu.worker_pool import Piece, WorkerPool
 from mbe_stage.bicliques.cpu.worker_state import (
     FirstSizes,
     grown,
@@ -24,13 +22,10 @@ from mbe_stage.bicliques.cpu.worker_state import (
     split_piece,
 )
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.time_quanta import QuantumWorker
+from mbe_stage.worker_pool import WorkerPool
 
 __all__ = ["Plan", "Worker"]
-
-_QUANTUM_SECONDS = 0.02
-_FIRST_WORK_LIMIT = 1 << 20
-_REPORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,68 +79,48 @@ class Plan:
         )
 
 
-class Worker:
+class Worker(QuantumWorker):
     """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
 
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
-        self._pool = pool
+        super().__init__(pool)
         self._plan = plan
         self._output_bytes = plan.block_bytes
         self._output: Output | None = None
         self._n_found = 0
         self.n_visited = 0
         self._n_out = self._left_used = self._right_used = 0
-        self._last_report = time.perf_counter()
-        self._work_limit = _FIRST_WORK_LIMIT
 
     def work(self) -> None:
         """Everything until the pool has no more pieces."""
         if self._plan.collects:
             self._reserve(self._output_bytes)
             self._output = self._plan.new_output(self._output_bytes)
-        own: WorkerState | None = None
-        while (piece := self._pool.next_piece()) is not None:
-            if piece.state is not None:
-                state = self._walk(piece.state, piece.cost)
-                self._reserve(-nbytes(state))
-                continue
-            if own is None:
-                own = new_state(self._plan.n_rows, self._plan.first_sizes)
-                self._reserve(nbytes(own))
-            set_piece(own, piece.first_row, piece.end_row, self._plan.n_rows, self._plan.n_columns)
-            own = self._walk(own, piece.cost)
-        self._flush()
+        super().work()
 
-    def _walk(self, state: WorkerState, cost: float) -> WorkerState:
-        """Work a piece off, quantum by quantum; returns the state, whose arenas may have grown."""
-        ahead = share_left(state)
-        while not self._pool.stopped:
-            began = time.perf_counter()
-            status = self._slice(state)
-            if status == at.OUTPUT_FULL:
-                self._make_room()
-            elif status == at.DONE:
-                self._pool.finish(cost)
-                self._report()
-                break
-            elif status == at.QUANTUM_OVER:
-                self._adapt(time.perf_counter() - began)
-                still_ahead = min(ahead, share_left(state))
-                finished = cost * (1.0 - still_ahead / ahead) if ahead > 0 else 0.0
-                self._pool.finish(finished)
-                cost -= finished
-                if self._pool.wants_work and self._share(state, cost / 2):
-                    cost /= 2
-                    still_ahead = share_left(state)
-                ahead = still_ahead
-                self._report()
-            else:
-                self._reserve(growth_bytes(state, status))
-                state = grown(state, status)
-        return state
+    def _new_state(self) -> WorkerState:
+        return new_state(self._plan.n_rows, self._plan.first_sizes)
 
-    def _slice(self, state: WorkerState) -> int:
-        """Run one quantum with this worker's output."""
+    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
+        set_piece(state, first, end, self._plan.n_rows, self._plan.n_columns)
+
+    def _share_left(self, state: WorkerState) -> float:
+        return share_left(state)
+
+    def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
+        return split_piece(state, self._plan.collects, reserve)
+
+    def _nbytes(self, state: WorkerState) -> int:
+        return nbytes(state)
+
+    def _growth_bytes(self, state: WorkerState, status: int) -> int:
+        return growth_bytes(state, status)
+
+    def _grown(self, state: WorkerState, status: int) -> WorkerState:
+        return grown(state, status)
+
+    def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
+        """Go on with a state's piece, with this worker's output."""
         control = state.control
         control[at.N_OUT], control[at.LEFT_USED], control[at.RIGHT_USED] = (
             self._n_out,
@@ -153,27 +128,12 @@ class Worker:
             self._right_used,
         )
         control[at.COUNT] = control[at.VISITED] = 0
-        status = run_quantum(self._plan.graph, state, self._output, self._work_limit)
+        status = run_quantum(self._plan.graph, state, self._output, work_limit)
         self._n_found += int(control[at.COUNT])
         self.n_visited += int(control[at.VISITED])
         self._n_out = int(control[at.N_OUT])
         self._left_used, self._right_used = int(control[at.LEFT_USED]), int(control[at.RIGHT_USED])
         return status
-
-    def _share(self, state: WorkerState, cost: float) -> bool:
-        """Split the piece and offer one half; False where it cannot be split, or not within the budget."""
-        receiver = split_piece(state, self._plan.collects, self._pool.reserve)
-        if receiver is None:
-            return False
-        self._pool.offer(Piece(cost=cost, state=receiver))
-        return True
-
-    def _adapt(self, seconds: float) -> None:
-        """Keep quanta short enough for sharing, progress and Ctrl-C, and long enough to be worth a call."""
-        if seconds < _QUANTUM_SECONDS / 2:
-            self._work_limit *= 2
-        elif seconds > _QUANTUM_SECONDS * 2:
-            self._work_limit = max(_FIRST_WORK_LIMIT, self._work_limit // 2)
 
     def _make_room(self) -> None:
         """Deliver what the output holds; where it holds nothing, a single biclique needs a larger one."""
@@ -183,13 +143,6 @@ class Worker:
         self._reserve(self._output_bytes)
         self._output_bytes *= 2
         self._output = self._plan.new_output(self._output_bytes)
-
-    def _report(self) -> None:
-        """Let the consumer know now and then how far the work is."""
-        now = time.perf_counter()
-        if now - self._last_report >= _REPORT_SECONDS:
-            self._last_report = now
-            self._flush()
 
     def _flush(self) -> None:
         """Deliver everything found so far."""
@@ -214,11 +167,3 @@ class Worker:
         if plan.rows_are_left:
             left, right = right, left
         return expand_blocks(left, right, plan.detail, plan.block_bytes, self._pool.work_done)
-
-    def _reserve(self, n_bytes: int) -> None:
-        needed = self._pool.reserve(n_bytes)
-        if needed:
-            raise MemoryBudgetExceeded(
-                f"the CPU engine needs {needed:,} bytes of working memory, more than its budget: raise the memory "
-                f"budget to at least {2 * needed:,} bytes, or use fewer threads or smaller blocks"
-            )

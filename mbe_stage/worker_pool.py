@@ -7,9 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-
-from mbe_stage.bicliques.cpu.layout import WorkerState
-from mbe_stage.bicliques.results import BicliqueBlock
+from typing import Any
 
 __all__ = ["Piece", "WorkerPool"]
 
@@ -18,21 +16,22 @@ _POLL_SECONDS = 0.05
 
 @dataclass(slots=True)
 class Piece:
-    """A range of rows of the whole graph, or a state that carries a split-off piece of the tree.
+    """A range of roots, or a state that carries a split-off piece of the tree.
 
     Attributes
     ----------
     cost : float
         Its share of the whole work, in the unit of the plan's costs.
-    first_row, end_row : int
+    first, end : int
         The range, where `state` is None.
-    state : WorkerState or None
+    state : optional
+        A worker's, as its problem has it.
     """
 
     cost: float
-    first_row: int = 0
-    end_row: int = 0
-    state: WorkerState | None = None
+    first: int = 0
+    end: int = 0
+    state: Any = None
 
 
 class WorkerPool:
@@ -55,13 +54,16 @@ class WorkerPool:
         self._budget_bytes = budget_bytes
         self._total_cost = max(1e-9, sum(piece.cost for piece in pieces))
         self._finished_cost = 0.0
-        self._blocks: queue.Queue[Iterable[BicliqueBlock] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
+        self._blocks: queue.Queue[Iterable[Any] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
         self.stopped = False
 
-    def run(self, works: Sequence[Callable[[], None]]) -> Iterator[BicliqueBlock]:
-        """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them."""
+    def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
+        """Start a thread for the work of each worker, and yield what they deliver; closing stops and joins them.
+
+        The threads are called by that name, with a number.
+        """
         threads = [
-            threading.Thread(target=self._guarded, args=(work,), name=f"bicliques-{k}", daemon=True)
+            threading.Thread(target=self._guarded, args=(work,), name=f"{name}-{k}", daemon=True)
             for k, work in enumerate(works)
         ]
         started: list[threading.Thread] = []
@@ -91,7 +93,7 @@ class WorkerPool:
         else:
             self._put(None)
 
-    def _put(self, item: Iterable[BicliqueBlock] | BaseException | None) -> None:
+    def _put(self, item: Iterable[Any] | BaseException | None) -> None:
         # A consumer that is gone takes nothing any more: never wait for it without looking.
         while not self.stopped:
             try:
@@ -152,6 +154,6 @@ class WorkerPool:
         """Whether nothing is ready for the consumer."""
         return self._blocks.empty()
 
-    def deliver(self, blocks: Iterable[BicliqueBlock]) -> None:
+    def deliver(self, blocks: Iterable[Any]) -> None:
         """Hand blocks to the consumer, whose thread makes those that are not made yet; waits while it has enough."""
         self._put(blocks)

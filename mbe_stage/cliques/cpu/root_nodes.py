@@ -1,0 +1,137 @@
+"""The node below a root: its later neighbours as candidates, its earlier ones as excluded vertices.
+
+A row is found by going through later neighbours, whose number the degeneracy bounds: an earlier neighbour's candidates
+come after it too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bits import lowest_bit_index
+from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu.columns import inserted, place_columns
+from mbe_stage.cliques.cpu.emit import emit_path
+from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
+from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
+from mbe_stage.cliques.cpu.wide_rows import is_empty, set_bit
+from mbe_stage.cliques.cpu.word_walk import begin_words
+
+__all__ = ["visit_root"]
+
+_U = np.uint64
+_ONE = _U(1)
+
+
+@njit(inline="always")
+def visit_root(graph, worker, output, root):
+    """Begin with the node below a root, or finish it; returns `OK`, or which arena is short.
+
+    Parameters
+    ----------
+    graph : OrderedGraph
+    worker : WorkerState
+        Its only frame is the range of roots, with a path of those vertices that all cliques hold.
+    output : Output or None
+    root : int64
+    """
+    control, frame = worker.control, worker.frames[0]
+    first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
+    n, n_earlier = end - first, graph.earlier_offsets[root + 1] - graph.earlier_offsets[root]
+    control[at.VISITED] += 1
+    control[at.WORK] += n + n_earlier
+    n_path = frame[at.N_PATH]
+    if n_path + 1 + n < control[at.MIN_SIZE] or n_path + 1 > control[at.MAX_SIZE]:
+        return at.OK
+    needed = words_of_frame(n, n_earlier, (n + at.WORD_BITS - 1) >> 6)
+    if needed > worker.words.size:
+        control[at.NEEDED] = needed
+        return at.WORDS_SHORT
+    top = frame[at.INTS_TOP]
+    if top + ints_of_frame(n, n_path + 1) > worker.ints.size:
+        control[at.NEEDED] = top + ints_of_frame(n, n_path + 1)
+        return at.INTS_SHORT
+    path = inserted(worker.ints, Path(frame[at.PATH], n_path), graph.vertices[root], top)
+    if n == 0:
+        if n_earlier == 0:
+            emit_path(worker, output, path)
+    elif n <= at.WORD_BITS:
+        _begin_words(graph, worker, output, root, path)
+    else:
+        _begin_wide(graph, worker, output, root, path)
+    return at.OK
+
+
+@njit(inline="always")
+def _begin_words(graph, worker, output, root, path):
+    first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
+    for k in range(first, end):
+        worker.ids[k - first] = graph.vertices[graph.later[k]]
+    candidates, joined = place_columns(worker, output, end - first, path)
+    rest = candidates
+    for k in range(first, end):
+        column = lowest_bit_index(rest)
+        worker.columns[graph.later[k]] = column
+        worker.rows[column] = _U(0)
+        rest &= rest - _ONE
+    for k in range(first, end):
+        column = _U(worker.columns[graph.later[k]])
+        row = _row_of(graph, worker.columns, graph.later[k])
+        worker.rows[column] |= row
+        while row != _U(0):
+            worker.rows[lowest_bit_index(row)] |= _ONE << column
+            row &= row - _ONE
+    top = 0
+    for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
+        if graph.earlier[k] >= worker.control[at.FIRST_ROOT]:
+            row = _row_of(graph, worker.columns, graph.earlier[k])
+            worker.words[top] = row
+            top += row != _U(0)
+    for k in range(first, end):
+        worker.columns[graph.later[k]] = -1
+    begin_words(worker, output, candidates, joined, Excluded(np.int64(0), np.int64(top)))
+
+
+@njit(inline="always")
+def _row_of(graph, columns, vertex):
+    """The columns among the later neighbours of a vertex."""
+    row = _U(0)
+    for k in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
+        column = columns[graph.later[k]]
+        row |= _U(column >= 0) << _U(column & 63)
+    return row
+
+
+@njit(inline="always")
+def _begin_wide(graph, worker, output, root, path):
+    first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
+    words, columns = worker.words, worker.columns
+    n = end - first
+    n_words = (n + at.WORD_BITS - 1) >> 6
+    ids = path.start + path.n
+    for k in range(n):
+        worker.ints[ids + k] = graph.vertices[graph.later[first + k]]
+        columns[graph.later[first + k]] = k
+    words[: n * n_words] = _U(0)
+    for k in range(n):
+        vertex = graph.later[first + k]
+        for j in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
+            column = columns[graph.later[j]]
+            if column >= 0:
+                set_bit(words, k * n_words, column)
+                set_bit(words, column * n_words, k)
+    excluded = top = n * n_words
+    for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
+        vertex = graph.earlier[k]
+        if vertex < worker.control[at.FIRST_ROOT]:
+            continue
+        words[top : top + n_words] = _U(0)
+        for j in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
+            column = columns[graph.later[j]]
+            if column >= 0:
+                set_bit(words, top, column)
+        top += 0 if is_empty(words, top, n_words) else n_words
+    for k in range(n):
+        columns[graph.later[first + k]] = -1
+    begin_wide(worker, output, Matrix(n, n_words, np.int64(0), excluded, top, ids), path)

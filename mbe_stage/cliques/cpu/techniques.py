@@ -1,0 +1,33 @@
+"""The search's techniques, each with a switch for the ablation benchmark.
+
+They are constants when the search is compiled, so a switch costs nothing; the environment variable
+`MBE_CLIQUES_WITHOUT` names the techniques to leave out, separated by blanks. The results are the same without any of
+them. Compiled code is kept apart for each value of the variable.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mbe_stage.errors import InvalidArgument
+
+__all__ = ["DOMINATED", "PIVOT_X", "SUBSETS", "TECHNIQUES", "UNIVERSAL"]
+
+TECHNIQUES = {
+    "subsets": "subtrees of up to six candidates are finished as a set of subsets in one word",
+    "universal": "candidates adjacent to all others join at once",
+    "pivot_x": "excluded vertices may be the pivot, not only candidates",
+    "dominated": "excluded vertices whose cliques a candidate rules out are dropped when a subgraph is made",
+}
+
+_OFF = frozenset(os.environ.get("MBE_CLIQUES_WITHOUT", "").split())
+if _OFF - TECHNIQUES.keys():
+    raise InvalidArgument(
+        f"MBE_CLIQUES_WITHOUT holds {', '.join(sorted(_OFF - TECHNIQUES.keys()))}: "
+        f"expected some of {', '.join(TECHNIQUES)}"
+    )
+
+SUBSETS = "subsets" not in _OFF
+UNIVERSAL = "universal" not in _OFF
+PIVOT_X = "pivot_x" not in _OFF
+DOMINATED = "dominated" not in _OFF

@@ -1,0 +1,182 @@
+"""Nodes of at most 64 candidates: a row is a word, and the walk is a loop over a stack of masks.
+
+A node is cut where excluded rows say so, its universal candidates join at once, and it branches on the candidates that
+its pivot is not adjacent to (Tomita, Tanaka and Takahashi, TCS 363, 2006). Children of at most six candidates are
+finished where they stand (`subsets`), from the excluded rows of the node above.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mbe_stage.bits import lowest_bit_index, popcount
+from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu.emit import emit_columns, emit_subsets, has_room
+from mbe_stage.cliques.cpu.layout import Excluded
+from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets
+from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
+
+__all__ = ["begin_words", "walk_words"]
+
+_U = np.uint64
+_ZERO = _U(0)
+_ONE = _U(1)
+# What a child takes beside its excluded rows.
+_STEPS = 8
+_MOST_AT_ONCE = WIDTH if SUBSETS else 0
+
+
+@njit(inline="always")
+def begin_words(worker, output, candidates, joined, excluded):
+    """Begin with a node whose candidates' rows stand in ``worker.rows``.
+
+    Parameters
+    ----------
+    worker : WorkerState
+    output : Output or None
+    candidates, joined : uint64
+        Columns.
+    excluded : Excluded
+    """
+    start, end = excluded
+    if DOMINATED:
+        end = _not_dominated(worker.words, worker.rows, start, end)
+    worker.control[at.NODE] = -1
+    for k in range(start, end):
+        if worker.words[k] == candidates:
+            return
+    _open(worker, output, candidates, joined, Excluded(start, end))
+
+
+@njit(inline="always")
+def _not_dominated(words, rows, start, end):
+    """Keep the excluded rows that lie inside the row of no candidate: those are whom the candidates do not stand for.
+
+    A candidate that is adjacent to all that an excluded vertex is adjacent to joins, or is excluded, wherever the
+    excluded vertex would rule a clique out (RMCE).
+    """
+    kept = start
+    for k in range(start, end):
+        common, rest = ~_ZERO, words[k]
+        while rest != _ZERO and common != _ZERO:
+            common &= rows[lowest_bit_index(rest)]
+            rest &= rest - _ONE
+        if common == _ZERO:
+            words[kept] = words[k]
+            kept += 1
+    return kept
+
+
+@njit(inline="always")
+def _open(worker, output, candidates, joined, excluded):
+    """Put a node on the stack, unless it is finished at once; no excluded row holds all candidates."""
+    start, end = excluded
+    rows, words, control = worker.rows, worker.words, worker.control
+    n = popcount(candidates)
+    universal, pivot, best = _ZERO, _ZERO, np.int64(-1)
+    rest = candidates
+    while rest != _ZERO:
+        row = rows[lowest_bit_index(rest)] & candidates
+        degree = popcount(row)
+        if UNIVERSAL and degree == n - 1:
+            universal |= rest & (~rest + _ONE)
+        elif degree > best:
+            pivot, best = row, degree
+        rest &= rest - _ONE
+    if universal != _ZERO:
+        candidates ^= universal
+        joined |= universal
+        if candidates == _ZERO:
+            emit_columns(worker, output, joined)
+            return
+        end = _with_all(words, start, end, universal, candidates)
+        pivot &= candidates
+        best = popcount(pivot)
+        n = popcount(candidates)
+    if n <= _MOST_AT_ONCE:
+        subsets = maximal_subsets(candidates, n, rows, _ZERO, words, start, end, _ZERO)
+        emit_subsets(worker, output, joined, candidates, subsets)
+        return
+    if PIVOT_X:
+        for k in range(start, end):
+            degree = popcount(words[k])
+            if degree > best:
+                pivot, best = words[k], degree
+    control[at.NODE] += 1
+    node = worker.nodes[control[at.NODE]]
+    node[at.P], node[at.R] = candidates, joined
+    node[at.BRANCH] = node[at.TODO] = candidates & ~pivot
+    node[at.X], node[at.X_END] = _U(start), _U(end)
+
+
+@njit(inline="always")
+def _with_all(words, start, end, universal, candidates):
+    """Keep the excluded rows that hold all universal candidates, without these; returns where they end."""
+    kept = start
+    for k in range(start, end):
+        row = words[k]
+        words[kept] = row & candidates
+        kept += (row & universal == universal) & (row & candidates != _ZERO)
+    return kept
+
+
+@njit(inline="always")
+def walk_words(worker, output, work_limit):
+    """Go on with the nodes on the stack until none is left; returns `OK` then, or why it stopped."""
+    control, nodes = worker.control, worker.nodes
+    while control[at.NODE] >= 0:
+        node = nodes[control[at.NODE]]
+        todo = node[at.TODO]
+        if todo == _ZERO:
+            control[at.NODE] -= 1
+            continue
+        if control[at.WORK] >= work_limit:
+            return at.QUANTUM_OVER
+        if not has_room(worker, output):
+            return at.OUTPUT_FULL
+        n_excluded = np.int64(node[at.X_END] - node[at.X])
+        needed = np.int64(node[at.X_END]) + n_excluded + at.WORD_BITS
+        if needed > worker.words.size:
+            control[at.NEEDED] = needed
+            return at.WORDS_SHORT
+        node[at.TODO] = todo & (todo - _ONE)
+        control[at.WORK] += n_excluded + _STEPS
+        control[at.VISITED] += 1
+        _visit(worker, output, node, todo & (~todo + _ONE))
+    return at.OK
+
+
+@njit(inline="always")
+def _visit(worker, output, node, bit):
+    """The child of a node where one more candidate has joined."""
+    control, rows, words = worker.control, worker.rows, worker.words
+    row = rows[lowest_bit_index(bit)]
+    before = node[at.BRANCH] & (bit - _ONE)
+    excluded = before & row
+    candidates = node[at.P] & ~before & row
+    joined = node[at.R] | bit
+    size, n = control[at.N_OUTER] + popcount(joined), popcount(candidates)
+    if size + n < control[at.MIN_SIZE] or size > control[at.MAX_SIZE]:
+        return
+    start, end = np.int64(node[at.X]), np.int64(node[at.X_END])
+    if n <= _MOST_AT_ONCE:
+        subsets = maximal_subsets(candidates, n, rows, excluded, words, start, end, bit)
+        emit_subsets(worker, output, joined, candidates, subsets)
+        return
+    top = end
+    for k in range(start, end):
+        other = words[k]
+        inside = other & candidates
+        if other & bit != _ZERO and inside == candidates:
+            return
+        words[top] = inside
+        top += (other & bit != _ZERO) & (inside != _ZERO)
+    while excluded != _ZERO:
+        inside = rows[lowest_bit_index(excluded)] & candidates
+        if inside == candidates:
+            return
+        words[top] = inside
+        top += inside != _ZERO
+        excluded &= excluded - _ONE
+    _open(worker, output, candidates, joined, Excluded(end, top))

@@ -1,0 +1,170 @@
+"""One thread's work: pieces of the tree into time quanta, what they find into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.cliques.cpu import layout as at
+from mbe_stage.cliques.cpu.layout import Output, WorkerState
+from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES
+from mbe_stage.cliques.cpu.tree import run_quantum
+from mbe_stage.cliques.cpu.worker_state import (
+    FirstSizes,
+    grown,
+    growth_bytes,
+    nbytes,
+    new_state,
+    set_piece,
+    share_left,
+    split_piece,
+)
+from mbe_stage.cliques.ordering import OrderedGraph
+from mbe_stage.cliques.results import CliqueBlock, Detail
+from mbe_stage.time_quanta import QuantumWorker
+from mbe_stage.worker_pool import WorkerPool
+
+__all__ = ["Plan", "Worker", "blocks_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What every worker is given.
+
+    Attributes
+    ----------
+    graph : OrderedGraph
+    held : tuple of int
+        Vertices that all cliques hold beside those of the graph, ascending.
+    min_size, max_size : int
+        Of a clique, those included.
+    detail : Detail
+    block_bytes : int
+    first_sizes : FirstSizes
+        Entries that a worker's arenas start with.
+    """
+
+    graph: OrderedGraph
+    held: tuple[int, ...]
+    min_size: int
+    max_size: int
+    detail: Detail
+    block_bytes: int
+    first_sizes: FirstSizes
+
+    @property
+    def largest(self) -> int:
+        """No clique has more members: a vertex is in none that is larger than its core number and itself."""
+        return len(self.held) + 1 + int(self.graph.cores[-1])
+
+    @property
+    def first_root(self) -> int:
+        """Those before are in no clique that is large enough; core numbers ascend."""
+        return int(np.searchsorted(self.graph.cores, self.min_size - 1 - len(self.held)))
+
+    def new_output(self) -> Output:
+        """Room for found cliques: for what a block takes, and for whatever one step finds."""
+        most = MOST_CLIQUES * self.largest if self.detail == Detail.MEMBERS else 0
+        n_bytes = self.block_bytes if self.detail == Detail.MEMBERS else 0
+        # Members are written where a size fits too: the shortest cliques have two.
+        n_sizes = self.block_bytes // (12 if self.detail == Detail.MEMBERS else 4) + MOST_CLIQUES
+        return Output(np.empty(n_bytes // 4 + most, np.int32), np.empty(n_sizes, np.int32))
+
+
+class Worker(QuantumWorker):
+    """Takes pieces of the work from its pool until there are none, and delivers what it finds."""
+
+    def __init__(self, pool: WorkerPool, plan: Plan) -> None:
+        super().__init__(pool)
+        self._plan = plan
+        self._output: Output | None = None
+        self._n_found = self._n_out = self._members_used = 0
+        self.n_visited = 0
+
+    def work(self) -> None:
+        """Everything until the pool has no more pieces."""
+        if self._plan.detail > Detail.COUNT:
+            self._output = self._plan.new_output()
+            self._reserve(sum(array.nbytes for array in self._output))
+        super().work()
+
+    def _new_state(self) -> WorkerState:
+        return new_state(self._plan.graph.vertices.size, self._plan.first_sizes)
+
+    def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
+        set_piece(state, first, end, self._plan.held)
+
+    def _share_left(self, state: WorkerState) -> float:
+        return share_left(state)
+
+    def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
+        return split_piece(state, reserve)
+
+    def _nbytes(self, state: WorkerState) -> int:
+        return nbytes(state)
+
+    def _growth_bytes(self, state: WorkerState, status: int) -> int:
+        return growth_bytes(state, status)
+
+    def _grown(self, state: WorkerState, status: int) -> WorkerState:
+        return grown(state, status)
+
+    def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
+        """Go on with a state's piece, with this worker's output."""
+        plan, control = self._plan, state.control
+        control[at.MIN_SIZE], control[at.MAX_SIZE] = plan.min_size, plan.max_size
+        control[at.LARGEST], control[at.FIRST_ROOT] = plan.largest, plan.first_root
+        control[at.N_OUT], control[at.MEMBERS_USED] = self._n_out, self._members_used
+        control[at.COUNT] = control[at.VISITED] = 0
+        status = run_quantum(plan.graph, state, self._output, work_limit)
+        self._n_found += int(control[at.COUNT])
+        self.n_visited += int(control[at.VISITED])
+        self._n_out, self._members_used = int(control[at.N_OUT]), int(control[at.MEMBERS_USED])
+        return status
+
+    def _make_room(self) -> None:
+        self._flush()
+
+    def _flush(self) -> None:
+        """Deliver everything found so far; its arrays go with it."""
+        plan, output, work_done = self._plan, self._output, self._pool.work_done
+        if output is None:
+            self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
+        else:
+            sizes = output.sizes[: self._n_out].copy()
+            members = output.members[: self._members_used].copy() if plan.detail == Detail.MEMBERS else None
+            for block in blocks_of(sizes, members, plan.block_bytes, work_done):
+                self._pool.deliver([block])
+        self._n_found = self._n_out = self._members_used = 0
+
+
+def blocks_of(
+    sizes: np.ndarray, members: np.ndarray | None, block_bytes: int, work_done: float
+) -> Iterator[CliqueBlock]:
+    """Blocks of at most `block_bytes`, a larger clique alone in its own; one without cliques where there are none.
+
+    Parameters
+    ----------
+    sizes : (n,) int32
+    members : int32 or None
+        None where only sizes are wanted.
+    block_bytes : int
+        Bytes of members and sizes.
+    work_done : float
+        What the blocks report.
+    """
+    n_bytes = 4 * (sizes.astype(np.int64) + 1 if members is not None else np.ones(sizes.size, np.int64))
+    ends = np.cumsum(n_bytes)
+    first = at_member = 0
+    while True:
+        before = int(ends[first - 1]) if first else 0
+        stop = min(sizes.size, max(first + 1, int(np.searchsorted(ends, before + block_bytes, side="right"))))
+        n = stop - first
+        end_member = at_member + int(sizes[first:stop].sum(dtype=np.int64))
+        part = None if members is None else members[at_member:end_member]
+        yield CliqueBlock(n, sizes[first:stop], part, work_done)
+        first, at_member = stop, end_member
+        if first >= sizes.size:
+            return

@@ -1,0 +1,166 @@
+"""The CPU engine: the search tree compiled by Numba, walked by all cores.
+
+The order of work: take what the vertices that must be members have in common (`cliques.reduction`), order it by
+degeneracy (`cliques.ordering`), cut the roots into pieces of similar cost, and let a pool of threads walk them
+(`mbe_stage.worker_pool`, `cpu.worker`, `cpu.tree`).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from mbe_stage.cliques import ordering, reduction
+from mbe_stage.cliques.cpu import tree
+from mbe_stage.cliques.cpu.worker import Plan, Worker
+from mbe_stage.cliques.cpu.worker_state import FirstSizes
+from mbe_stage.cliques.ordering import OrderedGraph, ordered
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.cliques.reduction import CommonPart, common_part
+from mbe_stage.cliques.results import CliqueBlock, Detail
+from mbe_stage.cliques.roots import roots_of
+from mbe_stage.compile_ahead import CompileStep, compile_ahead
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.options import Execution
+from mbe_stage.tasks import Task, cut, ranges_of, split
+from mbe_stage.worker_pool import Piece, WorkerPool
+
+__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+
+_FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
+_PIECES_PER_THREAD = 32
+# Blocks that exist at once for each thread: its output, what is copied from it, one that is waiting.
+_BLOCKS_PER_THREAD = 3
+
+
+def unavailable_reason() -> str | None:
+    """None: Numba is a base dependency and compiles for every processor it installs on."""
+    return None
+
+
+def device(execution: Execution) -> str:
+    """The processor and the number of threads."""
+    n = execution.worker_count
+    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"
+
+
+def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
+    """What `run` needs for such a detail, whatever the query; without it, for any."""
+    walks = tree.compile_steps(None if detail is None else detail > Detail.COUNT)
+    return (*walks, *ordering.compile_steps(), *reduction.compile_steps())
+
+
+def run(
+    graph: UndirectedCSR,
+    query: CliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None = None,
+    *,
+    first_sizes: FirstSizes = _FIRST_SIZES,
+    on_visited: Callable[[int], None] | None = None,
+) -> Iterator[CliqueBlock]:
+    """Every maximal clique of `graph` that satisfies `query`, in blocks.
+
+    Parameters
+    ----------
+    graph : UndirectedCSR
+    query : CliqueQuery
+    execution : Execution
+    detail : Detail
+    tasks : iterable of Task, optional
+        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    first_sizes : FirstSizes
+        What a worker's arenas start with; they grow as needed. For tests.
+    on_visited : callable, optional
+        Told the number of visited nodes at the end. For the ablation benchmark.
+
+    Raises
+    ------
+    InvalidArgument
+        Tasks of another graph or query, or that overlap.
+    MemoryBudgetExceeded
+        Working memory and output blocks do not fit the budget.
+    """
+    part, by_degeneracy = _prepared(graph, query)
+    roots = _root_vertices(part, by_degeneracy)
+    ranges = [(0, roots.size)] if tasks is None else ranges_of(tasks, roots_of(graph, query, roots))
+    n_visited = 0
+    if part.graph.n == 0:
+        if ranges and ranges[0][1] > 0 and query.accepts(len(part.held)):
+            yield _of_held(part, detail)
+    else:
+        n_threads = execution.worker_count
+        plan = Plan(
+            graph=by_degeneracy,
+            held=part.held,
+            min_size=query.min_size,
+            max_size=graph.n if query.max_size is None else query.max_size,
+            detail=detail,
+            block_bytes=max(
+                1, min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads))
+            ),
+            first_sizes=first_sizes,
+        )
+        pool = WorkerPool(_pieces(by_degeneracy, ranges, n_threads), n_threads, execution.memory_budget_bytes)
+        workers = [Worker(pool, plan) for _ in range(n_threads)]
+        yield from pool.run([worker.work for worker in workers], "cliques")
+        n_visited = sum(worker.n_visited for worker in workers)
+    if on_visited is not None:
+        on_visited(n_visited)
+    yield CliqueBlock.empty(detail, work_done=1.0)
+
+
+def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
+    """All of the work in at most `n` tasks of similar cost.
+
+    A clique belongs to its first vertex in the order of the roots.
+    """
+    compile_ahead((*ordering.compile_steps(), *reduction.compile_steps()))
+    part, by_degeneracy = _prepared(graph, query)
+    roots = _root_vertices(part, by_degeneracy)
+    costs = _costs(by_degeneracy) if part.graph.n else np.ones(roots.size)
+    return cut(roots_of(graph, query, roots), costs, n)
+
+
+def _prepared(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
+    """The part that the query is about, and the same with its vertices in order, which are the user's."""
+    part = common_part(graph, query)
+    by_degeneracy = ordered(part.graph)
+    return part, by_degeneracy._replace(vertices=part.vertices[by_degeneracy.vertices])
+
+
+def _root_vertices(part: CommonPart, by_degeneracy: OrderedGraph) -> np.ndarray:
+    """The user's vertices that the roots are; where nothing is left beside those that must be members, one of these."""
+    if part.graph.n == 0 and part.is_possible:
+        return np.array(part.held[:1], np.int32)
+    return by_degeneracy.vertices
+
+
+def _of_held(part: CommonPart, detail: Detail) -> CliqueBlock:
+    members = np.array(part.held, np.int32)
+    return CliqueBlock(
+        1,
+        np.array([members.size], np.int32) if detail >= Detail.SIZES else None,
+        members if detail >= Detail.MEMBERS else None,
+    )
+
+
+def _costs(graph: OrderedGraph) -> np.ndarray:
+    """Expected work below each root, ``(n,) float64``, in no unit."""
+    later, earlier = np.diff(graph.later_offsets), np.diff(graph.earlier_offsets)
+    return 1.0 + later * (later + 0.1 * earlier)
+
+
+def _pieces(graph: OrderedGraph, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[Piece]:
+    """Ranges of roots of similar cost, the last and heaviest first: nothing large is left for the end."""
+    costs = _costs(graph)
+    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
+    n_pieces = n_threads * _PIECES_PER_THREAD
+    pieces = []
+    for first, end in ranges:
+        n = max(1, round(n_pieces * float(costs[first:end].sum()) / total))
+        pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n)]
+    return [Piece(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in pieces[::-1]]

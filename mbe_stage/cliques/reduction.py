@@ -1,0 +1,58 @@
+"""The part of a graph in which the wanted cliques are: what those vertices that must be members have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.graphs import csr
+from mbe_stage.graphs.csr import filtered
+from mbe_stage.graphs.undirected import UndirectedCSR
+
+__all__ = ["CommonPart", "common_part", "compile_steps"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonPart:
+    """What is adjacent to all vertices that must be members.
+
+    Attributes
+    ----------
+    graph : UndirectedCSR
+        The subgraph; its maximal cliques with `held` are the maximal cliques of the whole graph that hold these. Where
+        it has no vertex, `held` alone is one, unless it is empty.
+    vertices : (n,) int32
+        The vertices of the whole graph that its vertices are, ascending.
+    held : tuple of int
+        Those that must be members, ascending; empty where the query names none.
+    is_possible : bool
+        Whether they are a clique.
+    """
+
+    graph: UndirectedCSR
+    vertices: np.ndarray
+    held: tuple[int, ...]
+    is_possible: bool
+
+
+def common_part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
+    """The part of a graph on its host's side that a query is about."""
+    held = tuple(sorted({int(vertex) for vertex in query.containing}))
+    if not held:
+        return CommonPart(graph, np.arange(graph.n, dtype=np.int32), held, True)
+    n_adjacent = np.zeros(graph.n, np.int64)
+    for vertex in held:
+        n_adjacent[graph.neighbours(vertex)] += 1
+    is_possible = bool((n_adjacent[list(held)] == len(held) - 1).all())
+    is_common = (n_adjacent == len(held)) & is_possible
+    offsets, members = filtered(graph.offsets, graph.members, is_common, is_common, np.cumsum(is_common) - 1)
+    vertices = np.flatnonzero(is_common).astype(np.int32)
+    return CommonPart(UndirectedCSR(vertices.size, offsets, members), vertices, held, is_possible)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything that this needs."""
+    return csr.compile_steps()
