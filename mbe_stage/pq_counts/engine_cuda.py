@@ -1,13 +1,15 @@
 """The CUDA engine: leaves of a search tree with pivots, counted by persistent warps of one GPU.
 
 The order of work: leave out what is known from degrees, take the core and choose the roots' side on the device
-(`cuda.prepare`), plan the memory (`cuda.memory_plan`), and count in bounded quanta (`cuda.session`, `cuda.kernels`).
+(`cuda.prepare`) or, where that does not fit the budget, on the host and in parts (`cuda.searches`, `partition`); plan
+the memory (`cuda.memory_plan`), and count in bounded quanta (`cuda.session`, `cuda.kernels`).
 Importing this module needs neither numba-cuda nor a GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from mbe_stage.device.available import unavailable_reason
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, key_layout, plan_memory
+from mbe_stage.pq_counts import partition, reduction
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
@@ -27,7 +29,7 @@ from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Task, positions, ranges_of
 
 if TYPE_CHECKING:
-    from mbe_stage.pq_counts.cuda.prepare import DeviceGraph
+    from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
@@ -44,15 +46,17 @@ def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
-    """The kernels of any run."""
+    """The kernels of any run, and the host's part of those in parts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
 
-    return compile_steps_of(
+    on_the_device = compile_steps_of(
         kernel_for(_EVERYTHING.kernel_mask), peel_warp_per_vertex, keep_alive_warp_per_tile, copy_pieces_block_per_piece
     )
+    # Of a graph that is larger than the budget.
+    return (*on_the_device, *reduction.compile_steps(), *partition.compile_steps())
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
@@ -97,7 +101,7 @@ def run(
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did.
+        Receives what the warps did, in how many parts, and where the time went.
     techniques : Techniques
         What to make use of. For the ablation benchmark; the counts are the same.
 
@@ -106,7 +110,7 @@ def run(
     InvalidArgument
         More than counts is asked for, or tasks of another graph or query, or that overlap.
     MemoryBudgetExceeded
-        The graph does not fit the budget.
+        What is below one vertex does not fit the budget.
     """
     if detail > Detail.COUNTS:
         raise InvalidArgument(
@@ -137,79 +141,57 @@ def _counted(
     sizes : dict
     statistics : dict, optional
     """
-    from mbe_stage.device.launch import resident_blocks
     from mbe_stage.device.memory_budget import device_budget, device_work
-    from mbe_stage.pq_counts.cuda.kernels import counting_blocks
-    from mbe_stage.pq_counts.cuda.prepare import prepare
-    from mbe_stage.pq_counts.cuda.session import Session
+    from mbe_stage.pq_counts.cuda.searches import Job, core_within
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
-    prepared = None
-    if part.max_p >= 2 and part.max_q >= 2:
-        with device_work(budget):
-            prepared = prepare(
-                part.graph,
-                max(2, part.min_p),
-                max(2, part.min_q),
-                resident_blocks(),
-                budget,
-                layer_choice=techniques.layer_choice,
-            )
-    rows = None if tasks is None else _rows_of(tasks, graph, query, part, prepared)
+    job = Job(part, budget, sizes, techniques.kernel_mask, techniques.layer_choice)
+    core = core_within(job) if part.max_p >= 2 and part.max_q >= 2 else None
+    rows = None if tasks is None else _rows_of(tasks, graph, query, part, core)
     if rows is not None and not (rows.size > 0 and rows[0] < 0):
         known = []
     if rows is not None:
         rows = rows[rows >= 0]
-    if prepared is None or (rows is not None and rows.size == 0):
+    if core is None or (rows is not None and rows.size == 0):
         yield from map(PqBlock, known)
         return
-    asked = (max(2, part.min_p), part.max_p, max(2, part.min_q), part.max_q)
-    if not prepared.rows_are_left:
-        asked = asked[2:] + asked[:2]
-    facts = SearchSizes(
-        prepared.n_rows,
-        int(prepared.lists.row_members.size),
-        prepared.max_row_degree,
-        prepared.max_column_degree,
-        asked[1],
-        asked[3],
-    )
-    keys = key_layout(facts)
-    with device_work(budget):
-        plan = replace(plan_memory(facts, counting_blocks(), budget), **sizes)
-        session = Session(prepared.roots(rows), asked, keys, plan, budget, techniques.kernel_mask)
-    n_roots = prepared.n_rows if rows is None else rows.size
-    # Not before the memory is planned: behind the first block no other engine takes over.
-    yield from map(PqBlock, known)
-    is_over = False
-    while not is_over:
-        with device_work(budget):
-            is_over, counted = session.quantum()
-        yield PqBlock(_leaves(counted, part, prepared.rows_are_left), work_done=0.999 * session.n_roots_taken / n_roots)
+    with closing(core.searches(rows)) as searches:
+        search = next(searches, None)
+        # Not before the memory is planned: behind the first block no other engine takes over.
+        yield from map(PqBlock, known)
+        while search is not None:
+            is_over = False
+            while not is_over:
+                with device_work(budget):
+                    is_over, counted = search.session.quantum()
+                done = search.before + search.share * search.session.share_taken
+                yield PqBlock(_leaves(counted, part, core.rows_are_left), work_done=0.999 * done)
+            job.tell_session(search.session)
+            # Its memory is the next one's.
+            search = None
+            search = next(searches, None)
     if statistics is not None:
-        statistics.update(session.statistics)
+        statistics.update(job.facts)
 
 
 def _part(graph: BipartiteCSR, query: PqQuery) -> tuple[Reduced, list[Leaves]]:
-    """What vertices can be chosen from, its graph on the device; and what is known from degrees.
+    """What vertices can be chosen from; and what is known from degrees.
 
     What `query` wants every biclique to hold is left out on the host: few queries have any.
     """
-    from mbe_stage.device.graph import on_device
-
     if query.containing_left or query.containing_right:
         host = _on_host(graph)
         part = to_choose(host, query)
         if not is_possible(host, query):
             return replace(part, max_p=0, max_q=0), []
-        return replace(part, graph=on_device(part.graph)), without_search(part)
+        return part, without_search(part)
     nothing = np.empty(0, np.int64)
     part = Reduced(graph, nothing, nothing, 0, 0, query.min_p, query.max_p, query.min_q, query.max_q)
     known: list[Leaves] = []
     if query.min_p <= 1 or query.min_q <= 1:
         known = without_search(replace(part, graph=_degrees_of(graph)))
-    return replace(part, graph=on_device(graph)), known
+    return part, known
 
 
 def _on_host(graph: BipartiteCSR) -> BipartiteCSR:
@@ -232,15 +214,12 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
 
 
 def _rows_of(
-    tasks: list[Task], graph: BipartiteCSR, query: PqQuery, part: Reduced, prepared: DeviceGraph | None
+    tasks: list[Task], graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None
 ) -> np.ndarray:
     """The rows that are the roots of some tasks, ascending; -1 for what is known without a search, the first root."""
-    import cupy as cp
-
     vertices, are_left = np.empty(0, np.int64), False
-    if prepared is not None:
-        are_left = prepared.rows_are_left
-        vertices = cp.asnumpy(prepared.vertices)
+    if core is not None:
+        are_left, vertices = core.rows_are_left, core.vertices
         if part.left_ids.size + part.right_ids.size:
             vertices = (part.left_ids if are_left else part.right_ids)[vertices]
     roots = roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)

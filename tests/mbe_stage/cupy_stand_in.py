@@ -23,8 +23,16 @@ def install() -> None:
     cupy.asnumpy = np.asarray  # type: ignore[attr-defined]
     # CuPy's sorts are stable.
     cupy.argsort = functools.partial(np.argsort, kind="stable")  # type: ignore[attr-defined]
+    cupy.get_default_memory_pool = _Pool  # type: ignore[attr-defined]
     cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     sys.modules["cupy"] = cupy
+
+
+class _Pool:
+    """The pool of CuPy's arrays: NumPy keeps none."""
+
+    def free_all_blocks(self) -> None:
+        """Nothing is kept for reuse."""
 
 
 def _left_over(shape: Any, dtype: Any = float) -> np.ndarray:

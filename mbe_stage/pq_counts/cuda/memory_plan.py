@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.partition_loops import Prices
 
-__all__ = ["WARPS_PER_BLOCK", "KeyLayout", "MemoryPlan", "SearchSizes", "key_layout", "plan_memory"]
+__all__ = [
+    "WARPS_PER_BLOCK",
+    "KeyLayout",
+    "MemoryPlan",
+    "SearchSizes",
+    "key_layout",
+    "least_bytes",
+    "plan_memory",
+    "prices_of",
+    "settings_of",
+]
 
 WARPS_PER_BLOCK = 8
-_NODES = 1 << 16
-_MOST_POOL_WORDS = 1 << 27
-_LEAST_POOL_WORDS = 1 << 20
+_MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
+_MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
+# Half of the pool and of the nodes are there twice while they are moved, between two quanta; and of the table of kinds
+# it is written down which places are filled.
+_NODE_BYTES, _POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 6, 16 + 8
+_POOL_PART, _NODES_PART = 4, 16
+"""Of the budget, where it is short."""
+_PATHS_OF_A_PART = 2048
+"""As many as a warp walks in about two milliseconds, which a part takes on an H200 for its memory and its launches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +42,9 @@ class SearchSizes:
     Attributes
     ----------
     n_rows, n_edges, max_row_degree, max_column_degree : int
-        Of the core.
+        Of the core, or of what is read of it.
+    max_matrix_rows, max_node_words : int
+        As in `partition.PartSizes`.
     most_rows, most_columns : int
         The largest sizes that are asked for.
     """
@@ -32,6 +53,8 @@ class SearchSizes:
     n_edges: int
     max_row_degree: int
     max_column_degree: int
+    max_matrix_rows: int
+    max_node_words: int
     most_rows: int
     most_columns: int
 
@@ -80,14 +103,16 @@ class MemoryPlan:
     Attributes
     ----------
     n_blocks : int
-    scratch_rows, scratch_words : int
-        Of each warp: rows that are counted, and words of a mask of columns.
+    scratch_rows, matrix_rows, scratch_words : int
+        Of each warp: rows that are counted, rows on its list, and words of a mask of columns.
     levels : int
         Nodes that each warp may need when a quantum ends.
     n_nodes : int
         Places for others.
     pool_words : int
         Without those of the warps' frames.
+    n_roots_at_once : int
+        How many roots have room in the pool, whichever they are.
     n_kinds : int
         Places in the table of leaves, a power of two.
     narrow : int
@@ -97,10 +122,12 @@ class MemoryPlan:
 
     n_blocks: int
     scratch_rows: int
+    matrix_rows: int
     scratch_words: int
     levels: int
     n_nodes: int
     pool_words: int
+    n_roots_at_once: int
     n_kinds: int
     narrow: int = at.FRAME_WIDTH
     quantum_seconds: float = 0.5
@@ -113,19 +140,54 @@ class MemoryPlan:
     @property
     def warp_bytes(self) -> int:
         """What a warp has to itself."""
-        scratch = 8 * self.scratch_rows + 4 * self.scratch_words + 16
+        scratch = 4 * (self.scratch_rows + self.matrix_rows + self.scratch_words) + 8 * at.STATE_FIELDS
         return scratch + 4 * at.MATRIX_WORDS + 8 * at.NODE_FIELDS * self.levels
 
     @property
     def total_bytes(self) -> int:
         """Of everything."""
-        shared = 8 * at.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + 16 * self.n_kinds
-        return shared + self.n_warps * self.warp_bytes + 8 * at.CONTROL_WORDS
+        shared = _NODE_BYTES * self.n_nodes + _POOL_WORD_BYTES * self.pool_words + _KIND_BYTES * self.n_kinds
+        return shared + self.n_warps * self.warp_bytes + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
+
+    @property
+    def all_words(self) -> int:
+        """Of the pool, and of the warps' frames behind it."""
+        return self.pool_words + self.n_warps * at.MATRIX_WORDS
+
+    @property
+    def all_nodes(self) -> int:
+        """Places of the table, and those of the warps behind them."""
+        return self.n_nodes + self.n_warps * self.levels
 
     @property
     def credit_limit(self) -> int:
         """Kinds that may be found within a quantum."""
         return int(_FULL * self.n_kinds)
+
+
+def settings_of(plan: MemoryPlan, asked: tuple[int, int, int, int], keys: KeyLayout) -> np.ndarray:
+    """What kernels are told of a plan, as `layout` numbers it: (N_SETTINGS,) int64.
+
+    Parameters
+    ----------
+    plan : MemoryPlan
+    asked : tuple of int
+        Fewest and most rows, fewest and most columns.
+    keys : KeyLayout
+    """
+    settings = np.empty(at.N_SETTINGS, np.int64)
+    settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = asked
+    settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = (
+        keys.optional_rows,
+        keys.held_columns,
+        keys.optional_columns,
+    )
+    settings[at.NARROW] = plan.narrow
+    settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = plan.pool_words, plan.n_nodes
+    settings[at.CREDIT_LIMIT] = plan.credit_limit
+    settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
+    settings[at.MOST_LEVELS] = plan.levels
+    return settings
 
 
 def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
@@ -134,47 +196,96 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     Raises
     ------
     MemoryBudgetExceeded
-        Not even one block fits.
+        Not even one block fits; `needed_bytes` is enough.
     """
-    blocks = n_blocks
-    while True:
-        plan = _plan(sizes, blocks, budget)
-        if plan.total_bytes <= budget:
-            return plan
-        if blocks == 1:
-            break
-        blocks = max(1, blocks // 2)
-    needed = _smallest_budget(sizes)
-    raise MemoryBudgetExceeded(
-        f"counting needs {needed:,} bytes of device memory, its budget is {budget:,}: raise it (device_memory_bytes), "
-        "or use the engine cpu",
-        needed_bytes=needed,
+    least = _least(sizes)
+    left = budget - least.total_bytes
+    if left < 0:
+        raise MemoryBudgetExceeded(
+            f"counting needs {least.total_bytes:,} bytes of device memory, its budget is {budget:,}: "
+            "raise it (device_memory_bytes), or use the engine cpu",
+            needed_bytes=least.total_bytes,
+        )
+    reserve = min(_reserve(budget), left // 2)
+    n_nodes = least.n_nodes + reserve * _POOL_PART // (_POOL_PART + _NODES_PART) // _NODE_BYTES
+    pool_words = reserve * _NODES_PART // (_POOL_PART + _NODES_PART) // _POOL_WORD_BYTES // 32 * 32
+    most_words = _whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
+    pool_words = min(most_words, least.pool_words + pool_words)
+    n_roots = pool_words // max(1, least.pool_words)
+    roomy = replace(least, n_nodes=min(_MOST_NODES, n_nodes), pool_words=pool_words, n_roots_at_once=max(1, n_roots))
+    fewest, most = 1, n_blocks
+    while fewest < most:
+        blocks = (fewest + most + 1) // 2
+        if _with_blocks(roomy, sizes, blocks).total_bytes <= budget:
+            fewest = blocks
+        else:
+            most = blocks - 1
+    return _with_blocks(roomy, sizes, fewest)
+
+
+def least_bytes(sizes: SearchSizes) -> int:
+    """A budget that `plan_memory` finds room in."""
+    return _least(sizes).total_bytes
+
+
+def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:
+    """What parts of a graph cost: whatever fits by these prices, `plan_memory` finds room for.
+
+    Parameters
+    ----------
+    sizes : SearchSizes
+        Of the whole graph.
+    n_blocks : int
+        That are resident.
+    budget : int
+    """
+    nothing = replace(sizes, n_rows=0, n_edges=0, max_row_degree=0, max_column_degree=0, max_matrix_rows=0)
+    least = _least(replace(nothing, max_node_words=0))
+    # A table has a power of two of places, up to twice as many as are needed.
+    a_kind = int(2 * _KIND_BYTES / _FULL) + 1
+    kinds_of_a_warp = a_kind * at.CREDIT
+    return Prices(
+        budget=budget,
+        fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _KIND_BYTES * least.n_kinds + 8 * a_kind,
+        reserve=_reserve(budget),
+        degree=a_kind,
+        node_word=2 * _POOL_WORD_BYTES,
+        warp=least.warp_bytes + kinds_of_a_warp,
+        warp_row=4,
+        warp_matrix_row=4,
+        warp_word=4,
+        least_warps=WARPS_PER_BLOCK,
+        most_warps=WARPS_PER_BLOCK * n_blocks,
+        paths=_PATHS_OF_A_PART,
     )
 
 
-def _smallest_budget(sizes: SearchSizes) -> int:
-    """Bytes that are enough for one block; a larger budget is planned for with a larger pool."""
-    needed = 0
-    while (total := _plan(sizes, 1, needed).total_bytes) > needed:
-        needed = total
-    return needed
+def _reserve(budget: int) -> int:
+    return budget // _POOL_PART + budget // _NODES_PART
 
 
-def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
-    n_warps = n_blocks * WARPS_PER_BLOCK
-    # A wide node's leaves differ in one number, of rows or of columns.
-    largest = 4 + max(sizes.max_row_degree, sizes.max_column_degree)
-    n_kinds = 1 << int((n_warps * at.CREDIT + largest) / _FULL).bit_length()
-    pool_words = max(_LEAST_POOL_WORDS, min(_MOST_POOL_WORDS, budget // 16, 16 * sizes.n_edges))
-    return MemoryPlan(
-        n_blocks=n_blocks,
+def _least(sizes: SearchSizes) -> MemoryPlan:
+    """One block, and room in the pool for a node and for any of its children: then there is always a way on."""
+    plan = MemoryPlan(
+        n_blocks=1,
         scratch_rows=_whole_lines(sizes.n_rows),
+        matrix_rows=_whole_lines(sizes.max_matrix_rows),
         scratch_words=_whole_lines((sizes.max_row_degree + 31) // 32),
         levels=sizes.levels,
-        n_nodes=_NODES,
-        pool_words=_whole_lines(pool_words),
-        n_kinds=n_kinds,
+        n_nodes=_LEAST_NODES,
+        pool_words=2 * _whole_lines(sizes.max_node_words),
+        n_roots_at_once=1,
+        n_kinds=0,
     )
+    return _with_blocks(plan, sizes, 1)
+
+
+def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryPlan:
+    """The plan for so many blocks, and the table of kinds that their warps need."""
+    # A wide node's leaves differ in one number: of rows in how many columns they have, or the other way round.
+    largest = 4 + min(sizes.max_row_degree, sizes.max_column_degree)
+    n_kinds = 1 << int((n_blocks * WARPS_PER_BLOCK * at.CREDIT + largest) / _FULL).bit_length()
+    return replace(plan, n_blocks=n_blocks, n_kinds=n_kinds)
 
 
 def _whole_lines(n: int) -> int:

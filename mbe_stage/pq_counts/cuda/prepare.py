@@ -8,14 +8,12 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device.core import core_of
-from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
 
 __all__ = ["DeviceGraph", "preparation_bytes", "prepare"]
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
-_MOST_EDGES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +28,8 @@ class DeviceGraph:
         Which vertex each row is.
     rows_are_left : bool
     n_rows, max_row_degree, max_column_degree : int
+    max_matrix_rows, max_node_words : int
+        As in `partition.PartSizes`.
     paths : (n_rows,) int64
         Two-step paths from each row to later ones.
     """
@@ -40,7 +40,14 @@ class DeviceGraph:
     n_rows: int
     max_row_degree: int
     max_column_degree: int
+    max_matrix_rows: int
+    max_node_words: int
     paths: cp.ndarray
+
+    @property
+    def list_bytes(self) -> int:
+        """Of device memory that the lists take, with the roots in their order."""
+        return sum(array.nbytes for array in self.lists) + 4 * self.n_rows + self.vertices.nbytes + self.paths.nbytes
 
     def roots(self, rows: np.ndarray | None) -> Graph:
         """The same with some of the rows as roots, all of them by default: those with the most paths first."""
@@ -53,12 +60,13 @@ class DeviceGraph:
 
 
 def preparation_bytes(graph: BipartiteCSR) -> int:
-    """Device memory that `prepare` takes at most, beside the graph itself."""
-    return _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
+    """Device memory that `prepare` takes at most, with the graph itself where it is on the host."""
+    own = _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
+    return own + (8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0)
 
 
 def prepare(
-    graph: BipartiteCSR, min_p: int, min_q: int, n_blocks: int, budget: int, *, layer_choice: bool = True
+    graph: BipartiteCSR, min_p: int, min_q: int, n_blocks: int, *, layer_choice: bool = True
 ) -> DeviceGraph | None:
     """Reduce a graph to its core and put it in order; None where nothing is left.
 
@@ -70,23 +78,9 @@ def prepare(
         Smallest sizes of a biclique.
     n_blocks : int
         Blocks that are resident.
-    budget : int
-        Bytes.
     layer_choice : bool
         Roots are of the side with fewer two-step paths; else left vertices.
-
-    Raises
-    ------
-    MemoryBudgetExceeded
-        The graph does not fit the budget.
     """
-    needed = preparation_bytes(graph)
-    if needed > budget or graph.n_edges >= _MOST_EDGES:
-        raise MemoryBudgetExceeded(
-            f"to prepare a graph of {graph.n_edges:,} edges needs {needed:,} bytes of device memory, and fewer than "
-            f"{_MOST_EDGES:,} edges; its budget is {budget:,}: raise it (device_memory_bytes), or use the engine cpu",
-            needed_bytes=needed,
-        )
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
     core = core_of(graph, alive, min_q, min_p, n_blocks)
     if core.n_edges == 0:
@@ -94,10 +88,10 @@ def prepare(
     squares = cp.stack([(cp.diff(offsets) ** 2).sum() for offsets in (core.left_offsets, core.right_offsets)])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
     rows_are_left = not layer_choice or of_right < of_left
-    return _in_order(core if rows_are_left else core.swapped(), rows_are_left)
+    return _in_order(core if rows_are_left else core.swapped(), rows_are_left, min_q if rows_are_left else min_p)
 
 
-def _in_order(core: BipartiteCSR, rows_are_left: bool) -> DeviceGraph:
+def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
     """The lists of a core whose left vertices are the rows."""
     vertices, row_numbers, row_offsets = _ascending(core.left_offsets)
     _, column_numbers, column_offsets = _ascending(core.right_offsets)
@@ -111,7 +105,12 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool) -> DeviceGraph:
     positions[by_column] = entries
     ends = cp.zeros(n_edges + 1, cp.int64)
     cp.cumsum(column_offsets[columns + 1] - positions - 1, out=ends[1:])
-    largest = cp.asnumpy(cp.stack([cp.diff(row_offsets).max(), cp.diff(column_offsets).max()]))
+    n_rows, degrees, paths = int(vertices.size), cp.diff(row_offsets), cp.diff(ends[row_offsets])
+    # As `partition_loops` has them, for all roots.
+    matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
+    node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
+    sizes = (degrees, cp.diff(column_offsets), matrix_rows, node_words)
+    largest = cp.asnumpy(cp.stack([each.max() for each in sizes])).tolist()
     lists = Graph(
         row_offsets,
         columns.astype(cp.int32),
@@ -120,14 +119,9 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool) -> DeviceGraph:
         rows[by_column].astype(cp.int32),
         cp.empty(0, cp.int32),
     )
+    max_row, max_column, max_matrix_rows, max_node_words = largest
     return DeviceGraph(
-        lists,
-        vertices,
-        rows_are_left,
-        int(vertices.size),
-        int(largest[0]),
-        int(largest[1]),
-        cp.diff(ends[row_offsets]),
+        lists, vertices, rows_are_left, n_rows, max_row, max_column, max_matrix_rows, max_node_words, paths
     )
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS, on_grid
-from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
-from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan
+from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, settings_of
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.pq_counts.cuda.waiting import Waiting
 
 __all__ = ["Counted", "Session"]
 
@@ -44,7 +44,7 @@ class Session:
     keys : KeyLayout
     plan : MemoryPlan
     budget_bytes : int
-        What growing may not exceed.
+        What growing may not exceed; nodes wait on the host where it does not suffice.
     techniques : int
         `Techniques.kernel_mask`.
 
@@ -63,7 +63,7 @@ class Session:
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        self.n_quanta = self.n_roots_taken = self._n_kinds = 0
+        self.n_quanta = self.n_roots_taken = self._n_kinds = self._n_undone = self._n_done = self._n_waits = 0
         self._seconds = 0.0
         self._graph, self._asked, self._keys, self._plan, self._budget = graph, asked, keys, plan, budget_bytes
         self._kernel = kernel_for(techniques)
@@ -72,18 +72,19 @@ class Session:
         state[:, at.PENDING_NODE] = at.NOTHING
         self._warps = Warps(
             cp.zeros((n_warps, plan.scratch_rows), cp.int32),
-            cp.empty((n_warps, plan.scratch_rows), cp.int32),
+            cp.empty((n_warps, plan.matrix_rows), cp.int32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
             state,
         )
         self._device = Device(
-            cp.empty(self._all_words(plan), cp.uint32),
-            cp.zeros((self._all_nodes(plan), at.NODE_FIELDS), cp.int64),
+            cp.empty(plan.all_words, cp.uint32),
+            cp.zeros((plan.all_nodes, at.NODE_FIELDS), cp.int64),
             cp.zeros(plan.n_kinds, cp.int64),
             cp.zeros(plan.n_kinds, cp.int64),
             cp.zeros(at.CONTROL_WORDS, cp.int64),
-            cp.asarray(self._settings()),
+            cp.asarray(settings_of(plan, asked, keys)),
         )
+        self._waiting = Waiting()
         self._control = np.zeros(at.CONTROL_WORDS, np.int64)
 
     @property
@@ -99,50 +100,42 @@ class Session:
             "kernel_us": round(1e6 * self._seconds),
             "kinds": self._n_kinds,
             "quanta": self.n_quanta,
+            "waits": self._n_waits,
             "nodes": int(control[at.N_NODES]),
             "pool_words": int(control[at.POOL_TOP]),
             "warps": self._plan.n_warps,
             "plan_bytes": self._plan.total_bytes,
         }
 
+    @property
+    def share_taken(self) -> float:
+        """Of the roots."""
+        return self.n_roots_taken / max(1, self._graph.order.size)
+
     def quantum(self) -> tuple[bool, Counted]:
         """Work for a while; whether the search is over, and the leaves found."""
-        kernel, device = self._kernel, self._device
+        kernel = self._kernel
         for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.CREDITS, at.NEEDED):
             self._control[word] = 0
-        upload(self._control, device.control)
+        n_roots = self._graph.order.size
+        self._control[at.NEXT_ROOT] = n_roots if self._waiting else self.n_roots_taken
+        upload(self._control, self._device.control)
         began = time.perf_counter()
-        on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, device))
-        self._control = cp.asnumpy(device.control).copy()
+        on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, self._device))
+        self._control = cp.asnumpy(self._device.control).copy()
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
-        self.n_roots_taken = min(int(self._graph.order.size), int(self._control[at.NEXT_ROOT]))
-        is_over = int(self._control[at.STATUS]) == 0
-        counted = self._take_leaves()
-        return is_over or not self._make_room(), counted
+        if not self._waiting:
+            self.n_roots_taken = min(n_roots, int(self._control[at.NEXT_ROOT]))
+        goes_on = (int(self._control[at.STATUS]) != 0 or bool(self._waiting)) and self._make_room()
+        return not goes_on, self._take_leaves(goes_on)
 
-    def _settings(self) -> np.ndarray:
-        plan, keys = self._plan, self._keys
-        settings = np.empty(at.N_SETTINGS, np.int64)
-        settings[at.FEWEST_ROWS : at.MOST_COLUMNS + 1] = self._asked
-        settings[at.OPTIONAL_ROWS_AT : at.OPTIONAL_COLUMNS_AT + 1] = (
-            keys.optional_rows,
-            keys.held_columns,
-            keys.optional_columns,
-        )
-        settings[at.NARROW] = plan.narrow
-        settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = plan.pool_words, plan.n_nodes
-        settings[at.CREDIT_LIMIT] = plan.credit_limit
-        settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
-        settings[at.MOST_LEVELS] = plan.levels
-        return settings
-
-    def _take_leaves(self) -> Counted:
-        """What the table holds; it is empty afterwards."""
+    def _take_leaves(self, goes_on: bool) -> Counted:
+        """What the table holds; it is empty afterwards, where somebody goes on."""
         places = cp.flatnonzero(self._device.keys)
         self._n_kinds += int(places.size)
         keys, times = cp.asnumpy(cp.stack([self._device.keys[places], self._device.times[places]]))
-        if self._control[at.STATUS] != 0:
+        if goes_on:
             self._device.keys.fill(0)
             self._device.times.fill(0)
         first, second, third = self._keys.optional_rows, self._keys.held_columns, self._keys.optional_columns
@@ -155,51 +148,87 @@ class Session:
         )
 
     def _make_room(self) -> bool:
-        """Move the nodes that have children left into a new pool, which is large enough for what was short.
+        """Move the nodes that have children left together, in a larger pool where there is one, or have some wait.
 
         False where nothing is left to do: the time of the quantum was over when the search was.
         """
-        device, old = self._device, self._plan
-        pending = cp.asnumpy(self._warps.state).copy()
-        waiting = pending[:, at.PENDING_NODE]
-        is_live = device.nodes[:, at.CURSOR] < device.nodes[:, at.END]
-        is_live[cp.asarray(waiting[waiting >= 0])] = True
-        live = cp.flatnonzero(is_live)
-        if live.size == 0 and (waiting == at.NOTHING).all() and self.n_roots_taken == self._graph.order.size:
+        state = cp.asnumpy(self._warps.state).copy()
+        pending = state[:, at.PENDING_NODE]
+        live = self._live_nodes(pending)
+        n_pending = int((pending != at.NOTHING).sum())
+        if live.size + n_pending == 0 and not self._waiting and self.n_roots_taken == self._graph.order.size:
             return False
-        nodes = device.nodes[live]
-        sizes = cp.asnumpy(nodes[:, at.WORDS]).astype(np.int64)
-        starts = cp.asnumpy(nodes[:, at.OFFSET]).astype(np.int64)
+        sizes = cp.asnumpy(self._device.nodes[cp.asarray(live), at.WORDS])
         ends = np.cumsum(-(-sizes // 32) * 32)
-        plan = self._with_room(int(ends[-1]) if ends.size else 0, int(sizes.size))
-        words = cp.empty(self._all_words(plan), cp.uint32)
-        places = ends - -(-sizes // 32) * 32
-        copy_pieces(device.words.view(cp.int32), starts, sizes, words.view(cp.int32), places)
-        table = device.nodes if plan.n_nodes == old.n_nodes else None
-        nodes[:, at.OFFSET] = cp.asarray(places)
-        nodes[:, at.LINK] = at.ANYBODYS
-        if table is None:
-            table = cp.empty((self._all_nodes(plan), at.NODE_FIELDS), cp.int64)
-        table.fill(0)
-        table[: sizes.size] = nodes
-        numbers = np.full(is_live.size, -1, np.int64)
-        numbers[cp.asnumpy(live)] = np.arange(sizes.size)
-        pending[waiting >= 0, at.PENDING_NODE] = numbers[waiting[waiting >= 0]]
-        upload(pending, self._warps.state)
-        n_open = int((nodes[:, at.CURSOR] < nodes[:, at.END]).sum())
-        self._control[at.N_NODES], self._control[at.N_OPEN] = sizes.size, n_open
-        self._control[at.POOL_TOP] = int(ends[-1]) if ends.size else 0
-        self._plan = plan
-        self._device = device._replace(words=words, nodes=table, settings=cp.asarray(self._settings()))
+        n_words = int(ends[-1]) if ends.size else 0
+        plan = self._grown(n_words + self._waiting.n_words, live.size + self._waiting.n_nodes)
+        # Tasks that could not be done are counted as often as they were begun.
+        self._n_undone += n_pending
+        n_done = int(state[:, [at.N_PIECES, at.N_VISITED]].sum()) - self._n_undone
+        is_stuck = plan is self._plan and n_done <= self._n_done
+        self._n_done = n_done
+        if self._waiting or is_stuck or 2 * n_words > plan.pool_words or 2 * live.size > plan.n_nodes:
+            self._waiting.fetch(self._device, live, state)
+            self._replace_pool(plan)
+            self._waiting.load(self._device, plan, state, self._control)
+            self._n_waits += bool(self._waiting)
+        else:
+            self._move_together(live, sizes, ends, plan)
+            numbers = np.full(int(live.max()) + 1 if live.size else 0, -1, np.int64)
+            numbers[live] = np.arange(live.size)
+            pending[pending >= 0] = numbers[pending[pending >= 0]]
+        upload(state, self._warps.state)
         return True
 
-    def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
-        """The plan, grown where the live nodes and what was short would take more than half of the room.
+    def _live_nodes(self, pending: np.ndarray) -> np.ndarray:
+        """Nodes that have children left, or a child that a warp has taken and could not do."""
+        nodes = self._device.nodes
+        is_live = nodes[:, at.CURSOR] < nodes[:, at.END]
+        is_live[cp.asarray(pending[pending >= 0])] = True
+        return cp.asnumpy(cp.flatnonzero(is_live))
 
-        Raises
-        ------
-        MemoryBudgetExceeded
-            That does not fit the budget, with the old pool beside the new one.
+    def _move_together(self, live: np.ndarray, sizes: np.ndarray, ends: np.ndarray, plan: MemoryPlan) -> None:
+        """Put nodes at the beginning of the table, and their matrices at that of the pool.
+
+        Parameters
+        ----------
+        live, sizes, ends : (n,) int64
+            Numbers of the nodes, words of each, and where the cache lines end that they are to take.
+        plan : MemoryPlan
+            With the sizes of pool and table from now on.
+        """
+        n, n_words = sizes.size, int(ends[-1]) if ends.size else 0
+        nodes, moved = self._device.nodes[cp.asarray(live)], cp.empty(n_words, cp.uint32)
+        starts, places = cp.asnumpy(nodes[:, at.OFFSET]).astype(np.int64), ends - -(-sizes // 32) * 32
+        copy_pieces(self._device.words.view(cp.int32), starts, sizes, moved.view(cp.int32), places)
+        self._replace_pool(plan)
+        self._device.words[:n_words] = moved
+        nodes[:, at.OFFSET] = cp.asarray(places)
+        nodes[:, at.LINK] = at.ANYBODYS
+        self._device.nodes.fill(0)
+        self._device.nodes[:n] = nodes
+        self._control[at.N_NODES], self._control[at.POOL_TOP] = n, n_words
+        self._control[at.N_OPEN] = int((nodes[:, at.CURSOR] < nodes[:, at.END]).sum())
+
+    def _replace_pool(self, plan: MemoryPlan) -> None:
+        """Have pool and table of another plan in the place of the old ones, which are freed first; nothing is kept."""
+        if plan is self._plan:
+            return
+        self._device = self._device._replace(words=None, nodes=None)
+        self._device = self._device._replace(
+            words=cp.empty(plan.all_words, cp.uint32),
+            nodes=cp.empty((plan.all_nodes, at.NODE_FIELDS), cp.int64),
+            settings=cp.asarray(settings_of(plan, self._asked, self._keys)),
+        )
+        self._plan = plan
+
+    def _grown(self, n_words: int, n_nodes: int) -> MemoryPlan:
+        """The plan, grown where live nodes and what was short would take more than half, as far as the budget has it.
+
+        Parameters
+        ----------
+        n_words, n_nodes : int
+            Of the nodes that have children left.
         """
         plan = self._plan
         wanted = 2 * (n_words + int(self._control[at.NEEDED]))
@@ -207,19 +236,4 @@ class Session:
             plan = replace(plan, pool_words=-(-max(wanted, 2 * plan.pool_words) // 32) * 32)
         if 2 * n_nodes > plan.n_nodes or int(self._control[at.N_NODES]) > plan.n_nodes:
             plan = replace(plan, n_nodes=2 * max(n_nodes, plan.n_nodes))
-        needed = plan.total_bytes + 4 * self._all_words(self._plan)
-        if needed > self._budget:
-            raise MemoryBudgetExceeded(
-                f"counting needs {needed:,} bytes of device memory to go on, its budget is {self._budget:,}: "
-                "raise it (device_memory_bytes), or use the engine cpu",
-                needed_bytes=needed,
-            )
-        return plan
-
-    @staticmethod
-    def _all_words(plan: MemoryPlan) -> int:
-        return plan.pool_words + plan.n_warps * at.MATRIX_WORDS
-
-    @staticmethod
-    def _all_nodes(plan: MemoryPlan) -> int:
-        return plan.n_nodes + plan.n_warps * plan.levels
+        return plan if plan.total_bytes <= self._budget else self._plan

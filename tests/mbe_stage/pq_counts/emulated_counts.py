@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mbe_stage import BipartiteCSR, Execution
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts import engine_cuda, reference
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
@@ -30,15 +31,19 @@ def use_the_emulator() -> Any:
     launcher = put_in_place()
     from mbe_stage.pq_counts.cuda import kernels, session
 
+    memory_budget = sys.modules["mbe_stage.device.memory_budget"]
+    memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.counting_blocks = lambda: 1
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     return launcher
 
 
-def counted(graph: BipartiteCSR, query: PqQuery, **options: Any) -> dict[tuple[int, int], int]:
-    """What the engine counts."""
+def counted(
+    graph: BipartiteCSR, query: PqQuery, budget: int | None = None, **options: Any
+) -> dict[tuple[int, int], int]:
+    """What the engine counts, within a budget in bytes."""
     sink = PqSink(query)
-    for block in engine_cuda.run(graph, query, Execution(), Detail.COUNTS, **options):
+    for block in engine_cuda.run(graph, query, Execution(device_memory_bytes=budget), Detail.COUNTS, **options):
         sink.accept(block)
     return sink.counts()
 
@@ -194,6 +199,56 @@ def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": "tasks", "same": sink.counts() == specified(graph, query), "tasks": len(tasks)}
 
 
+def part_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Graphs that are larger than the budget, which is what a refusal names, and somewhat more; with tasks too."""
+    from mbe_stage.pq_counts.cuda import memory_plan, searches
+
+    searches.preparation_bytes = lambda _graph: 1 << 40
+    memory_plan._LEAST_NODES = 3
+    for seed in range(14):
+        shape, density = SHAPES[seed % len(SHAPES)]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        query, sizes = QUERIES[seed % len(QUERIES)], {"narrow": (64, 3)[seed % 2]}
+        launcher.seed = seed
+        budget = refused_bytes(graph, query)
+        for more in (0, 2000) if budget else (1 << 20,):
+            yield case(f"parts {seed} {more}", graph, query, budget=budget + more, sizes=sizes) | {"budget": budget}
+    graph, query = graphs.from_matrix(graphs.random_matrix(3, 30, 12, 0.4)), PqQuery(1, 4, 1, 4)
+    sink, tasks, budget = PqSink(query), engine_cuda.tasks_of(graph, query, 5), refused_bytes(graph, query)
+    for some in (tasks[::2], tasks[1::2]):
+        for block in engine_cuda.run(graph, query, Execution(device_memory_bytes=budget), Detail.COUNTS, some):
+            sink.accept(block)
+    yield {"case": "tasks", "same": sink.counts() == specified(graph, query), "tasks": len(tasks)}
+
+
+def refused_bytes(graph: BipartiteCSR, query: PqQuery) -> int:
+    """What a refusal of the smallest budget says is needed; 0 where nothing is refused."""
+    try:
+        counted(graph, query, budget=1)
+    except MemoryBudgetExceeded as refusal:
+        return refusal.needed_bytes or -1
+    return 0
+
+
+def waiting_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """A pool that has room for a node and a child of it, and does not grow: what is begun waits on the host."""
+    from mbe_stage.pq_counts.cuda.session import Session
+
+    Session._grown = lambda session, *_: session._plan  # type: ignore[method-assign]
+    for seed, (shape, n_words, sizes) in enumerate(
+        (
+            ((13, 26), 64, {"narrow": 2}),
+            ((13, 26), 64, {"narrow": 2, "n_nodes": 3}),
+            ((26, 13), 64, {"narrow": 4, "n_blocks": 2}),
+            ((13, 26), 64, {"narrow": 3, "quantum_seconds": 0.05}),
+            ((11, 40), 96, {"narrow": 2, "n_nodes": 2}),
+        )
+    ):
+        launcher.seed = seed
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.75))
+        yield case(f"waiting {seed}", graph, PqQuery(2, 9, 2, 9), sizes=sizes | {"pool_words": 2 * n_words})
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "even graphs": lambda launcher: random_cases(launcher, 0),
     "odd graphs": lambda launcher: random_cases(launcher, 1),
@@ -205,6 +260,8 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "techniques": technique_cases,
     "few kinds": few_kinds_cases,
     "queries": query_cases,
+    "parts": part_cases,
+    "waiting": waiting_cases,
 }
 
 

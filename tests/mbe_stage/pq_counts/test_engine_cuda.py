@@ -26,7 +26,14 @@ from tests.patience import completed
 _ROOT = Path(__file__).parents[3]
 _GIB = 1 << 30
 _SIZES = SearchSizes(
-    n_rows=30_000, n_edges=290_000, max_row_degree=2_900, max_column_degree=7_600, most_rows=10, most_columns=10
+    n_rows=30_000,
+    n_edges=290_000,
+    max_row_degree=2_900,
+    max_column_degree=7_600,
+    max_matrix_rows=9_000,
+    max_node_words=400_000,
+    most_rows=10,
+    most_columns=10,
 )
 
 on_the_emulator = pytest.mark.skipif(
@@ -135,7 +142,7 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     assert scarce.total_bytes <= _GIB // 4
     # Every warp can begin at once.
     for plan in (plenty, scarce):
-        assert plan.n_warps * at.CREDIT + _SIZES.max_column_degree <= plan.credit_limit
+        assert plan.n_warps * at.CREDIT + min(_SIZES.max_column_degree, _SIZES.max_row_degree) <= plan.credit_limit
     with pytest.raises(
         MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"
     ) as refusal:
@@ -151,7 +158,7 @@ def test_numbers_of_a_kind_have_room_in_a_key() -> None:
     assert keys.optional_rows >= (10).bit_length()
     assert keys.held_columns - keys.optional_rows >= (7_600).bit_length()
     assert at.KEY_BITS - keys.optional_columns >= (2_900).bit_length()
-    large = SearchSizes(1 << 20, 1 << 30, 1 << 20, 1 << 20, 1 << 20, 1 << 20)
+    large = SearchSizes(1 << 20, 1 << 30, *[1 << 20] * 6)
     with pytest.raises(MemoryBudgetExceeded, match="use the engine cpu"):
         key_layout(large)
 

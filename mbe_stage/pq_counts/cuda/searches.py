@@ -1,0 +1,294 @@
+"""A core as one search on the device, or as several, one after the other: planned first, then begun one by one.
+
+What the whole takes is known before anything is on the device. Where that is more than the budget, the graph stays on
+the host, which takes the core and cuts it (`pq_counts.partition`); of the parts one at a time is on the device, and
+while it is searched the host writes the lists of the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.device.graph import on_device, on_host
+from mbe_stage.device.launch import resident_blocks
+from mbe_stage.device.memory_budget import device_work
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pq_counts import reduction
+from mbe_stage.pq_counts.cuda.kernels import counting_blocks
+from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.memory_plan import (
+    MemoryPlan,
+    SearchSizes,
+    key_layout,
+    least_bytes,
+    plan_memory,
+    prices_of,
+)
+from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, prepare
+from mbe_stage.pq_counts.cuda.session import Session
+from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
+from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
+from mbe_stage.pq_counts.reduction import Reduced, reduced
+
+__all__ = ["CoreInParts", "Job", "Search", "WholeCore", "core_within"]
+
+_MOST_EDGES = 1 << 31
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What searches have in common.
+
+    Attributes
+    ----------
+    part : Reduced
+        What vertices can be chosen from; two at least of each side are wanted.
+    budget : int
+        Bytes.
+    overrides : dict
+        Fields of each `MemoryPlan`. For tests.
+    techniques : int
+        `Techniques.kernel_mask`.
+    layer_choice : bool
+        Roots are of the side with fewer two-step paths; else left vertices.
+    facts : dict
+        Receives where the time went, and how much was loaded.
+    """
+
+    part: Reduced
+    budget: int
+    overrides: dict[str, Any]
+    techniques: int
+    layer_choice: bool
+    facts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def fewest(self) -> tuple[int, int]:
+        """Left and right vertices of the smallest biclique."""
+        return max(2, self.part.min_p), max(2, self.part.min_q)
+
+    def asked(self, rows_are_left: bool) -> tuple[int, int, int, int]:
+        """Fewest and most rows, fewest and most columns."""
+        of_left, of_right = (self.fewest[0], self.part.max_p), (self.fewest[1], self.part.max_q)
+        return (*of_left, *of_right) if rows_are_left else (*of_right, *of_left)
+
+    def tell(self, **facts: int) -> None:
+        """Add to the facts."""
+        for name, number in facts.items():
+            self.facts[name] = self.facts.get(name, 0) + number
+
+    def tell_session(self, session: Session) -> None:
+        """Add what a session did; of what it had, keep the most."""
+        for name, number in session.statistics.items():
+            if name in ("warps", "plan_bytes", "nodes", "pool_words"):
+                self.facts[name] = max(number, self.facts.get(name, 0))
+            else:
+                self.tell(**{name: number})
+
+    def tell_time(self, name: str, began: float) -> None:
+        """Add the microseconds since `began`, in the time of `time.perf_counter`."""
+        self.tell(**{name: round(_MICROSECONDS * (time.perf_counter() - began))})
+
+
+class Search(NamedTuple):
+    """A search that has its memory.
+
+    Attributes
+    ----------
+    session : Session
+    before, share : float
+        Of the work of all searches: what was done before this one, and what this one is.
+    """
+
+    session: Session
+    before: float
+    share: float
+
+
+def core_within(job: Job) -> WholeCore | CoreInParts | None:
+    """The core of a graph, whole where that fits the budget, else in parts; None where nothing is left of it.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The graph has more edges than the engine can number.
+    """
+    graph = job.part.graph
+    if graph.n_edges >= _MOST_EDGES:
+        raise MemoryBudgetExceeded(
+            f"the graph has {graph.n_edges:,} edges, and the engine cuda numbers fewer than {_MOST_EDGES:,}: "
+            "use the engine cpu"
+        )
+    if preparation_bytes(graph) <= job.budget:
+        with device_work(job.budget):
+            prepared = prepare(on_device(graph), *job.fewest, resident_blocks(), layer_choice=job.layer_choice)
+        if prepared is None:
+            return None
+        whole = WholeCore(prepared, job)
+        if whole.fits:
+            return whole
+    return _on_the_host(job)
+
+
+class WholeCore:
+    """One search of everything.
+
+    Attributes
+    ----------
+    rows_are_left : bool
+    vertices : (n_rows,) int64
+        Which vertex of the job's graph each row is.
+    """
+
+    def __init__(self, graph: DeviceGraph, job: Job) -> None:
+        self.rows_are_left, self._graph, self._job = graph.rows_are_left, graph, job
+        asked = job.asked(graph.rows_are_left)
+        self._sizes = SearchSizes(
+            graph.n_rows,
+            int(graph.lists.row_members.size),
+            graph.max_row_degree,
+            graph.max_column_degree,
+            graph.max_matrix_rows,
+            graph.max_node_words,
+            asked[1],
+            asked[3],
+        )
+
+    @property
+    def vertices(self) -> np.ndarray:
+        """Copied from the device."""
+        return cp.asnumpy(self._graph.vertices)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget has room for the lists and the smallest plan."""
+        return self._graph.list_bytes + least_bytes(self._sizes) <= self._job.budget
+
+    def searches(self, rows: np.ndarray | None) -> Generator[Search]:
+        """The search, of some rows as roots or of all.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            Sizes and degrees are too large for the engine's keys.
+        """
+        job, graph = self._job, self._graph
+        budget = job.budget - graph.list_bytes
+        keys = key_layout(self._sizes)
+        plan = replace(plan_memory(self._sizes, counting_blocks(), budget), **job.overrides)
+        asked = job.asked(self.rows_are_left)
+        job.tell(parts=1, entries=2 * self._sizes.n_edges, core_entries=2 * self._sizes.n_edges)
+
+        def session() -> Session:
+            with device_work(job.budget):
+                return Session(graph.roots(rows), asked, keys, plan, budget, job.techniques)
+
+        return (Search(begin(), 0.0, 1.0) for begin in (session,))
+
+
+def _on_the_host(job: Job) -> CoreInParts | None:
+    """The core as the CPU engine has it, with the rows in the order that they have on the device."""
+    compile_ahead((*reduction.compile_steps(), *compile_steps()))
+    began = time.perf_counter()
+    graph = job.part.graph if job.part.graph.is_on_host else on_host(job.part.graph)
+    part = replace(job.part, graph=graph, left_ids=np.arange(graph.n_left), right_ids=np.arange(graph.n_right))
+    core = reduced(part)
+    if core.graph.n_edges == 0:
+        return None
+    are_left = not job.layer_choice or roots_are_left(core)
+    lists, order = row_lists(core if are_left else core.swapped())
+    fewest = Fewest(*(job.fewest if are_left else job.fewest[::-1]))
+    found = CoreInParts(core_of(lists, fewest), (core.left_ids if are_left else core.right_ids)[order], are_left, job)
+    job.tell_time("host_us", began)
+    return found
+
+
+class CoreInParts:
+    """A search for each part of a core, which stays on the host.
+
+    Attributes
+    ----------
+    rows_are_left : bool
+    vertices : (n_rows,) int64
+        Which vertex of the job's graph each row is.
+    """
+
+    def __init__(self, core: Core, vertices: np.ndarray, rows_are_left: bool, job: Job) -> None:
+        self.vertices, self.rows_are_left, self._core, self._job = vertices, rows_are_left, core, job
+        asked = job.asked(rows_are_left)
+        self._sizes = SearchSizes(
+            core.paths.size,
+            core.columns.size,
+            int(np.diff(core.row_offsets).max()),
+            int(np.diff(core.column_offsets).max()),
+            0,
+            0,
+            asked[1],
+            asked[3],
+        )
+
+    def searches(self, rows: np.ndarray | None) -> Generator[Search]:
+        """The searches, planned before this returns; each is to be over before the next is asked for.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            What is below one row does not fit the budget; or sizes and degrees are too large for the engine's keys.
+        """
+        job, n_blocks = self._job, counting_blocks()
+        key_layout(self._sizes)
+        began = time.perf_counter()
+        parts = cut(self._core, prices_of(self._sizes, n_blocks, job.budget), rows)
+        plans = [self._planned(part, n_blocks) for part in parts]
+        job.tell_time("host_us", began)
+        n_entries = sum(part.sizes.n_root_entries + part.sizes.n_column_entries for part in parts)
+        job.tell(parts=len(parts), entries=n_entries, core_entries=2 * self._sizes.n_edges)
+        return self._begun(parts, plans)
+
+    def _planned(self, part: Part, n_blocks: int) -> MemoryPlan:
+        found, budget = part.sizes, self._job.budget - part.sizes.list_bytes
+        sizes = SearchSizes(
+            found.n_rows,
+            found.n_root_entries + found.n_column_entries,
+            found.max_row_degree,
+            found.max_column_degree,
+            found.max_matrix_rows,
+            found.max_node_words,
+            self._sizes.most_rows,
+            self._sizes.most_columns,
+        )
+        return replace(plan_memory(sizes, n_blocks, budget), **self._job.overrides)
+
+    def _begun(self, parts: list[Part], plans: list[MemoryPlan]) -> Generator[Search]:
+        total, before = max(1, sum(part.sizes.paths for part in parts)), 0.0
+        with ThreadPoolExecutor(1, thread_name_prefix="pq-parts") as ahead:
+            coming = [ahead.submit(lists_of, self._core, part) for part in parts[:1]]
+            for part, plan, following in zip(parts, plans, [*parts[1:], None], strict=True):
+                began = time.perf_counter()
+                lists = coming.pop().result()
+                self._job.tell_time("lists_us", began)
+                if following is not None:
+                    coming.append(ahead.submit(lists_of, self._core, following))
+                share = part.sizes.paths / total
+                # Nothing here holds on to the session: its memory is the next one's.
+                yield Search(self._session(part, plan, lists), before, share)
+                before += share
+
+    def _session(self, part: Part, plan: MemoryPlan, lists: PartLists) -> Session:
+        job, asked, keys = self._job, self._job.asked(self.rows_are_left), key_layout(self._sizes)
+        began = time.perf_counter()
+        with device_work(job.budget):
+            # What the part before took was of other sizes: kept for reuse, it would be there beside this one.
+            cp.get_default_memory_pool().free_all_blocks()
+            graph = Graph(*map(cp.asarray, lists))
+            job.tell_time("transfer_us", began)
+            return Session(graph, asked, keys, plan, job.budget - part.sizes.list_bytes, job.techniques)

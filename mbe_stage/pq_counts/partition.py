@@ -1,0 +1,151 @@
+"""A core in parts that are searched one by one, each within a budget: sets of roots, and all that is read for them.
+
+A biclique belongs to its first row, so disjoint sets of roots have disjoint bicliques, and what is below a root are its
+columns and the later rows of these. A *part* has the columns of some roots, and of each column the rows from the first
+of these roots on: nothing else is read while these roots are searched, and no part needs anything of another one
+(BCPar: GBC, section VI). What cannot be in a biclique that is asked for is left out: columns with too few rows from the
+root on, and rows that have too few of the part's columns.
+
+Host arrays in, host arrays out. How the roots of a part are chosen: `docs/decisions/parts-of-a-graph.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs import csr
+from mbe_stage.graphs.csr import reordered, transposed
+from mbe_stage.jit import steps_of
+from mbe_stage.pq_counts.ordering import RowLists
+from mbe_stage.pq_counts.partition_loops import (
+    Core,
+    Fewest,
+    PartLists,
+    Prices,
+    assign_parts,
+    lists_of_part,
+    places_and_paths,
+)
+
+__all__ = ["Core", "Fewest", "Part", "PartLists", "PartSizes", "Prices", "compile_steps", "core_of", "cut", "lists_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartSizes:
+    """How large a part is.
+
+    Attributes
+    ----------
+    n_roots, n_rows, n_columns : int
+    n_root_entries, n_column_entries : int
+        Of the lists of its roots, and of those of its columns.
+    max_row_degree, max_column_degree : int
+        No list of a root or of a column is longer.
+    max_matrix_rows : int
+        No more rows share enough columns with any of the roots.
+    max_node_words : int
+        What is below a root takes no more words of 32 bits, its rows and its columns as bits.
+    paths : int
+        Two-step paths from its roots to later rows.
+    """
+
+    n_roots: int
+    n_rows: int
+    n_columns: int
+    n_root_entries: int
+    n_column_entries: int
+    max_row_degree: int
+    max_column_degree: int
+    max_matrix_rows: int
+    max_node_words: int
+    paths: int
+
+    @property
+    def list_bytes(self) -> int:
+        """Of its arrays."""
+        offsets = 8 * (self.n_rows + self.n_columns + 2)
+        return offsets + 12 * self.n_root_entries + 4 * self.n_column_entries + 4 * self.n_roots
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some roots, and the sizes of what is read for them.
+
+    Attributes
+    ----------
+    roots : (n_roots,) int32
+        Rows of the core, ascending.
+    sizes : PartSizes
+    """
+
+    roots: np.ndarray
+    sizes: PartSizes
+
+
+def core_of(lists: RowLists, fewest: Fewest) -> Core:
+    """A core with its columns in ascending degree too, and with what cutting it needs.
+
+    Parameters
+    ----------
+    lists : RowLists
+        Of `ordering.row_lists`.
+    fewest : Fewest
+    """
+    row_offsets, _, column_offsets, rows = lists
+    order = np.argsort(np.diff(column_offsets), kind="stable")
+    column_offsets, rows = reordered(column_offsets, rows, order)
+    columns = transposed(column_offsets, rows, row_offsets)
+    positions, paths = np.empty(columns.size, np.int32), np.zeros(row_offsets.size - 1, np.int64)
+    core = Core(row_offsets, columns, positions, column_offsets, rows, paths, fewest)
+    places_and_paths(core)
+    return core
+
+
+def cut(core: Core, prices: Prices, wanted: np.ndarray | None = None) -> list[Part]:
+    """Parts that fit a budget, each with as many roots as leave half of the warps that its first root alone would have.
+
+    Parameters
+    ----------
+    core : Core
+    prices : Prices
+    wanted : integers, optional
+        The roots, by default all. Those without paths are in no part.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        A root alone does not fit; `needed_bytes` is enough for all of them.
+    """
+    roots = np.flatnonzero(core.paths)
+    if wanted is not None:
+        roots = np.intersect1d(roots, wanted)
+    order = np.ascontiguousarray(roots[::-1], np.int32)
+    ends, sizes, needed = assign_parts(core, order, prices)
+    if needed > 0:
+        raise MemoryBudgetExceeded(
+            f"counting what is below one vertex needs {needed:,} bytes of device memory, the budget is "
+            f"{prices.budget:,}: raise it (device_memory_bytes), or use the engine cpu",
+            needed_bytes=needed,
+        )
+    bounds = pairwise([0, *ends.tolist()])
+    return [
+        Part(np.sort(order[start:end]), PartSizes(*row))
+        for (start, end), row in zip(bounds, sizes.tolist(), strict=True)
+    ]
+
+
+def lists_of(core: Core, part: Part) -> PartLists:
+    """All that is read for the roots of a part, which `cut` gave for the same core."""
+    busiest_first = part.roots[np.argsort(-core.paths[part.roots], kind="stable")]
+    return PartLists(*lists_of_part(core, busiest_first))
+
+
+def compile_steps() -> Sequence[CompileStep]:
+    """Everything here."""
+    return (*csr.compile_steps(), *steps_of(places_and_paths, assign_parts, lists_of_part))
