@@ -111,8 +111,8 @@ class MemoryPlan:
         Places for others.
     pool_words : int
         Without those of the warps' frames.
-    n_roots_at_once : int
-        How many roots have room in the pool, whichever they are.
+    node_words : int
+        Of the largest node, in whole cache lines.
     n_kinds : int
         Places in the table of leaves, a power of two.
     narrow : int
@@ -127,7 +127,7 @@ class MemoryPlan:
     levels: int
     n_nodes: int
     pool_words: int
-    n_roots_at_once: int
+    node_words: int
     n_kinds: int
     narrow: int = at.FRAME_WIDTH
     quantum_seconds: float = 0.5
@@ -158,6 +158,11 @@ class MemoryPlan:
     def all_nodes(self) -> int:
         """Places of the table, and those of the warps behind them."""
         return self.n_nodes + self.n_warps * self.levels
+
+    @property
+    def n_roots_at_once(self) -> int:
+        """How many roots have room in an empty pool, each with its matrix and its node, whichever they are."""
+        return max(1, self.pool_words // max(1, 2 * self.node_words))
 
     @property
     def credit_limit(self) -> int:
@@ -211,8 +216,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     pool_words = reserve * _NODES_PART // (_POOL_PART + _NODES_PART) // _POOL_WORD_BYTES // 32 * 32
     most_words = _whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
     pool_words = min(most_words, least.pool_words + pool_words)
-    n_roots = pool_words // max(1, least.pool_words)
-    roomy = replace(least, n_nodes=min(_MOST_NODES, n_nodes), pool_words=pool_words, n_roots_at_once=max(1, n_roots))
+    roomy = replace(least, n_nodes=min(_MOST_NODES, n_nodes), pool_words=pool_words)
     fewest, most = 1, n_blocks
     while fewest < most:
         blocks = (fewest + most + 1) // 2
@@ -274,7 +278,7 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
         levels=sizes.levels,
         n_nodes=_LEAST_NODES,
         pool_words=2 * _whole_lines(sizes.max_node_words),
-        n_roots_at_once=1,
+        node_words=_whole_lines(sizes.max_node_words),
         n_kinds=0,
     )
     return _with_blocks(plan, sizes, 1)

@@ -113,6 +113,24 @@ def test_members_that_are_asked_for_and_parts_of_the_work() -> None:
     assert all(case["tasks"] > 1 for case in cases if case["case"] == "tasks")
 
 
+@on_the_emulator
+def test_graphs_larger_than_the_budget_are_counted_in_parts() -> None:
+    cases = emulated("parts")
+    assert all(case["plan_bytes"] <= case["budget"] + 2000 for case in cases if case.get("budget"))
+    assert sum(case.get("parts", 0) > 4 for case in cases) > 3
+    # What a refusal names is enough, and a little more is enough for the whole.
+    assert sum(case.get("parts", 0) == 1 for case in cases) > 3
+    assert cases[-1]["tasks"] > 1
+
+
+@on_the_emulator
+@pytest.mark.slow
+def test_what_has_no_room_in_the_pool_waits_on_the_host() -> None:
+    cases = emulated("waiting")
+    assert len(cases) == 3
+    assert all(case["waits"] > 10 for case in cases)
+
+
 def test_importing_the_engine_needs_no_gpu_library() -> None:
     code = (
         "import sys, mbe_stage.pq_counts.engine_cuda\n"

@@ -90,23 +90,88 @@ def test_parts_of_the_work() -> None:
     assert sink.counts() == counted(graph, query)
 
 
+def smallest_budget(graph: BipartiteCSR, query: PqQuery) -> int:
+    """What the refusal of one byte names."""
+    with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory") as refusal:
+        counted(graph, query, execution=Execution(device_memory_bytes=1))
+    assert refusal.value.needed_bytes is not None
+    return refusal.value.needed_bytes
+
+
 def test_a_budget_is_refused_or_kept_to() -> None:
     import cupy as cp
 
-    graph = graphs.from_matrix(graphs.random_matrix(5, 300, 200, 0.2))
+    graph = graphs.from_matrix(graphs.random_matrix(5, 3000, 2000, 0.02))
     query = PqQuery.of(3, 3)
     wanted = counted(graph, query)
-    # Enough to prepare the graph, and not for one block.
-    with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory") as refusal:
-        counted(graph, query, execution=Execution(device_memory_bytes=4 << 20))
-    enough = refusal.value.needed_bytes
-    assert enough is not None
+    enough = smallest_budget(graph, query)
+    with pytest.raises(MemoryBudgetExceeded):
+        counted(graph, query, execution=Execution(device_memory_bytes=enough - 1))
     pool = cp.get_default_memory_pool()
-    pool.free_all_blocks()
-    before = pool.total_bytes()
-    assert counted(graph, query, execution=Execution(device_memory_bytes=enough)) == wanted
-    # CuPy rounds each array up to what it hands out.
-    assert pool.total_bytes() - before <= enough + (16 << 20)
+    n_parts = []
+    for budget in (enough, 2 * enough, 8 * enough):
+        pool.free_all_blocks()
+        before, facts = pool.total_bytes(), {}
+        found = counted(graph, query, execution=Execution(device_memory_bytes=budget), statistics=facts)
+        assert found == wanted
+        # CuPy rounds each array up to what it hands out.
+        assert pool.total_bytes() - before <= budget + (4 << 20)
+        n_parts.append(facts["parts"])
+    assert n_parts[0] > n_parts[-1]
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mbe_stage.pq_counts.cuda import searches
+
+    # Small graphs too are counted in parts.
+    monkeypatch.setattr(searches, "preparation_bytes", lambda _graph: 1 << 40)
+    for seed in range(first, first + 20):
+        shape, density = ((60, 40), (25, 90), (120, 30))[seed % 3], (0.2, 0.4, 0.1)[seed % 3]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        query = PqQuery(1 + seed % 3, 4, 1 + seed % 2, 3)
+        wanted, enough = counted(graph, query, engine_cpu), smallest_budget(graph, query)
+        for budget in (enough, enough + 5000, 3 * enough):
+            found = counted(graph, query, execution=Execution(device_memory_bytes=budget))
+            assert found == wanted, (seed, budget)
+
+
+def test_tasks_of_a_graph_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mbe_stage.pq_counts.cuda import searches
+
+    monkeypatch.setattr(searches, "preparation_bytes", lambda _graph: 1 << 40)
+    graph = graphs.from_matrix(graphs.random_matrix(4, 120, 100, 0.3))
+    query = PqQuery(1, 4, 1, 4)
+    tight = Execution(device_memory_bytes=smallest_budget(graph, query))
+    sink = PqSink(query)
+    tasks = engine_cuda.tasks_of(graph, query, 7)
+    for part in (tasks[::2], tasks[1::2]):
+        for block in engine_cuda.run(graph, query, tight, Detail.COUNTS, part):
+            sink.accept(block)
+    assert sink.counts() == counted(graph, query)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_has_no_room_in_the_pool_waits_on_the_host(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mbe_stage.pq_counts.cuda.session import Session
+
+    monkeypatch.setattr(Session, "_grown", lambda session, *_: session._plan)
+    graph = graphs.from_matrix(graphs.random_matrix(seed, 30, 26, 0.6))
+    query, facts = PqQuery(2, 5, 2, 5), {}
+    # A node of 29 rows by 26 columns has 55 words.
+    sizes = {"narrow": 4 + seed, "pool_words": 128, "n_nodes": 3 + 40 * (seed % 2), "n_blocks": 1 + seed % 3}
+    assert counted(graph, query, sizes=sizes, statistics=facts) == counted(graph, query, engine_cpu)
+    assert facts["waits"] > 0
+
+
+def test_progress_over_parts_ends_at_one() -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(5, 3000, 2000, 0.02))
+    query = PqQuery.of(3, 3)
+    execution = Execution(device_memory_bytes=smallest_budget(graph, query))
+    done = [block.work_done for block in engine_cuda.run(graph, query, execution, Detail.COUNTS)]
+    assert len(done) > 3
+    assert done == sorted(done)
+    assert done[-1] == 1.0 > done[-2]
 
 
 def test_recorded_counts(data_dir: Path) -> None:
