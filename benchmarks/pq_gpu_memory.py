@@ -1,7 +1,9 @@
-"""What the CUDA engine of counts does with less device memory: the same counts, at which times, and what it refuses.
+"""What the CUDA engine of counts does with less device memory: the same counts, in parts, at which times.
 
-For each graph and cell: what a plan takes of plenty, then a half, an eighth and a thirty-second of it, and the smallest
-budget that a refusal names. ``python -m benchmarks.pq_gpu_memory [GRAPH ...]``.
+For each graph and cell: what the whole needs, as it is planned with plenty, then a half, an eighth and a
+thirty-second of it, and the smallest budget that a refusal names. Of each the parts, the entries that are loaded by
+those of the core, and seconds: of the kernel, of the host (core and cut), of waiting for lists, of transfer, and in
+all. ``python -m benchmarks.pq_gpu_memory [GRAPH ...]``.
 """
 
 from __future__ import annotations
@@ -28,8 +30,6 @@ __all__ = ["main"]
 _GRAPHS = ("bookcrossing", "kddcup99_onehot")
 _SIZES = (2, 3)
 _PARTS = (2, 8, 32)
-# A refusal names what the next step needs, and that may ask for more.
-_MOST_STEPS = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,69 +56,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measured(graph: BipartiteCSR, size: int, limit: float) -> Iterator[tuple[str, bool]]:
     """A line for each budget, and whether its count is that of plenty."""
-    facts: dict[str, int] = {}
-    try:
-        wanted, text = _counted(graph, size, None, limit, facts)
-    except MemoryBudgetExceeded as refusal:
-        yield f"plenty: refused: {refusal}", True
-        return
+    from mbe_stage.pq_counts.cuda.prepare import preparation_bytes
+
+    # The first compiles, and takes the memory that the others are given again.
+    _counted(graph, size, None, limit)
+    wanted, facts, text = _counted(graph, size, None, limit)
     yield f"plenty: {text}", True
-    planned = facts.get("plan_bytes")
-    if planned is None or wanted is None:
-        return
-    for part in _PARTS:
-        yield _with_budget(f"1/{part} of {planned:,}", graph, size, planned // part, limit, wanted)
-    budget = 1
-    for _ in range(_MOST_STEPS):
-        try:
-            found, text = _counted(graph, size, budget, limit, facts)
-        except MemoryBudgetExceeded as refusal:
-            if refusal.needed_bytes is None:
-                yield f"smallest: refused without a number: {refusal}", False
-                return
-            budget = refusal.needed_bytes
-            continue
-        yield f"smallest {budget:,}: {text}", found in (None, wanted)
-        return
-    yield f"smallest: refused at {budget:,} after {_MOST_STEPS} steps", False
-
-
-def _with_budget(name: str, graph: BipartiteCSR, size: int, budget: int, limit: float, wanted: int) -> tuple[str, bool]:
-    """A line of one budget.
-
-    Parameters
-    ----------
-    name : str
-    graph : BipartiteCSR
-    size : int
-        p and q.
-    budget : int
-        Bytes.
-    limit : float
-        Seconds.
-    wanted : int
-        The count.
-    """
+    needed = max(preparation_bytes(graph), facts.get("plan_bytes", 0))
+    budgets = [(f"1/{part} of {needed:,}", needed // part) for part in _PARTS]
     try:
-        found, text = _counted(graph, size, budget, limit, {})
+        _counted(graph, size, 1, limit)
     except MemoryBudgetExceeded as refusal:
-        return f"{name}: refused: {refusal}", True
-    return f"{name}: {text}", found in (None, wanted)
+        budgets.append(("smallest", refusal.needed_bytes or 1))
+    for name, budget in budgets:
+        try:
+            found, less, text = _counted(graph, size, budget, limit)
+        except MemoryBudgetExceeded as refusal:
+            # What a refusal names has to be enough.
+            yield f"{name}: refused: {refusal}", name != "smallest"
+            continue
+        slower = less.get("kernel_us", 0) / max(1, facts.get("kernel_us", 0))
+        is_same = found == wanted or None in (found, wanted)
+        yield f"{name}, {budget:,} bytes: {text}  kernel {slower:.2f} times the whole's", is_same
 
 
 def _counted(
-    graph: BipartiteCSR, size: int, budget: int | None, limit: float, facts: dict[str, int]
-) -> tuple[int | None, str]:
-    """The count, None where the time was over, and a line that has it."""
+    graph: BipartiteCSR, size: int, budget: int | None, limit: float
+) -> tuple[int | None, dict[str, int], str]:
+    """The count, None where the time was over; what the engine tells; and a line that has both.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    size : int
+        p and q.
+    budget : int or None
+        Bytes; by default what is free.
+    limit : float
+        Seconds.
+    """
+    facts: dict[str, int] = {}
     execution = Execution(device_memory_bytes=budget)
     start = time.perf_counter()
     found, is_whole = count(graph, PqQuery.of(size, size), facts, limit, execution)
     seconds = time.perf_counter() - start
     n = found[size, size]
     if not is_whole:
-        return None, f"given up after {seconds:.1f} s, {n:,} or more"
-    told = "  ".join(f"{key} {facts[key]:,}" for key in ("plan_bytes", "warps", "quanta") if key in facts)
-    return n, f"{seconds:.4f} s  count {n:,}  {told}"
+        return None, facts, f"given up after {seconds:.1f} s, {n:,} or more"
+    loaded = facts.get("entries", 0) / max(1, facts.get("core_entries", 0))
+    times = "  ".join(
+        f"{name} {facts.get(f'{key}_us', 0) / 1e6:.4f}"
+        for name, key in (("kernel", "kernel"), ("host", "host"), ("lists", "lists"), ("transfer", "transfer"))
+    )
+    told = "  ".join(f"{key} {facts[key]:,}" for key in ("plan_bytes", "warps", "quanta", "waits") if key in facts)
+    line = f"{seconds:.4f} s  {times}  count {n:,}  parts {facts.get('parts', 0)}  loaded {loaded:.2f}  {told}"
+    return n, facts, line
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ WARPS_PER_BLOCK = 8
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
 _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
-# Half of the pool and of the nodes are there twice while they are moved, between two quanta; and of the table of kinds
-# it is written down which places are filled.
-_NODE_BYTES, _POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 6, 16 + 8
+# Half of the nodes, and of what the pool has beside the least, are there twice while they are moved, between two
+# quanta; and of the table of kinds it is written down which places are filled.
+_NODE_BYTES, _MORE_POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 6, 16 + 8
 _POOL_PART, _NODES_PART = 4, 16
 """Of the budget, where it is short."""
 _PATHS_OF_A_PART = 2048
@@ -146,7 +146,7 @@ class MemoryPlan:
     @property
     def total_bytes(self) -> int:
         """Of everything."""
-        shared = _NODE_BYTES * self.n_nodes + _POOL_WORD_BYTES * self.pool_words + _KIND_BYTES * self.n_kinds
+        shared = _NODE_BYTES * self.n_nodes + 4 * (self.pool_words + self.moved_words) + _KIND_BYTES * self.n_kinds
         return shared + self.n_warps * self.warp_bytes + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
 
     @property
@@ -158,6 +158,11 @@ class MemoryPlan:
     def all_nodes(self) -> int:
         """Places of the table, and those of the warps behind them."""
         return self.n_nodes + self.n_warps * self.levels
+
+    @property
+    def moved_words(self) -> int:
+        """Of the pool, how many can be moved together between quanta; where more are live, nodes wait on the host."""
+        return max(0, self.pool_words - 2 * self.node_words) // 2
 
     @property
     def n_roots_at_once(self) -> int:
@@ -213,7 +218,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         )
     reserve = min(_reserve(budget), left // 2)
     n_nodes = least.n_nodes + reserve * _POOL_PART // (_POOL_PART + _NODES_PART) // _NODE_BYTES
-    pool_words = reserve * _NODES_PART // (_POOL_PART + _NODES_PART) // _POOL_WORD_BYTES // 32 * 32
+    pool_words = reserve * _NODES_PART // (_POOL_PART + _NODES_PART) // _MORE_POOL_WORD_BYTES // 32 * 32
     most_words = _whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
     pool_words = min(most_words, least.pool_words + pool_words)
     roomy = replace(least, n_nodes=min(_MOST_NODES, n_nodes), pool_words=pool_words)
@@ -253,7 +258,7 @@ def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:
         fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _KIND_BYTES * least.n_kinds + 8 * a_kind,
         reserve=_reserve(budget),
         degree=a_kind,
-        node_word=2 * _POOL_WORD_BYTES,
+        node_word=2 * 4,
         warp=least.warp_bytes + kinds_of_a_warp,
         warp_row=4,
         warp_matrix_row=4,

@@ -167,7 +167,7 @@ class Session:
         n_done = int(state[:, [at.N_PIECES, at.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
-        if self._waiting or is_stuck or 2 * n_words > plan.pool_words or 2 * live.size > plan.n_nodes:
+        if self._waiting or is_stuck or n_words > plan.moved_words or 2 * live.size > plan.n_nodes:
             self._waiting.fetch(self._device, live, state)
             self._replace_pool(plan)
             self._waiting.load(self._device, plan, state, self._control)
@@ -231,7 +231,7 @@ class Session:
             Of the nodes that have children left.
         """
         plan = self._plan
-        wanted = 2 * (n_words + int(self._control[at.NEEDED]))
+        wanted = 2 * (n_words + int(self._control[at.NEEDED]) + plan.node_words)
         if wanted > plan.pool_words:
             plan = replace(plan, pool_words=-(-max(wanted, 2 * plan.pool_words) // 32) * 32)
         if 2 * n_nodes > plan.n_nodes or int(self._control[at.N_NODES]) > plan.n_nodes:
