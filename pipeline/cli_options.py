@@ -111,6 +111,7 @@ class Means:
     MemoryBudget = Annotated[str | None, _option(_MEANS, "Working memory, such as 512MiB (1GiB).", metavar="BYTES")]
     DeviceMemory = Annotated[str | None, _option(_MEANS, "Memory of a GPU, such as 16GiB.", metavar="BYTES")]
     MaxBicliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
+    MaxCliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     TimeLimit = Annotated[float | None, _option(_MEANS, "Stop, truncated, after so long.", metavar="SECONDS")]
 
 
@@ -304,6 +305,7 @@ _ON_THIS_MACHINE = _settings(
     {"threads": Means.Threads, "memory_budget": Means.MemoryBudget, "device_memory": Means.DeviceMemory},
 )
 _MAX_BICLIQUES = Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")
+_MAX_CLIQUES = Parameter("max_cliques", Means.MaxCliques, "execution.max_cliques")
 OUT_IF_GIVEN = Parameter(
     "out",
     Annotated[Path | None, _option(_OUTPUT, "Publish a run there; without it there is a count alone.", metavar="DIR")],
@@ -319,7 +321,9 @@ _PRINTED = tuple(
 )
 
 
-def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bool) -> tuple[Parameter, ...]:
+def publishing(
+    section: Sequence[Parameter], *, max_bicliques: bool, members: bool, max_cliques: bool = False
+) -> tuple[Parameter, ...]:
     """The parameters of a command that publishes runs of a problem.
 
     Parameters
@@ -328,6 +332,8 @@ def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bo
         Those of the problem's section.
     max_bicliques, members : bool
         Whether the problem knows ``execution.max_bicliques``; ``output.bicliques`` and ``output.members``.
+    max_cliques : bool
+        Whether it knows ``execution.max_cliques``.
     """
     return (
         _source("Edge file or directory of Parquet files."),
@@ -337,6 +343,7 @@ def publishing(section: Sequence[Parameter], *, max_bicliques: bool, members: bo
         Parameter("engine", Means.Tier, "execution.engine"),
         *_ON_THIS_MACHINE,
         *([_MAX_BICLIQUES] if max_bicliques else ()),
+        *([_MAX_CLIQUES] if max_cliques else ()),
         Parameter("time_limit", Means.TimeLimit, "execution.time_limit_seconds"),
         *([_NO_BICLIQUES, _MEMBERS] if members else ()),
         _flag("sort", Output.Sort, "output.sort"),

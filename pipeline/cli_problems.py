@@ -105,9 +105,11 @@ def _made(problem: str, about: str) -> Command:
 
     publication = publication_of(problem)
     section = section_parameters(publication.section, publication.section_name, f"Which {publication.unit[1]}")
-    limited = problem_named(problem).limit == "max_bicliques"
+    limit = problem_named(problem).limit
+    limited = limit == "max_bicliques"
+    publishing = opt.publishing((), max_bicliques=limited, members=False, max_cliques=limit == "max_cliques")
     own = {option for parameter in section for option in opt.options_of(parameter)}
-    shared = tuple(opt.giving_way(each, own) for each in opt.publishing((), max_bicliques=limited, members=False))
+    shared = tuple(opt.giving_way(each, own) for each in publishing)
     clash = _clash(section, shared)
     if clash:
         raise InvalidArgument(

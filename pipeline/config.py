@@ -48,6 +48,8 @@ __all__ = [
 
 Key = int | str
 
+_LIMITS = ("max_bicliques", "max_cliques")
+
 
 class InputConfig(Section):
     """Where the edges come from and how to read them."""
@@ -69,6 +71,7 @@ class InputConfig(Section):
     time_offset: str = "0"
     # No key of a configuration: it follows from what is asked for.
     _keeps_events: bool = PrivateAttr(False)
+    _is_undirected: bool = PrivateAttr(False)
 
     @property
     def keeps_events(self) -> bool:
@@ -79,6 +82,17 @@ class InputConfig(Section):
         """The same, with `keeps_events`."""
         copy = self.model_copy()
         copy._keeps_events = True
+        return copy
+
+    @property
+    def is_undirected(self) -> bool:
+        """Whether both columns name vertices of one set, and an edge has no direction."""
+        return self._is_undirected
+
+    def of_one_set(self) -> InputConfig:
+        """The same, with `is_undirected`."""
+        copy = self.model_copy()
+        copy._is_undirected = True
         return copy
 
     @property
@@ -189,6 +203,7 @@ class ExecutionConfig(Section):
     device_memory: int | None = Field(None, ge=1 << 20, lt=NO_LIMIT)
     block_bytes: int = Field(16 << 20, ge=1 << 10, le=LARGEST_BLOCK)
     max_bicliques: int | None = Field(None, ge=1)
+    max_cliques: int | None = Field(None, ge=1)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
 
     @field_validator("memory_budget", "device_memory", "block_bytes", mode="before")
@@ -204,6 +219,7 @@ class ExecutionConfig(Section):
             device_memory_bytes=self.device_memory,
             block_bytes=self.block_bytes,
             max_bicliques=self.max_bicliques,
+            max_cliques=self.max_cliques,
             time_limit_seconds=self.time_limit_seconds,
         )
 
@@ -281,6 +297,9 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _nothing_that_the_problem_does_not_know(self) -> Config:
+        for key, problem in _of_another_limit(self):
+            asked = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
+            raise refusal((*key.split("."),), f"is for the problem {problem}, but {asked}; leave it out", self)
         if self.problem == OURS:
             return self
         for key in _only_of_bicliques(self):
@@ -431,15 +450,21 @@ def _sections() -> list[str]:
 
 def _only_of_bicliques(config: Config) -> Iterator[str]:
     """The keys that are set, and that no other problem knows."""
-    from mbe_stage.problem import problem_named
-
     yield from (f"query.{key}" for key in config.query.model_dump(exclude_defaults=True))
     if config.output.members:
         yield "output.members"
     if not config.output.bicliques:
         yield "output.bicliques"
-    if config.execution.max_bicliques is not None and problem_named(config.problem).limit != "max_bicliques":
-        yield "execution.max_bicliques"
+
+
+def _of_another_limit(config: Config) -> Iterator[tuple[str, str]]:
+    """Limits of the number of results that are set, and that another problem has; with its name."""
+    from mbe_stage.problem import problem_named
+
+    for limit in _LIMITS:
+        if getattr(config.execution, limit) is not None and problem_named(config.problem).limit != limit:
+            # It is called after what it bounds.
+            yield f"execution.{limit}", limit.removeprefix("max_")
 
 
 def _instead(problem: str) -> str:

@@ -15,6 +15,8 @@ import numpy as np
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.graphs import two_hop
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.problem import problem_named
 from mbe_stage.sampling import SAMPLED_ENGINE, sampler_of
 from pipeline.backends.arrow.graph_facts import two_hop_beside
@@ -70,6 +72,8 @@ class Inspection:
     Attributes
     ----------
     problem : str
+    left, right : SideFacts
+        Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
     graph_bytes : int
         The graph in CSR form, both directions.
     read_memory_bytes : int
@@ -95,7 +99,7 @@ class Inspection:
     input: InputFacts
     density: float
     left: SideFacts
-    right: SideFacts
+    right: SideFacts | None
     graph_bytes: int
     read_memory_bytes: int
     expected_memory_bytes: int
@@ -144,9 +148,10 @@ def inspect_edges(
     """
     config = config or Config()
     execution, publication = config.execution.to_execution(), publication_of(config.problem)
-    query, graph = publication.query(config.asked, edges), edges.graph()
+    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
     read_memory = peak_memory_bytes()
-    cores = tuple(core_size(graph, *sizes) for sizes in _CORES)
+    has_sides = isinstance(graph, BipartiteCSR)
+    cores = tuple(core_size(graph, *sizes) for sizes in _CORES) if has_sides else ()
     outlook = None
     if trial_seconds > 0:
         key_types = (edges.left_keys.type, edges.right_keys.type)
@@ -154,14 +159,13 @@ def inspect_edges(
             Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         )
     unknown = f"unknown: it depends on the number of {publication.counted}, which no figure above gives away"
-    with two_hop_beside(graph, config.output.two_hop_steps, execution) as two_hop:
-        left_two_hop, right_two_hop = two_hop()
+    density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(
         problem=config.problem,
         input=edges.facts,
-        density=graph.n_edges / max(1, graph.n_left * graph.n_right),
-        left=_side(graph.left_degrees, graph.right_degrees, left_two_hop),
-        right=_side(graph.right_degrees, graph.left_degrees, right_two_hop),
+        density=density,
+        left=left,
+        right=right,
         graph_bytes=graph.nbytes,
         read_memory_bytes=read_memory,
         expected_memory_bytes=read_memory + execution.memory_budget_bytes + _sampling_memory(config, graph),
@@ -183,6 +187,22 @@ def _engine(config: Config) -> str:
     """Tables on a device make no difference to a trial; what enumerates does."""
     engine = config.execution.engine
     return tier_named(RAPIDS, config.problem).engine if engine == RAPIDS else engine
+
+
+def _two_sides(graph: BipartiteCSR, config: Config) -> tuple[float, SideFacts, SideFacts]:
+    """Density and the degrees of both sides."""
+    with two_hop_beside(graph, config.output.two_hop_steps, config.execution.to_execution()) as two_hop:
+        left_two_hop, right_two_hop = two_hop()
+    return (
+        graph.n_edges / max(1, graph.n_left * graph.n_right),
+        _side(graph.left_degrees, graph.right_degrees, left_two_hop),
+        _side(graph.right_degrees, graph.left_degrees, right_two_hop),
+    )
+
+
+def _one_set(graph: UndirectedCSR) -> tuple[float, SideFacts, None]:
+    """Density and the degrees of a graph without sides."""
+    return 2 * graph.n_edges / max(1, graph.n * (graph.n - 1)), _side(graph.degrees, graph.degrees, None), None
 
 
 def _side(degrees: np.ndarray, other_degrees: np.ndarray, two_hop_degrees: np.ndarray | None) -> SideFacts:

@@ -14,6 +14,7 @@ from pipeline import console, ingest, show
 from pipeline.cli_publishing import set_up_logging
 from pipeline.config import Config
 from pipeline.inspect import compile_steps, inspect_edges
+from pipeline.installed_publications import reading_of
 
 __all__ = ["look"]
 
@@ -25,7 +26,7 @@ def look(config: Config, options: Mapping[str, Any]) -> None:
         # An engine that cannot run here is refused before anything is read.
         needed = compile_steps(config, trial > 0)
         compile_ahead(keys.compile_steps(), progress.compiled)
-        edges = ingest.ingest(config.input)
+        edges = ingest.ingest(reading_of(config))
         # What cannot be read is refused before anybody waits for this.
         compile_ahead(needed, progress.compiled)
         with _cut_short_on_purpose():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.problem import DerivedOutput, derived_outputs, package_of, problem_named, problem_names
 from pipeline.errors import ConfigError
+from pipeline.naming import setting
 from pipeline.publication import DerivedPublication, Publication
 
 if TYPE_CHECKING:
@@ -118,7 +119,10 @@ def derived_of(config: Config) -> tuple[DerivedPublication, ...]:
 
 
 def reading_of(config: Config, **given: str) -> InputConfig:
-    """How the input of a run is read: its section `input`, with weights and times where a derived output wants them.
+    """How the input of a run is read: its section `input`, with what problem and derived outputs make of it.
+
+    Weights and times are read where a derived output wants them; columns as ends of edges without direction where the
+    problem searches such graphs.
 
     Parameters
     ----------
@@ -129,10 +133,25 @@ def reading_of(config: Config, **given: str) -> InputConfig:
     Raises
     ------
     ConfigError
-        As `derived_of`.
+        As `derived_of`; or columns that make right keys only, for a graph that has no right side.
     """
     section = config.input.model_copy(update=given)
+    if publication_of(config.problem).undirected(config):
+        _refuse_right_keys(config)
+        section = section.of_one_set()
     return section.keeping_events() if any(each.events for each in derived_of(config)) else section
+
+
+def _refuse_right_keys(config: Config) -> None:
+    """An edge without direction has two ends of one kind: no end of several columns, none with a bucket of time."""
+    several = len(config.input.right_columns) > 1
+    if several or config.input.time_bucket is not None:
+        key = setting("input.right" if several else "input.time_bucket")
+        has = "has several columns" if several else f"is {config.input.time_bucket!r}"
+        raise ConfigError(
+            f"{key} {has}, which makes keys of right vertices; expected one column for each end of an edge: an "
+            "undirected graph has one kind of vertex; leave it out"
+        )
 
 
 def unknown_sections(config: Config) -> tuple[str, ...]:

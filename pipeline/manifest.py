@@ -157,8 +157,8 @@ class Manifest(_Frozen):
 def config_fingerprint(config: Config) -> str:
     """Names what a configuration asks for: equal for two configurations that publish the same from the same edges.
 
-    In it: the whole section of the problem and those of derived outputs, `max_bicliques` and `time_limit_seconds`, the
-    type of the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
+    In it: the whole section of the problem and those of derived outputs, limits of results and of time, the type of
+    the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
     report's tables are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and
     how they are filtered (the input fingerprint names the very edges), the files that derived outputs are given
     (`derived_inputs` names what they say), the output directory, `keep_runs`, compression, engine, threads and memory:
@@ -171,6 +171,9 @@ def config_fingerprint(config: Config) -> str:
         "execution": config.execution.model_dump(mode="json", include={"max_bicliques", "time_limit_seconds"}),
         "output": config.output.model_dump(mode="json", include={"members", "sort", "two_hop_steps", "report", "top"}),
     }
+    if config.execution.max_cliques is not None:
+        # Runs without it are called what they were called before there was one.
+        asked["execution"]["max_cliques"] = config.execution.max_cliques
     if not config.output.bicliques:
         # Runs that have the table are called what they were called before it could be left out.
         asked["output"]["bicliques"] = False

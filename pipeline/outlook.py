@@ -115,7 +115,7 @@ def _by_trying(publication: Publication, trying: Trying) -> Prospect:
         nonlocal last
         last = progress
 
-    limited = replace(trying.execution, time_limit_seconds=trying.seconds, max_bicliques=None)
+    limited = replace(trying.execution, time_limit_seconds=trying.seconds, max_bicliques=None, max_cliques=None)
     problem, sink = problem_named(publication.problem), publication.count_sink()
     facts = stream(problem, sink, trying.graph, trying.query, limited, trying.engine, note)
     row = _row_bytes(publication, trying)

@@ -61,7 +61,7 @@ class Collecting:
     edges
         The clean edges, as the backend has them, with `facts`, `left_keys` and `right_keys`.
     graph
-        As `edges.graph()` gave it.
+        As `Publication.graph` gave it.
     backend
         Whose frames the tables are made of: `pipeline.backends.backend.Backend`.
     derived : sequence of DerivedCollector
@@ -392,6 +392,12 @@ class Publication:
         problem knows no more of a run than what a trial of the engine finds.
     outlook_steps : callable
         Gives what has to be compiled for `outlook`, beside the engine.
+    undirected : callable
+        Takes the configuration and says whether both columns of the input name vertices of one set, and an edge has no
+        direction. Then the edges' `graph` is a `mbe_stage.graphs.undirected.UndirectedCSR`.
+    graph : callable
+        Takes the configuration and clean edges of any backend, and gives the graph that is searched; that of the edges
+        by default. Raises `mbe_stage.errors.MemoryBudgetExceeded` where it cannot be made.
     """
 
     problem: str
@@ -425,6 +431,8 @@ class Publication:
     instead: str = ""
     outlook: Callable[[Trying], Prospect] | None = None
     outlook_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
+    undirected: Callable[[Config], bool] = lambda _: False
+    graph: Callable[[Config, Any], Any] = lambda _, edges: edges.graph()
 
 
 @dataclass(frozen=True, slots=True)

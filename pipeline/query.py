@@ -47,20 +47,30 @@ def to_query(config: QueryConfig, edges: KeyedEdges) -> BicliqueQuery:
     )
 
 
-def dense_ids(keys: Iterable[Key], edges: KeyedEdges, side: str, section: str) -> tuple[int, ...]:
-    """The dense ids of keys that the key ``containing_<side>`` of a section names.
+def dense_ids(
+    keys: Iterable[Key], edges: KeyedEdges, side: str, section: str, name: str | None = None
+) -> tuple[int, ...]:
+    """The dense ids of keys that the key ``containing_<side>`` of a section names, or that of another name.
 
     Raises
     ------
     InputError
         One is not in the graph.
     """
-    return tuple(_dense_id(key, edges, side, setting(f"{section}.containing_{side}")) for key in keys)
+    asked_as = setting(f"{section}.{name or f'containing_{side}'}")
+    return tuple(_dense_id(key, edges, side, asked_as) for key in keys)
 
 
 def _dense_id(key: Key, edges: KeyedEdges, side: str, asked_as: str) -> int:
     # Keys are compared as text, as their hashes are: 5 in a YAML file finds the string "5", and "5" the integer.
     vertex = edges.vertex_of(str(key), side)
+    if vertex is None and edges.facts.undirected is not None:
+        raise InputError.at(
+            edges.facts.source,
+            found=f"no vertex {key!r} ({asked_as})",
+            expected=f"one of the {edges.facts.n_left} keys, such as {edges.key_of(0, side)!r}",
+            remedy="correct the key, or see whether a filter leaves it out",
+        )
     if vertex is None:
         n_keys = edges.facts.n_left if side == "left" else edges.facts.n_right
         raise InputError.at(

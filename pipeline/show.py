@@ -131,13 +131,10 @@ def inspection(found: Inspection, as_json: bool) -> None:
         print_json(found.as_json())
         return
     facts = found.input
-    say(
-        f"{facts.source} ({facts.format}): {facts.n_left:,} left x {facts.n_right:,} right, {facts.n_edges:,} edges, "
-        f"density {found.density:.3g}"
-    )
+    say(f"{facts.source} ({facts.format}): {facts.vertices_text}, {facts.n_edges:,} edges, density {found.density:.3g}")
     say(_rows_read(facts))
     columns = ["side", "vertices", "mean degree", "median", "90 %", "99 %", "max", "degree 1", "two-hop pairs"]
-    sides = (("left", found.left), ("right", found.right))
+    sides = (("vertices", found.left),) if found.right is None else (("left", found.left), ("right", found.right))
     rows: list[list[object]] = [
         [name, s.n, f"{s.mean:.2f}", f"{s.median:g}", f"{s.p90:g}", f"{s.p99:g}", s.max, s.n_degree_one, s.two_hop]
         for name, s in sides
@@ -148,7 +145,7 @@ def inspection(found: Inspection, as_json: bool) -> None:
         f"{bytes_text(found.read_memory_bytes)} (the graph itself is {bytes_text(found.graph_bytes)}), "
         "the whole of --memory-budget, and what telling the time left takes beside it"
     )
-    for line in _two_hop_lines(sides):
+    for line in _two_hop_lines(sides) if found.right is not None else ():
         say(f"two-hop    {line}")
     for label, text in found.lines:
         say(f"{label:10} {text}")
@@ -278,7 +275,7 @@ def _more(told: Told | None) -> None:
 
 def _headline(results: str, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
     edges = plural(facts.n_edges, "edge")
-    say(f"{results} in {facts.n_left:,} left x {facts.n_right:,} right, {edges}")
+    say(f"{results} in {facts.vertices_text}, {edges}")
     if truncated is not None:
         say(f"INCOMPLETE {truncated}")
     say(_rows_read(facts))
@@ -287,8 +284,11 @@ def _headline(results: str, truncated: str | None, facts: InputFacts, warnings: 
 
 
 def _rows_read(facts: InputFacts) -> str:
+    undirected = facts.undirected
+    one_set = {} if undirected is None else {"loops": undirected.loops, "reversed": undirected.reversed_edges}
     left_out = {
         "duplicates": facts.duplicate_edges,
+        **one_set,
         "nulls": facts.rows_dropped_null,
         "below the weight": facts.rows_dropped_weight,
         "outside the time window": facts.rows_dropped_time,
@@ -358,7 +358,7 @@ def _run_row(run: ListedRun, with_words: bool) -> list[object]:
     return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", " ".join(shown), took, state]
 
 
-def _two_hop_lines(sides: tuple[tuple[str, SideFacts], ...]) -> list[str]:
+def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:
     lines = []
     for name, side in sides:
         found = side.two_hop_degrees

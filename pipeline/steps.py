@@ -169,7 +169,7 @@ def collect_to(
         Told of what derived outputs search themselves (`Collecting.on_progress`).
     """
     clock, publication = Clock(), publication_of(config.problem)
-    query, graph = publication.query(config.asked, edges), edges.graph()
+    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
     clock.lap("graph")
     collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress)
     with ExitStack() as ends:
@@ -224,7 +224,7 @@ def count(
     """Enumerate, and store nothing; parameters and errors are those of `enumerate_to`."""
     publication = publication_of(config.problem)
     numbers = publication.numbers
-    query, graph = publication.query(config.asked, edges), edges.graph()
+    query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
     sink = publication.count_sink() if numbers is None else numbers.sink(query)
     with backend.budget(config.execution.to_execution()) as execution:
         facts = _streamed(config, sink, graph, query, execution, engine, on_progress)

@@ -25,5 +25,6 @@ PROBLEM = Problem(
     engines={"cpu": "mbe_stage.cliques.engine_cpu", "reference": "mbe_stage.cliques.reference"},
     check=_check,
     limit="max_cliques",
+    publication="pipeline.outputs.cliques.publication:PUBLICATION",
     about="Enumerate the maximal cliques of an undirected graph.",
 )

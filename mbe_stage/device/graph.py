@@ -1,4 +1,4 @@
-"""The bipartite graph in CSR form, built in device memory."""
+"""Graphs in CSR form, built in device memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import numpy as np
 
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["graph_from_edges", "on_device", "on_host"]
+__all__ = ["graph_from_edges", "on_device", "on_host", "undirected_from_edges"]
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -30,8 +31,8 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
             f"left_ids has {left_ids.size} entries and right_ids {right_ids.size}: "
             "give one left and one right id per edge"
         )
-    _check_ids(left_ids, n_left, "left")
-    _check_ids(right_ids, n_right, "right")
+    _check_ids(left_ids, n_left, "left_ids")
+    _check_ids(right_ids, n_right, "right_ids")
     codes = left_ids.astype(cp.int64) << 32 | right_ids.astype(cp.int64)
     # Edges of the ingest are in this order and distinct: looking is cheaper than sorting.
     if codes.size and not bool((codes[1:] > codes[:-1]).all()):
@@ -48,15 +49,39 @@ def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n
     )
 
 
-def _check_ids(ids: cp.ndarray, n: int, side: str) -> None:
+def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> UndirectedCSR:
+    """What `UndirectedCSR.from_edges` makes, with CuPy arrays; duplicates are merged, and a loop is no edge.
+
+    Parameters
+    ----------
+    src, dst : (n_pairs,) integers
+        Dense ids; one edge a position, in either direction or both.
+    n : int
+
+    Raises
+    ------
+    InvalidArgument
+        Lengths differ, or an id is negative or not below the number of vertices.
+    """
+    if src.shape != dst.shape:
+        raise InvalidArgument(f"src has {src.size} entries and dst {dst.size}: give both ends of each edge")
+    _check_ids(src, n, "src")
+    _check_ids(dst, n, "dst")
+    is_edge = src != dst
+    ends = src[is_edge].astype(cp.int64), dst[is_edge].astype(cp.int64)
+    codes = cp.unique(cp.concatenate([ends[0] << 32 | ends[1], ends[1] << 32 | ends[0]]))
+    return UndirectedCSR(n, _offsets(codes, n), codes.astype(cp.int32))
+
+
+def _check_ids(ids: cp.ndarray, n: int, name: str) -> None:
     if not np.issubdtype(ids.dtype, np.integer):
-        raise InvalidArgument(f"{side}_ids has dtype {ids.dtype}: expected dense integer ids")
+        raise InvalidArgument(f"{name} has dtype {ids.dtype}: expected dense integer ids")
     if ids.size == 0:
         return
     least, most = (int(value) for value in cp.asnumpy(cp.stack([ids.min(), ids.max()])))
     if least < 0 or most >= n:
         raise InvalidArgument(
-            f"{side}_ids runs from {least} to {most}: expected dense ids from 0 to {n - 1}, n_{side} is {n}"
+            f"{name} runs from {least} to {most}: expected dense ids from 0 to {n - 1}, of {n} vertices"
         )
 
 

@@ -143,7 +143,8 @@ class Edges(Protocol):
 
     `left_ids` and `right_ids` are ``(n_edges,) int32``, ordered by left id and then right id; `left_keys` and
     `right_keys` are columns of int64 or text: position is the dense id, ascending (integers by value, text by its UTF-8
-    bytes), distinct, and each in at least one edge.
+    bytes), distinct, and each in at least one edge. Of an undirected graph both sides have the same keys, an edge has
+    the smaller id on the left, and a vertex without an edge is joined to itself.
     """
 
     @property
@@ -177,8 +178,8 @@ class Edges(Protocol):
         The left vertices are the same; None without buckets.
         """
 
-    def graph(self) -> BipartiteCSR:
-        """The edges in CSR form, both directions."""
+    def graph(self) -> Any:
+        """The edges in CSR form: a `BipartiteCSR`, or an `UndirectedCSR` where `InputFacts.undirected` is there."""
 
     def to_host(self) -> EdgeData:
         """The same edges in host memory: themselves where they are there."""
@@ -267,6 +268,15 @@ class Backend(Protocol):
 
     def factorised(self, keys: Any) -> tuple[Any, Any]:
         """A number for each key, and the distinct keys, of which position is the number; in an order of its own."""
+
+    def joined(self, first: Any, second: Any) -> Any:
+        """One column of keys behind the other; where one is text, both are.
+
+        Raises
+        ------
+        HostNeeded
+            The backend does not join columns of these types.
+        """
 
     def is_text(self, keys: Any) -> bool:
         """Whether a column of keys is text; else it is of integers."""

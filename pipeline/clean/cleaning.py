@@ -13,7 +13,9 @@ from pipeline.clean.events import events_of
 from pipeline.clean.facts import InputFacts
 from pipeline.clean.kept import KeptRows
 from pipeline.clean.keys import number_keys, number_tuples
+from pipeline.clean.numbered import distinct_pairs
 from pipeline.clean.time_buckets import number_buckets
+from pipeline.clean.undirected import clean_undirected
 from pipeline.clean.window import in_window
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
@@ -57,6 +59,8 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
         kept.keep("time", in_window(times, columns["timestamp"].moments, config, refuse, backend))
     if not kept.n:
         raise _no_edges(rows, kept, config)
+    if config.is_undirected:
+        return clean_undirected(rows, columns, kept, config, backend)
     numbered = {
         role: number_keys(kept.of(column.values), config.key_type, rows.keys, kept.refusal(role), backend)
         for role, column in columns.items()
@@ -66,7 +70,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     right_of_rows, right_keys = _number_right(numbered, columns, kept, config, backend)
     has_buckets, of_rows = config.time_bucket is not None, (left_of_rows, right_of_rows)
     events, unread = events_of(columns, kept, of_rows, backend, has_buckets) if config.keeps_events else (None, ())
-    left_ids, right_ids = _distinct(*of_rows, len(right_keys), backend)
+    left_ids, right_ids = distinct_pairs(*of_rows, len(right_keys), backend)
     # Once: they name the edges here, and later the results.
     hashes = backend.key_hashes(left_keys, "left"), backend.key_hashes(right_keys, "right")
     of_events = None if events is None else events.fingerprint(*(backend.on_host(of_side) for of_side in hashes))
@@ -128,7 +132,7 @@ def _with_right(edges: Any, left_of_rows: Any, right: tuple[Any, Any], backend: 
     backend : Backend
     """
     right_of_rows, right_keys = right
-    left_ids, right_ids = _distinct(left_of_rows, right_of_rows, len(right_keys), backend)
+    left_ids, right_ids = distinct_pairs(left_of_rows, right_of_rows, len(right_keys), backend)
     left_hashes, _ = edges.key_hashes()
     hashes = left_hashes, backend.key_hashes(right_keys, "right")
     facts = replace(
@@ -184,17 +188,6 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
         expected=A_VALUE,
         remedy=f"fill them in, or set {setting('input.nulls')} to drop",
     )
-
-
-def _distinct(left_ids: Any, right_ids: Any, n_right: int, backend: Backend) -> tuple[Any, Any]:
-    """Each pair once, ordered by left id and then right id."""
-    xp = backend.xp
-    codes = left_ids.astype(xp.int64) * n_right + right_ids
-    if bool((codes[:-1] < codes[1:]).all()):
-        return left_ids, right_ids
-    codes = xp.unique(codes)
-    left = codes // n_right
-    return left.astype(xp.int32), (codes - left * n_right).astype(xp.int32)
 
 
 def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | HostNeeded:

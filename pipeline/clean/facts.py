@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-__all__ = ["InputColumn", "InputFacts", "facts_of", "written_integer"]
+__all__ = ["InputColumn", "InputFacts", "UndirectedFacts", "facts_of", "written_integer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,26 @@ class InputColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class UndirectedFacts:
+    """What became of rows whose two ends are of one set of vertices.
+
+    Attributes
+    ----------
+    loops : int
+        Rows with one vertex at both ends, which are no edges; a vertex that an object in memory has without any edge is
+        read as one.
+    reversed_edges : int
+        Edges that the input has in both directions: one of the two was merged into the other.
+    lone_vertices : int
+        Vertices without an edge.
+    """
+
+    loops: int
+    reversed_edges: int
+    lone_vertices: int
+
+
+@dataclass(frozen=True, slots=True)
 class InputFacts:
     """What was read and what became of it; published in the manifest.
 
@@ -41,8 +61,10 @@ class InputFacts:
     format : str
         The format that was read.
     rows_read, rows_dropped_null, rows_dropped_weight, rows_dropped_time, duplicate_edges : int
-        ``n_edges = rows_read - rows_dropped_* - duplicate_edges``.
+        ``n_edges = rows_read - rows_dropped_* - duplicate_edges``, and of an undirected graph ``- loops -
+        reversed_edges``.
     n_left, n_right, n_edges : int
+        Of an undirected graph both are the number of its vertices.
     fingerprint : str
         Names the set of edges by their own keys, whatever their order or file format.
     events_fingerprint : str or None
@@ -51,6 +73,8 @@ class InputFacts:
         What reading had to do otherwise than asked, or could not check; a sentence each.
     columns : tuple of InputColumn
         Those that the settings meant, read or not; empty in manifests that do not say.
+    undirected : UndirectedFacts or None
+        None where left and right are two sets of vertices.
     """
 
     source: str
@@ -67,6 +91,14 @@ class InputFacts:
     warnings: tuple[str, ...] = ()
     events_fingerprint: str | None = None
     columns: tuple[InputColumn, ...] = ()
+    undirected: UndirectedFacts | None = None
+
+    @property
+    def vertices_text(self) -> str:
+        """How many vertices there are, in words."""
+        if self.undirected is not None:
+            return f"{self.n_left:,} {'vertex' if self.n_left == 1 else 'vertices'}"
+        return f"{self.n_left:,} left x {self.n_right:,} right"
 
 
 def facts_of(values: Mapping[str, Any]) -> InputFacts:

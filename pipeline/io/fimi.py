@@ -18,7 +18,7 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_bytes
-from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
 from pipeline.io.whitespace import line_blocks, read_strings
 from pipeline.naming import setting
 
@@ -32,6 +32,7 @@ _LINE_FEED, _BLANK = ord("\n"), ord(" ")
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read transactions."""
     refuse_several(config, str(path), "transactions of items")
+    refuse_two_sets(config, str(path), "transactions of items, which are two kinds of vertices")
     chosen = choose_columns(_NAMES, config, str(path))
     numbers: list[np.ndarray] = []
     with open_bytes(path) as stream:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_konect
-from pipeline.io.raw import RawEdges
+from pipeline.io.raw import RawEdges, refuse_two_sets
 from pipeline.io.whitespace import read_fields
 
 __all__ = ["read"]
@@ -27,7 +27,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         path = _member(path)
     with open_konect(path) as stream:
         kind = stream.readline(1000).split()
-    if kind[:2] in ([b"%", b"sym"], [b"%", b"asym"]):
+    if kind[:2] == [b"%", b"bip"]:
+        refuse_two_sets(config, str(path), "a bipartite graph (bip), whose two sides are counted separately")
+    elif kind[:2] in ([b"%", b"sym"], [b"%", b"asym"]) and not config.is_undirected:
         log.warning(
             "%s is a graph with one kind of vertex (%s): its first column is taken as left, its second as right",
             path,

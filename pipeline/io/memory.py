@@ -29,7 +29,8 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         with ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight,
         timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph
         whose nodes have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is
-        then the side of its first node).
+        then the side of its first node). Where an undirected graph is asked for: any networkx graph, and a cuGraph
+        graph; of both the vertices without an edge too.
 
     Raises
     ------
@@ -48,6 +49,10 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         from pipeline.io.networkx_graph import read_graph
 
         return _table(read_graph(source, config), "networkx", config)
+    if module == "cugraph" and hasattr(source, "view_edge_list"):
+        from pipeline.io.cugraph_graph import read_graph as read_cugraph
+
+        return _table(read_cugraph(source, config), "cugraph", config)
     if module == "pandas" and hasattr(source, "columns"):
         return _table(_from_pandas(source), "pandas", config)
     if module == "cudf" and hasattr(source, "to_arrow"):

@@ -1,4 +1,7 @@
-"""The edges of a networkx graph, its two sides told by the nodes' attribute `bipartite` or by its only colouring."""
+"""The edges of a networkx graph, its two sides told by the nodes' attribute `bipartite` or by its only colouring.
+
+Where one set of vertices is asked for there are no sides to tell: every edge, and a loop for each node without one.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ def read_graph(graph: Any, config: InputConfig) -> pa.Table:
     InputError
         The sides cannot be told, an edge joins two nodes of one side, or the nodes of a side are of several types.
     """
+    if config.is_undirected:
+        return _one_set(graph, config)
     sides = _sides(graph)
     left, right, attributes = [], [], []
     for u, v, data in graph.edges(data=True):
@@ -41,10 +46,28 @@ def read_graph(graph: Any, config: InputConfig) -> pa.Table:
         right.append(v if sides[u] == 0 else u)
         attributes.append(data)
     columns = {"left": _nodes(left, "left"), "right": _nodes(right, "right")}
-    for name in (*config.right_columns, config.weight, config.timestamp):
-        if isinstance(name, str) and name not in columns and any(name in data for data in attributes):
-            columns[name] = _values([data.get(name) for data in attributes], name)
-    return pa.table(columns)
+    return pa.table(columns | _attributes(attributes, config))
+
+
+def _one_set(graph: Any, config: InputConfig) -> pa.Table:
+    """A table of `left`, `right` and attributes, of a graph whose nodes are all of one kind."""
+    edges = list(graph.edges(data=True))
+    alone = [node for node in graph if not graph.degree(node)]
+    # Together: 1 and "1" on two sides would be one key.
+    ends = _nodes([*(u for u, _, _ in edges), *alone, *(v for _, v, _ in edges), *alone], "nodes", "of the graph")
+    n = len(ends) // 2
+    attributes = [*(data for _, _, data in edges), *({} for _ in alone)]
+    return pa.table({"left": ends.slice(0, n), "right": ends.slice(n)} | _attributes(attributes, config))
+
+
+def _attributes(attributes: list[dict[str, Any]], config: InputConfig) -> dict[str, pa.Array]:
+    """Every edge attribute that the configuration names, as a column."""
+    names = {name for name in (*config.right_columns, config.weight, config.timestamp) if isinstance(name, str)}
+    return {
+        name: _values([data.get(name) for data in attributes], name)
+        for name in sorted(names - {"left", "right"})
+        if any(name in data for data in attributes)
+    }
 
 
 def _sides(graph: Any) -> dict[Any, int]:
@@ -83,7 +106,7 @@ def _colouring(graph: Any) -> dict[Any, int]:
     return {node: int(colour != first) for node, colour in colours.items()}
 
 
-def _nodes(nodes: list[Any], column: str) -> pa.Array:
+def _nodes(nodes: list[Any], column: str, of: str = "on a side") -> pa.Array:
     kinds = sorted({type(node).__name__ for node in nodes})
     integers = all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes)
     if not (integers or all(isinstance(node, str) for node in nodes)):
@@ -91,7 +114,7 @@ def _nodes(nodes: list[Any], column: str) -> pa.Array:
             _SOURCE,
             column=column,
             found=f"nodes of type {', '.join(kinds)}",
-            expected="integers or strings, one of the two on a side",
+            expected=f"integers or strings, one of the two {of}",
             remedy="relabel them with networkx.relabel_nodes(graph, str)",
         )
     return _values(nodes, column)

@@ -2,7 +2,7 @@
 
 Columns of a pair are `u`, `v` and then every other flat array of their length, by name; other names than `u` and `v`
 have to be given, since nothing says which array is which side. A sparse matrix has rows (left) and columns (right)
-from 0.
+from 0. Of an undirected graph the pair may be called `src` and `dst`.
 """
 
 from __future__ import annotations
@@ -78,8 +78,15 @@ def _sparse(content: bytes) -> scipy.sparse.sparray:
     return scipy.sparse.load_npz(io.BytesIO(content))
 
 
+def _default_pair(arrays: dict[str, np.ndarray], config: InputConfig) -> tuple[str, str]:
+    """The two arrays that are meant where none are named."""
+    has_ends = {"src", "dst"} <= arrays.keys() and not {"u", "v"} <= arrays.keys()
+    return ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
+
+
 def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> RawEdges:
-    if not {"u", "v"} <= arrays.keys() and not all(
+    pair = _default_pair(arrays, config)
+    if not set(pair) <= arrays.keys() and not all(
         isinstance(name, str) for name in (config.left, *config.right_columns)
     ):
         raise InputError.at(
@@ -97,7 +104,7 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
             expected="one array per column, one entry per edge",
             remedy="store the columns as arrays of their own",
         )
-    names = [name for name in ("u", "v") if name in flat] + [name for name in flat if name not in ("u", "v")]
+    names = [name for name in pair if name in flat] + [name for name in flat if name not in pair]
     chosen = choose_columns(names, config, str(path))
     picked = {role: arrays[names[position]] for role, position in chosen.items()}
     for role, array in picked.items():

@@ -14,7 +14,8 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "refuse_several", "shortened"]
+__all__ = ["Choose", "Place", "RawEdges", "choose_columns", "columns_meant", "refuse_several"]
+__all__ += ["refuse_two_sets", "shortened"]
 
 _LONGEST_QUOTE = 80
 
@@ -128,6 +129,22 @@ def refuse_several(config: InputConfig, source: str, has: str) -> None:
             found=f"{has}, while {setting('input.right')} is {list(config.right_columns)}",
             expected="one right column",
             remedy="write the edges as a table with a column for each part, for example as CSV or Parquet",
+        )
+
+
+def refuse_two_sets(config: InputConfig, source: str, has: str) -> None:
+    """Refuse what has two kinds of vertices where both ends of an edge are to be of one.
+
+    Raises
+    ------
+    InputError
+    """
+    if config.is_undirected:
+        raise InputError.at(
+            source,
+            found=has,
+            expected="edges between vertices of one kind",
+            remedy=f"ask for a projection: {setting('cliques.project')} left or right",
         )
 
 

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several
+from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets
 from pipeline.naming import setting
 
 __all__ = ["matrix_edges"]
@@ -42,6 +42,9 @@ def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig
             expected="a matrix with rows (left) and columns (right)",
             remedy="check how it was made",
         )
+    if matrix.shape[0] != matrix.shape[1]:
+        shape = " x ".join(map(str, matrix.shape))
+        refuse_two_sets(config, source, f"a matrix of shape {shape}, whose rows and columns are not the same vertices")
     try:
         if hasattr(matrix, "check_format"):
             # SciPy trusts index arrays; wrong ones would have it write outside its arrays.

@@ -51,6 +51,8 @@ def _limits(config: Config) -> Iterator[str]:
     limits = config.execution
     if limits.max_bicliques is not None:
         yield f"stop after {plural(limits.max_bicliques, 'biclique')}"
+    if limits.max_cliques is not None:
+        yield f"stop after {plural(limits.max_cliques, 'clique')}"
     if limits.time_limit_seconds is not None:
         yield f"stop after {seconds_text(limits.time_limit_seconds)}"
 
@@ -75,6 +77,12 @@ def input_facts(facts: InputFacts) -> list[tuple[str, str]]:
         ("rows read", count(facts.rows_read)),
         ("duplicates merged", count(facts.duplicate_edges)),
     ]
+    if facts.undirected is not None:
+        items += [
+            ("loops", count(facts.undirected.loops)),
+            ("merged with their reverse", count(facts.undirected.reversed_edges)),
+            ("vertices without an edge", count(facts.undirected.lone_vertices)),
+        ]
     for label, dropped in (
         ("rows dropped: null", facts.rows_dropped_null),
         ("rows dropped: weight", facts.rows_dropped_weight),

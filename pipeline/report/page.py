@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from pipeline.edges import InputFacts
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection, Publication
@@ -83,8 +84,7 @@ def _head(manifest: Manifest, publication: Publication, page: Page, derived: Ite
     facts = manifest.input
     tiles = [
         _first_tile(manifest, publication, page),
-        ("left vertices", count(facts.n_left)),
-        ("right vertices", count(facts.n_right)),
+        *_vertices(facts),
         ("edges", count(facts.n_edges)),
         *((escape(label), escape(value)) for each in (page, *derived) for label, value in each.figures),
     ]
@@ -102,6 +102,12 @@ def _head(manifest: Manifest, publication: Publication, page: Page, derived: Ite
         "tiles": sections.tiles(tiles),
         "notice": notice + sections.warnings(manifest.warnings),
     }
+
+
+def _vertices(facts: InputFacts) -> list[tuple[str, str]]:
+    if facts.undirected is not None:
+        return [("vertices", count(facts.n_left))]
+    return [("left vertices", count(facts.n_left)), ("right vertices", count(facts.n_right))]
 
 
 def _first_tile(manifest: Manifest, publication: Publication, page: Page) -> tuple[str, str]:

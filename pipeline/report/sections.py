@@ -11,6 +11,7 @@ from pipeline.top import Biclique
 from pipeline.wording import plural, seconds_text
 
 __all__ = [
+    "bar",
     "facts",
     "groups",
     "ladder_table",
@@ -145,11 +146,11 @@ def vertex_table(side: SideSummary, total: int) -> str:
 
 
 def _vertex(row: VertexRow, side: str, total: int) -> str:
-    bar = _bar(row.n_bicliques / max(total, 1), side)
+    drawn = bar(row.n_bicliques / max(total, 1), side)
     return (
         f'<tr><th scope="row">{key(row.key)}</th><td>{count(row.degree)}</td>'
         f"<td>{'–' if row.two_hop_degree is None else count(row.two_hop_degree)}</td><td>{count(row.n_bicliques)}</td>"
-        f'<td>{bar}<span class="share">{percent(row.n_bicliques, total)}</span></td>'
+        f'<td>{drawn}<span class="share">{percent(row.n_bicliques, total)}</span></td>'
         f"<td>{count(row.largest_biclique_edges)}</td></tr>"
     )
 
@@ -160,7 +161,7 @@ def timings(seconds: dict[str, float]) -> str:
     longest = max(steps.values(), default=0.0) or 1.0
     rows = [
         f'<tr><th scope="row">{escape(step)}</th><td>{seconds_text(value)}</td>'
-        f"<td>{_bar(value / longest, 'step')}</td></tr>"
+        f"<td>{bar(value / longest, 'step')}</td></tr>"
         for step, value in steps.items()
     ]
     if "total" in seconds:
@@ -170,5 +171,6 @@ def timings(seconds: dict[str, float]) -> str:
     return f'<table class="numbers timings"><tbody>{"".join(rows)}</tbody></table>'
 
 
-def _bar(share: float, kind: str) -> str:
+def bar(share: float, kind: str) -> str:
+    """A bar that is that share of its track."""
     return f'<span class="track"><span class="bar {kind}" style="width:{100 * share:.1f}%"></span></span>'

@@ -55,7 +55,7 @@ def judge_rows(graph: closure.Adjacency, batch: Batch, chosen: np.ndarray, keys:
     raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
 
 
-def check_distinct(place: str, sorted_keys: np.ndarray) -> None:
+def check_distinct(place: str, sorted_keys: np.ndarray, name: str = "biclique_key") -> None:
     """No key twice, of keys in ascending order; `place` is where they are from.
 
     Raises
@@ -64,7 +64,7 @@ def check_distinct(place: str, sorted_keys: np.ndarray) -> None:
     """
     twice = np.flatnonzero(sorted_keys[1:] == sorted_keys[:-1])
     if twice.size:
-        raise VerificationError(f"{place}: biclique_key {sorted_keys[twice[0]]} is there more than once")
+        raise VerificationError(f"{place}: {name} {sorted_keys[twice[0]]} is there more than once")
 
 
 def check_nothing_missing(

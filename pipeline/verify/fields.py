@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.edges import InputFacts
+from pipeline.edges import InputFacts, UndirectedFacts
 from pipeline.errors import VerificationError
 from pipeline.installed_publications import derived_of, publication_of, reading_of
 from pipeline.manifest import Manifest
@@ -22,6 +22,7 @@ __all__ = [
     "UNTOLD",
     "UNTOLD_NOTE",
     "check_derived",
+    "check_key_type",
     "check_key_types",
     "check_own_fields",
     "check_reading",
@@ -81,7 +82,7 @@ UNTOLD_NOTE = f"manifest.json, which alone says them: {_listing(UNTOLD)}"
 # `compression`.
 BY_EFFECT = {
     "config.input": ("key_type",),
-    "config.execution": ("max_bicliques", "time_limit_seconds"),
+    "config.execution": ("max_bicliques", "max_cliques", "time_limit_seconds"),
     "config.output": ("sort", "two_hop_steps"),
 }
 REPORT_NOTE = f"{REPORT}: contents: only its size and its checksum are held against the manifest"
@@ -95,6 +96,7 @@ READING = (
     "duplicate_edges",
     "n_edges",
     "columns",
+    "undirected",
 )
 # By definition the configuration fingerprint covers these keys; of the sections of problem and derived outputs all.
 _ASKED_EXECUTION = ("max_bicliques", "time_limit_seconds")
@@ -131,14 +133,22 @@ def check_key_types(run: Path, manifest: Manifest, keys: tuple[pa.ChunkedArray, 
     VerificationError
         They are of another.
     """
-    stated = manifest.config.input.key_type
     for side, column in zip(("left", "right"), keys, strict=True):
-        # Of no keys the type says nothing.
-        if len(column) and stated != "auto" and (stated == "integer") != pa.types.is_integer(column.type):
-            raise VerificationError(
-                f"{run / f'{side}_vertices.parquet'}, column 'key': has type {column.type}; input.key_type of the "
-                f"config is {stated}"
-            )
+        check_key_type(run / f"{side}_vertices.parquet", manifest, column)
+
+
+def check_key_type(path: Path, manifest: Manifest, keys: pa.ChunkedArray) -> None:
+    """As `check_key_types`, of one table of vertices.
+
+    Raises
+    ------
+    VerificationError
+        Its keys are of another type.
+    """
+    stated = manifest.config.input.key_type
+    # Of no keys the type says nothing.
+    if len(keys) and stated != "auto" and (stated == "integer") != pa.types.is_integer(keys.type):
+        raise VerificationError(f"{path}, column 'key': has type {keys.type}; input.key_type of the config is {stated}")
 
 
 def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
@@ -157,6 +167,8 @@ def check_own_fields(run: Path, manifest: Manifest) -> tuple[str, list[str]]:
             f"{place}: config_fingerprint is {manifest.config_fingerprint}; recomputed {asked} from its config"
         )
     left_out = facts.rows_dropped_null + facts.rows_dropped_weight + facts.rows_dropped_time + facts.duplicate_edges
+    if facts.undirected is not None:
+        left_out += facts.undirected.loops + facts.undirected.reversed_edges
     if facts.rows_read - left_out != facts.n_edges:
         raise VerificationError(
             f"{place}: input: {facts.rows_read} rows read, {left_out} of them dropped or duplicates; "
@@ -238,6 +250,8 @@ def check_reading(run: Path, stated: InputFacts, read: InputFacts | None) -> tup
 
 
 def _shown(value: object) -> object:
+    if isinstance(value, UndirectedFacts):
+        return f"{value.loops} loops, {value.reversed_edges} reversed edges, {value.lone_vertices} lone vertices"
     if not isinstance(value, tuple):
         return value
     return ", ".join(f"{column.setting} {column.position} {column.name!r}" for column in value) or "none"
@@ -254,6 +268,8 @@ def _config_fingerprint(manifest: Manifest) -> str:
         "execution": {key: config["execution"][key] for key in _ASKED_EXECUTION},
         "output": {key: config["output"][key] for key in _ASKED_OUTPUT},
     }
+    if config["execution"]["max_cliques"] is not None:
+        asked["execution"]["max_cliques"] = config["execution"]["max_cliques"]
     if not config["output"]["bicliques"]:
         asked["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):

@@ -18,7 +18,21 @@ from pipeline.manifest import Manifest
 from pipeline.terminal import shortened
 from pipeline.verify.recipe import biclique_keys
 
-__all__ = ["Batch", "RowRules", "Tally", "VertexStatistics", "batches", "check_rows", "compile_steps", "rules_of"]
+__all__ = [
+    "Batch",
+    "RowRules",
+    "Tally",
+    "VertexStatistics",
+    "batches",
+    "check_containing",
+    "check_members",
+    "check_rows",
+    "compile_steps",
+    "list_offsets",
+    "rows_per_batch",
+    "rules_of",
+    "wanted_ids",
+]
 
 # Members of one side that a batch aims at, counting the average row of its row group: 16 MB of ids.
 _MEMBERS_PER_BATCH = 1 << 22
@@ -30,7 +44,7 @@ _KEY = 80
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows; `offsets` and `members` hold those of (left, right), `start` counts rows over the whole table."""
+    """Some rows; `offsets` and `members` hold those of (left, right), `start` counts rows over the whole `table`."""
 
     start: int
     keys: np.ndarray
@@ -39,10 +53,11 @@ class Batch:
     n_left: np.ndarray
     n_right: np.ndarray
     n_edges: np.ndarray
+    table: str = "bicliques"
 
     def name(self, row: int) -> str:
         """How a message names a row."""
-        return f"bicliques row {self.start + row} (biclique_key {self.keys[row]})"
+        return f"{self.table} row {self.start + row} ({self.table.removesuffix('s')}_key {self.keys[row]})"
 
     def sizes(self, side: int) -> np.ndarray:
         """Members per row of a side, counted in the lists."""
@@ -82,7 +97,7 @@ def rules_of(
     query = manifest.config.query
     return RowRules(
         hashes=hashes,
-        containing=(_ids(keys[0], query.containing_left), _ids(keys[1], query.containing_right)),
+        containing=(wanted_ids(keys[0], query.containing_left), wanted_ids(keys[1], query.containing_right)),
         minima=(query.min_left, query.min_right),
         maxima=(query.max_left, query.max_right),
         min_edges=query.min_edges,
@@ -133,7 +148,7 @@ def batches(parts: list[Path]) -> Iterator[Batch]:
     for part in parts:
         file = pq.ParquetFile(part)
         for group in range(file.metadata.num_row_groups):
-            for record in file.iter_batches(_rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
+            for record in file.iter_batches(rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
                 yield _batch(part, record, start)
                 start += record.num_rows
 
@@ -147,7 +162,7 @@ def check_rows(batch: Batch, rules: RowRules) -> None:
         Names the first offending row.
     """
     for side in (0, 1):
-        _check_members(batch, side, rules.hashes[side].size)
+        check_members(batch, side, rules.hashes[side].size, f"{_SIDES[side]} ")
     sizes = np.column_stack([batch.sizes(0), batch.sizes(1)])
     for column, found, expected in (
         ("n_left", batch.n_left, sizes[:, 0]),
@@ -164,10 +179,51 @@ def check_rows(batch: Batch, rules: RowRules) -> None:
         n_left, n_right = sizes[row]
         raise VerificationError(f"{batch.name(row)}: {n_left} x {n_right} is not what the run's query asks for")
     for side in (0, 1):
-        _check_containing(batch, side, rules.containing[side])
+        check_containing(batch, side, rules.containing[side], f"{_SIDES[side]} ")
 
 
-def _ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
+def check_members(batch: Batch, side: int, n_vertices: int, noun: str) -> None:
+    """Members of a side are there, are vertices, and ascend; `noun` stands before "member" and "vertices" in messages.
+
+    Raises
+    ------
+    VerificationError
+        Names the first offending row.
+    """
+    members, offsets = batch.members[side], batch.offsets[side]
+    if (row := _first(batch.sizes(side) == 0)) is not None:
+        raise VerificationError(f"{batch.name(row)}: has no {noun}members")
+    if (place := _first((members < 0) | (members >= n_vertices))) is not None:
+        raise VerificationError(
+            f"{batch.name(_row_of(offsets, place))}: {noun}member {members[place]} is none of the "
+            f"{n_vertices} {noun}vertices"
+        )
+    descends = np.diff(members) <= 0
+    # From one row's last member to the next row's first anything goes.
+    descends[offsets[1:-1] - 1] = False
+    if (place := _first(descends)) is not None:
+        raise VerificationError(
+            f"{batch.name(_row_of(offsets, place))}: {noun}members are not ascending and distinct: "
+            f"{members[place + 1]} follows {members[place]}"
+        )
+
+
+def check_containing(batch: Batch, side: int, wanted: np.ndarray, noun: str) -> None:
+    """Every row has some vertices among the members of a side; `noun` stands before "vertex" in messages.
+
+    Raises
+    ------
+    VerificationError
+        Names the first offending row.
+    """
+    for vertex in wanted:
+        holds = np.zeros(batch.keys.size, np.bool_)
+        holds[_row_of(batch.offsets[side], np.flatnonzero(batch.members[side] == vertex))] = True
+        if (row := _first(~holds)) is not None:
+            raise VerificationError(f"{batch.name(row)}: lacks {noun}vertex {vertex}, which the run's query asks for")
+
+
+def wanted_ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
     """Dense ids of keys, found by their text."""
     text = set(map(str, wanted))
     if not text:
@@ -179,7 +235,8 @@ def _ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarray:
     return np.array(sorted(found.values()), np.int64)
 
 
-def _rows_per_batch(group: pq.RowGroupMetaData) -> int:
+def rows_per_batch(group: pq.RowGroupMetaData) -> int:
+    """Rows of a row group that are read at once, so that memory stays bounded."""
     values = [group.column(i).num_values for i in range(group.num_columns)]
     return max(1, min(_ROWS_PER_BATCH, _MEMBERS_PER_BATCH * group.num_rows // max(1, *values)))
 
@@ -193,7 +250,7 @@ def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
     return Batch(
         start=start,
         keys=record.column("biclique_key").to_numpy(),
-        offsets=(_list_offsets(left), _list_offsets(right)),
+        offsets=(list_offsets(left), list_offsets(right)),
         members=(left.flatten().to_numpy(), right.flatten().to_numpy()),
         n_left=record.column("n_left").to_numpy(),
         n_right=record.column("n_right").to_numpy(),
@@ -201,38 +258,10 @@ def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
     )
 
 
-def _list_offsets(lists: pa.ListArray) -> np.ndarray:
+def list_offsets(lists: pa.ListArray) -> np.ndarray:
+    """Where the lists of a column begin in its flattened values, (n + 1,) int64."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return offsets - offsets[0]
-
-
-def _check_members(batch: Batch, side: int, n_vertices: int) -> None:
-    name, members, offsets = _SIDES[side], batch.members[side], batch.offsets[side]
-    if (row := _first(batch.sizes(side) == 0)) is not None:
-        raise VerificationError(f"{batch.name(row)}: has no {name} members")
-    if (place := _first((members < 0) | (members >= n_vertices))) is not None:
-        raise VerificationError(
-            f"{batch.name(_row_of(offsets, place))}: {name} member {members[place]} is none of the "
-            f"{n_vertices} {name} vertices"
-        )
-    descends = np.diff(members) <= 0
-    # From one row's last member to the next row's first anything goes.
-    descends[offsets[1:-1] - 1] = False
-    if (place := _first(descends)) is not None:
-        raise VerificationError(
-            f"{batch.name(_row_of(offsets, place))}: {name} members are not ascending and distinct: "
-            f"{members[place + 1]} follows {members[place]}"
-        )
-
-
-def _check_containing(batch: Batch, side: int, wanted: np.ndarray) -> None:
-    for vertex in wanted:
-        holds = np.zeros(batch.keys.size, np.bool_)
-        holds[_row_of(batch.offsets[side], np.flatnonzero(batch.members[side] == vertex))] = True
-        if (row := _first(~holds)) is not None:
-            raise VerificationError(
-                f"{batch.name(row)}: lacks {_SIDES[side]} vertex {vertex}, which the run's query asks for"
-            )
 
 
 def _row_of(offsets: np.ndarray, place):

@@ -12,15 +12,19 @@ import pyarrow.parquet as pq
 from pipeline.errors import VerificationError
 from pipeline.terminal import shortened
 
-__all__ = ["check_vertex_ids"]
+__all__ = ["check_vertex_ids", "check_vertex_table"]
 
 
 def check_vertex_ids(run: Path, side: str, n_expected: int) -> pa.ChunkedArray:
-    """Ids are 0, 1, 2, ..., keys ascend; returns the keys."""
-    path = run / f"{side}_vertices.parquet"
+    """Ids of a side are 0, 1, 2, ..., keys ascend; returns the keys."""
+    return check_vertex_table(run / f"{side}_vertices.parquet", n_expected, f"{side} vertices")
+
+
+def check_vertex_table(path: Path, n_expected: int, what: str) -> pa.ChunkedArray:
+    """Ids are 0, 1, 2, ..., keys ascend; returns the keys. `what` the manifest counts so many of."""
     table = pq.read_table(path, columns=["vertex", "key"])
     if table.num_rows != n_expected:
-        raise VerificationError(f"{path}: has {table.num_rows} rows; the manifest counts {n_expected} {side} vertices")
+        raise VerificationError(f"{path}: has {table.num_rows} rows; the manifest counts {n_expected} {what}")
     ids = table["vertex"].to_numpy()
     if (wrong := np.flatnonzero(ids != np.arange(ids.size))).size:
         raise VerificationError(f"{path}, row {wrong[0]}: vertex is {ids[wrong[0]]}; expected {wrong[0]}")

@@ -13,8 +13,8 @@ import pytest
 
 from mbe_stage.bicliques.results import BicliqueBlock
 from pipeline import PublishError
+from pipeline.backends.arrow import block_writer
 from pipeline.backends.arrow.parts import PartWriter
-from pipeline.outputs.bicliques.arrow import sink as sink_module
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 from tests.patience import PATIENCE
 from tests.pipeline.output_support import published_rows
@@ -123,8 +123,8 @@ def test_an_error_of_the_caller_stops_the_writer_and_stays_the_error(tmp_path, m
 @pytest.fixture
 def eager_encoders(monkeypatch):
     """Another encoder for every block that has to wait, as if there were eight cores."""
-    monkeypatch.setattr(sink_module, "ROW_GROUP_BYTES", 1)
-    monkeypatch.setattr(sink_module.Execution, "worker_count", 8)
+    monkeypatch.setattr(block_writer, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(block_writer.Execution, "worker_count", 8)
 
 
 @pytest.mark.usefixtures("eager_encoders")

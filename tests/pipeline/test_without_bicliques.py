@@ -81,8 +81,9 @@ def test_nothing_is_kept_of_what_passes(tmp_path: Path, monkeypatch: pytest.Monk
         raise AssertionError("nobody asked for the table")
 
     module = "pipeline.outputs.bicliques.arrow.sink"
-    for name in ("biclique_batch", "members_batch", "canonical_order", "PartWriter"):
+    for name in ("biclique_batch", "members_batch", "canonical_order"):
         monkeypatch.setattr(f"{module}.{name}", fail)
+    monkeypatch.setattr("pipeline.backends.arrow.block_writer.PartWriter", fail)
     hashes = np.arange(1, 11, dtype=np.uint64), np.arange(1, 11, dtype=np.uint64)
     ones, members = np.ones(2, np.int32), np.array([0, 1], np.int32)
     with ParquetSink(tmp_path, *hashes, bicliques=False) as sink:

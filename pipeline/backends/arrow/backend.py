@@ -65,6 +65,9 @@ class ArrowBackend:
     def factorised(self, values: pa.Array) -> tuple[np.ndarray, pa.Array]:
         return keys.factorised(values)
 
+    def joined(self, first: pa.Array, second: pa.Array) -> pa.Array:
+        return keys.joined(first, second)
+
     def is_text(self, values: pa.Array) -> bool:
         return not pa.types.is_integer(values.type)
 

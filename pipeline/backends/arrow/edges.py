@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.undirected import UndirectedCSR
 from pipeline.backends.arrow.hashes import key_hashes
 from pipeline.clean.events import Events
 from pipeline.clean.facts import InputFacts, written_integer
@@ -49,8 +51,10 @@ class EdgeData:
         """The edges themselves."""
         return self
 
-    def graph(self) -> BipartiteCSR:
-        """The edges in CSR form, both directions."""
+    def graph(self) -> Any:
+        """The edges in CSR form: a `BipartiteCSR`, or an `UndirectedCSR` where `InputFacts.undirected` is there."""
+        if self.facts.undirected is not None:
+            return UndirectedCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys))
         return BipartiteCSR.from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
 
     def key_hashes(self) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ __all__ = [
     "as_utf8",
     "factorised",
     "first_true",
+    "joined",
     "json_arrays",
     "merged",
     "ranked",
@@ -132,6 +133,13 @@ def as_json(keys: pa.Array) -> pa.Array:
         for character, escaped in _ESCAPED.items():
             texts = pc.replace_substring(texts, character, escaped)
     return _joined('"', texts, '"')
+
+
+def joined(first: pa.Array, second: pa.Array) -> pa.Array:
+    """As `Backend.joined`, of what `as_keys` gives."""
+    if first.type != second.type:
+        first, second = (keys.cast(pa.large_string()) for keys in (first, second))
+    return pa.concat_arrays([first, second])
 
 
 def json_arrays(columns: Sequence[pa.Array]) -> pa.Array:

@@ -21,7 +21,7 @@ from mbe_stage.options import Execution
 from pipeline import edge_files
 from pipeline.backends.arrow.edges import EdgeData
 from pipeline.backends.arrow.rows import HostRows
-from pipeline.backends.backend import Column, FrameWriter, GraphFacts, KeyType, Refusal
+from pipeline.backends.backend import Column, FrameWriter, GraphFacts, HostNeeded, KeyType, Refusal
 from pipeline.backends.cudf import keys, measures
 from pipeline.backends.cudf.buffers import is_text
 from pipeline.backends.cudf.edges import DeviceEdges
@@ -82,6 +82,11 @@ class CudfBackend:
 
     def factorised(self, values: cudf.Series) -> tuple[cp.ndarray, cudf.Series]:
         return keys.factorised(values)
+
+    def joined(self, first: cudf.Series, second: cudf.Series) -> cudf.Series:
+        if is_text(first) != is_text(second):
+            raise HostNeeded("keys of text on one side and of integers on the other")
+        return cudf.concat([first, second], ignore_index=True)
 
     def is_text(self, values: cudf.Series) -> bool:
         return is_text(values)

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pylibcudf as plc
 
-from mbe_stage.device.graph import graph_from_edges
+from mbe_stage.device.graph import graph_from_edges, undirected_from_edges
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.undirected import UndirectedCSR
 from pipeline.backends.arrow.edges import EdgeData
 from pipeline.backends.arrow.keys import as_plain
 from pipeline.backends.cudf.buffers import kind_of, values_of
@@ -78,8 +79,10 @@ class DeviceEdges:
             None if self.half_later is None else self.half_later.to_host(),
         )
 
-    def graph(self) -> BipartiteCSR:
-        """The edges in CSR form, both directions, in CuPy arrays."""
+    def graph(self) -> BipartiteCSR | UndirectedCSR:
+        """The edges in CSR form, in CuPy arrays; of one set of vertices where `InputFacts.undirected` says so."""
+        if self.facts.undirected is not None:
+            return undirected_from_edges(self.left_ids, self.right_ids, len(self.left_keys))
         return graph_from_edges(self.left_ids, self.right_ids, len(self.left_keys), len(self.right_keys))
 
     def key_hashes(self) -> tuple[cp.ndarray, cp.ndarray]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -15,22 +12,15 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.options import Execution
-from pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
+from pipeline.backends.arrow.block_writer import BlockWriter
+from pipeline.backends.arrow.parts import write_table
 from pipeline.backends.backend import FrameWriter
 from pipeline.outputs.bicliques.arrow.summary import Summary
 from pipeline.outputs.bicliques.arrow.tables import biclique_batch, canonical_order, members_batch
 from pipeline.publication import Collecting, DerivedCollector
-from pipeline.publish import as_publish_errors
 from pipeline.schemas import BICLIQUES, MEMBERS
 
 __all__ = ["ParquetSink", "sink_of"]
-
-# Blocks that wait for an encoder: so many bytes, and never more blocks than that, however small they are.
-_WAITING_BYTES = 64 << 20
-_MOST_WAITING = 64
-# Each takes up to 100 MB, and the file system has to keep up with all of them.
-_MOST_ENCODERS = 8
 
 
 class ParquetSink:
@@ -55,10 +45,8 @@ class ParquetSink:
 
     Notes
     -----
-    `accept` only hands the block over, and waits while the encoders are behind. There is one at first; another is
-    started when all are busy and a row group has come for each, up to the number of cores; each writes parts of its
-    own. Sorted rows have one encoder. Use the sink as a context manager: leaving it closes the files, and raises what
-    went wrong.
+    `pipeline.backends.arrow.block_writer.BlockWriter` writes, in threads. Use the sink as a context manager: leaving it
+    closes the files, and raises what went wrong.
 
     Attributes
     ----------
@@ -89,22 +77,20 @@ class ParquetSink:
         derived: Sequence[DerivedCollector] = (),
     ) -> None:
         self.summary = Summary(left_hashes.size, right_hashes.size)
-        self.seconds = {"write": 0.0}
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
-        self._path = run_path
         self._hashes = left_hashes, right_hashes
         self._derived = derived
-        self._compression = compression
+        self._is_written, self._in_long_form = bicliques, members
         schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
-        self._parts = [(PartNames(run_path / name), schema) for name, schema in schemas.items()]
-        self._order = canonical_order(run_path / ".sort") if sort else None
-        self._blocks: queue.SimpleQueue[BicliqueBlock | None] = queue.SimpleQueue()
-        self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
-        self._failure: BaseException | None = None
-        self._stopped = False
-        self._most_encoders = 1 if sort else min(_MOST_ENCODERS, Execution().worker_count)
-        self._encoders: list[threading.Thread] = []
-        self._accepted_bytes = 0
+        order = canonical_order(run_path / ".sort") if sort else None
+        self._writer = BlockWriter(
+            run_path, schemas, self._rows, self._spread, compression=compression, order=order, block_bytes=block_bytes
+        )
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """As above."""
+        return {"write": self._writer.seconds}
 
     def accept(self, block: BicliqueBlock) -> None:
         """Take one block in; its arrays are kept until they are written.
@@ -114,111 +100,31 @@ class ParquetSink:
         PublishError
             An earlier block could not be written.
         """
-        if self._failure is not None:
-            raise self._failure
-        if not block.n_bicliques:
-            return
-        start = time.perf_counter()
-        self._hand_over(block)
-        self.seconds["write"] += time.perf_counter() - start
-
-    def _hand_over(self, block: BicliqueBlock) -> None:
-        assert block.left_members is not None
-        assert block.right_members is not None
-        self._accepted_bytes += block.left_members.nbytes + block.right_members.nbytes
-        all_busy = not self._blocks.empty()
-        self._room.acquire()
-        self._blocks.put(block)
-        n_encoders = len(self._encoders)
-        if all_busy and n_encoders < self._most_encoders and self._accepted_bytes > n_encoders * ROW_GROUP_BYTES:
-            self._start_encoder()
+        self._writer.check()
+        if block.n_bicliques:
+            assert block.left_members is not None
+            assert block.right_members is not None
+            self._writer.accept(block, block.left_members.nbytes + block.right_members.nbytes)
 
     def __enter__(self) -> ParquetSink:
-        # Not before: only who has entered is sure to leave, which ends the threads.
-        self._start_encoder()
+        self._writer.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        start = time.perf_counter()
-        try:
-            self._stopped = kind is not None
-            self._end_encoders()
-        except BaseException:
-            # Ctrl-C while the last rows are written: the threads must be gone before anybody removes their files.
-            self._stopped = True
-            self._end_encoders()
-            raise
-        if kind is not None:
-            return
-        self._attempt(self._write_missing_parts)
-        self.seconds["write"] += time.perf_counter() - start
-        if self._failure is not None:
-            raise self._failure
+        self._writer.__exit__(kind, error, trace)
 
-    def _start_encoder(self) -> None:
-        encoder = threading.Thread(target=self._encode, name="parquet-writer", daemon=True)
-        self._encoders.append(encoder)
-        encoder.start()
-
-    def _end_encoders(self) -> None:
-        self._blocks.put(None)
-        for encoder in self._encoders:
-            # None: it could not be started, and that is the error to report.
-            if encoder.ident is not None:
-                encoder.join()
-
-    def _encode(self) -> None:
-        """One encoder: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
-        writers = [PartWriter(names, schema, self._compression) for names, schema in self._parts]
-        while (block := self._blocks.get()) is not None:
-            self._room.release()
-            self._attempt(self._write, block, writers)
-            # Not kept alive while waiting for the next one.
-            del block
-        # The sentinel is for every encoder.
-        self._blocks.put(None)
-        self._attempt(self._finish, writers)
-        if self._failure is not None or self._stopped:
-            for writer in writers:
-                writer.abort()
-
-    def _attempt(self, action: Callable[..., None], *arguments: object) -> None:
-        if self._failure is not None or self._stopped:
-            return
-        try:
-            with as_publish_errors(self._path):
-                action(*arguments)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that accepts
-            self._failure = error
-
-    def _write(self, block: BicliqueBlock, writers: list[PartWriter]) -> None:
+    def _rows(self, block: BicliqueBlock) -> pa.RecordBatch | None:
         keys = biclique_keys(block, *self._hashes)
         self.summary.add(block, keys)
         for each in self._derived:
             each.accept(block, keys)
-        if not writers:
-            return
-        batch = biclique_batch(block, keys)
-        if self._order is None:
-            _emit(batch, writers)
-        else:
-            self._order.add(batch)
+        return biclique_batch(block, keys) if self._is_written else None
 
-    def _finish(self, writers: list[PartWriter]) -> None:
-        for batch in self._order.batches() if self._order is not None else ():
-            if self._stopped:
-                return
-            _emit(batch, writers)
-        for writer in writers:
-            writer.close()
-
-    def _write_missing_parts(self) -> None:
-        """A data set without rows gets one empty part, so that it can be read."""
-        for names, schema in self._parts:
-            if names.n_taken == 0:
-                write_table(schema.empty_table(), names.take(), self._compression)
+    def _spread(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Rows of `bicliques/`, and in long form those of `members/` where there are any."""
+        return [batch, members_batch(batch)] if self._in_long_form else [batch]
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
@@ -234,11 +140,3 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         block_bytes=execution.block_bytes,
         derived=collecting.derived,
     )
-
-
-def _emit(batch: pa.RecordBatch, writers: list[PartWriter]) -> None:
-    """Rows of `bicliques/` to its writer, and in long form to that of `members/` where there is one."""
-    bicliques, *members = writers
-    bicliques.write(batch)
-    for writer in members:
-        writer.write(members_batch(batch))

@@ -1,0 +1,198 @@
+"""The projection of a bipartite graph onto a side: vertices of that side, joined where they share enough neighbours.
+
+Two walks over all paths of two steps, one row of the projection at a time: the first counts the edges, so that their
+memory is known before it is taken, the second writes them. Nothing is kept of the paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numba import int32, int64
+
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.jit import INTS, LONGS, compiled, steps_of
+
+__all__ = ["compile_steps", "projected"]
+
+# Of one call of compiled code, after which Ctrl-C is heard: a fraction of a second.
+_MOST_STEPS = 100_000_000
+# Offsets, where each row is filled up to, how many neighbours are shared, and with whom any.
+_VERTEX_BYTES, _END_BYTES = 8 + 8 + 4 + 4 + 4, 4
+
+
+def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 << 30) -> UndirectedCSR:
+    """The left vertices of a graph, joined where they share neighbours; take `swapped` for the right ones.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+        In host memory.
+    min_shared : int
+        Fewest neighbours that two joined vertices share.
+    memory_budget : int
+        Bytes that the projection and what is needed to make it may take.
+
+    Returns
+    -------
+    UndirectedCSR
+        Of ``n_left`` vertices, those without an edge too.
+
+    Raises
+    ------
+    InvalidArgument
+        `min_shared` is below 1.
+    MemoryBudgetExceeded
+        The projection does not fit; the message names the bytes. Nothing of its size was allocated then.
+
+    Examples
+    --------
+    >>> graph = BipartiteCSR.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 1])
+    >>> projected(graph).n_edges, projected(graph, min_shared=2).n_edges
+    (3, 1)
+    """
+    if min_shared < 1:
+        raise InvalidArgument(f"min_shared is {min_shared}: expected 1 or more shared neighbours")
+    # No vertex has more neighbours than an int32 counts.
+    n, min_shared = graph.n_left, min(min_shared, 2**31 - 1)
+    arrays = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
+    scratch, degrees = np.zeros((2, n), np.int32), np.zeros(n, np.int32)
+
+    def count(first: int, end: int) -> int:
+        return int(_count_rows(*arrays, first, end, min_shared, scratch, degrees))
+
+    _counted_within(graph, count, memory_budget)
+    offsets = np.zeros(n + 1, np.int64)
+    np.cumsum(degrees, out=offsets[1:])
+    members, ends = np.empty(int(offsets[-1]), np.int32), offsets[:-1].copy()
+    for first, end in _parts(graph):
+        _write_earlier(*arrays, first, end, min_shared, scratch, members, ends)
+    _write_later(offsets, ends, members)
+    return UndirectedCSR(n, offsets, members)
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """Everything here."""
+    return steps_of(_count_rows, _write_earlier, _write_later)
+
+
+def _counted_within(graph: BipartiteCSR, count: Callable[[int, int], int], budget: int) -> None:
+    """Count the edges part by part, and refuse them as soon as they are too many."""
+    base, n_edges = _VERTEX_BYTES * graph.n_left, 0
+    for first, end in _parts(graph):
+        n_edges += count(first, end)
+        needed = base + 2 * _END_BYTES * n_edges
+        if needed > budget:
+            at_least = "" if end == graph.n_left else "at least "
+            raise MemoryBudgetExceeded(
+                f"the projection has {at_least}{n_edges:,} edges between {graph.n_left:,} vertices and needs "
+                f"{at_least}{needed:,} bytes: expected at most {budget:,}, the memory budget; give more, or ask "
+                "for more shared neighbours"
+            )
+
+
+def _parts(graph: BipartiteCSR) -> Iterator[tuple[int, int]]:
+    """Ranges of left vertices of at most so many paths of two steps, or of one vertex."""
+    steps = np.zeros(graph.left_members.size + 1, np.int64)
+    np.cumsum(graph.right_degrees[graph.left_members], out=steps[1:])
+    # Paths from all left vertices up to each.
+    steps = steps[graph.left_offsets]
+    first = 0
+    while first < graph.n_left:
+        end = int(np.searchsorted(steps, steps[first] + _MOST_STEPS, side="right")) - 1
+        end = min(max(end, first + 1), graph.n_left)
+        yield first, end
+        first = end
+
+
+@compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, int32[:, ::1], INTS)
+def _count_rows(left_offsets, left, right_offsets, right, first, end, min_shared, scratch, degrees):
+    """Count the edges from a range of vertices to those behind them.
+
+    Parameters
+    ----------
+    left_offsets, left, right_offsets, right : int64, int32, int64, int32
+        The graph in both directions.
+    first, end : int64
+        The range.
+    min_shared : int64
+    scratch : (2, n) int32
+        Counters, all zero before and after; and whose are not.
+    degrees : (n,) int32
+        Changed in place, at both ends.
+
+    Returns
+    -------
+    int
+        Edges.
+    """
+    counters, touched, n_edges = scratch[0], scratch[1], 0
+    for u in range(first, end):
+        n_touched = 0
+        for i in range(left_offsets[u], left_offsets[u + 1]):
+            start = right_offsets[left[i]]
+            j = right_offsets[left[i] + 1] - 1
+            while j >= start and right[j] > u:
+                v = right[j]
+                if counters[v] == 0:
+                    touched[n_touched] = v
+                    n_touched += 1
+                counters[v] += 1
+                j -= 1
+        for k in range(n_touched):
+            v = touched[k]
+            if counters[v] >= min_shared:
+                degrees[u] += 1
+                degrees[v] += 1
+                n_edges += 1
+            counters[v] = 0
+    return n_edges
+
+
+@compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, int32[:, ::1], INTS, LONGS)
+def _write_earlier(left_offsets, left, right_offsets, right, first, end, min_shared, scratch, members, ends):
+    """Write each vertex of a range into the rows of its neighbours behind it: there they come ascending.
+
+    Parameters
+    ----------
+    left_offsets, left, right_offsets, right, first, end, min_shared, scratch
+        As of `_count_rows`.
+    members : int32
+        Neighbours of all vertices, written in place.
+    ends : (n,) int64
+        Up to where each row is filled; changed in place.
+    """
+    counters, touched = scratch[0], scratch[1]
+    for u in range(first, end):
+        n_touched = 0
+        for i in range(left_offsets[u], left_offsets[u + 1]):
+            start = right_offsets[left[i]]
+            j = right_offsets[left[i] + 1] - 1
+            while j >= start and right[j] > u:
+                v = right[j]
+                if counters[v] == 0:
+                    touched[n_touched] = v
+                    n_touched += 1
+                counters[v] += 1
+                j -= 1
+        for k in range(n_touched):
+            v = touched[k]
+            if counters[v] >= min_shared:
+                members[ends[v]] = u
+                ends[v] += 1
+            counters[v] = 0
+
+
+@compiled(LONGS, LONGS, INTS)
+def _write_later(offsets, ends, members):
+    """Write into each row, which has its earlier neighbours up to `ends`, the later ones: each knows of it."""
+    later = ends.copy()
+    for v in range(ends.size):
+        for j in range(offsets[v], ends[v]):
+            u = members[j]
+            members[later[u]] = v
+            later[u] += 1

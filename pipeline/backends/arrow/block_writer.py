@@ -1,0 +1,197 @@
+"""Blocks of results into Parquet, in threads beside the engine that finds them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from mbe_stage.options import Execution
+from pipeline.backends.arrow.order import KeyOrder
+from pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
+from pipeline.publish import as_publish_errors
+
+__all__ = ["BlockWriter"]
+
+# Blocks that wait for an encoder: so many bytes, and never more blocks than that, however small they are.
+_WAITING_BYTES = 64 << 20
+_MOST_WAITING = 64
+# Each takes up to 100 MB, and the file system has to keep up with all of them.
+_MOST_ENCODERS = 8
+
+
+class BlockWriter:
+    """Writes what blocks become as data sets of parts.
+
+    Parameters
+    ----------
+    run_path : Path
+    schemas : mapping of str to pa.Schema
+        Of the data sets, by the names of their directories; without one nothing is written.
+    rows : callable
+        Takes a block in one of the threads, and gives its rows as one batch; None where nothing is to be written.
+    spread : callable
+        Takes such a batch, and gives the rows of each data set in the order of `schemas`.
+    compression : str
+    order : KeyOrder or None
+        Takes batches in and gives them back sorted; then there is one thread.
+    block_bytes : int
+        Size of the blocks that will come.
+
+    Notes
+    -----
+    `accept` only hands the block over, and waits while the encoders are behind. There is one at first; another is
+    started when all are busy and a row group has come for each, up to the number of cores; each writes parts of its
+    own. Use it as a context manager: leaving it closes the files, and raises what went wrong.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall time of `accept` and of leaving: what the engine waited for.
+    """
+
+    def __init__(
+        self,
+        run_path: Path,
+        schemas: Mapping[str, pa.Schema],
+        rows: Callable[[Any], pa.RecordBatch | None],
+        spread: Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]],
+        *,
+        compression: str,
+        order: KeyOrder | None,
+        block_bytes: int,
+    ) -> None:
+        self.seconds = 0.0
+        self._path, self._compression = run_path, compression
+        self._parts = [(PartNames(run_path / name), schema) for name, schema in schemas.items()]
+        self._rows, self._spread, self._order = rows, spread, order
+        self._blocks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
+        self._failure: BaseException | None = None
+        self._stopped = False
+        self._most_encoders = 1 if order is not None else min(_MOST_ENCODERS, Execution().worker_count)
+        self._encoders: list[threading.Thread] = []
+        self._accepted_bytes = 0
+
+    def accept(self, block: Any, n_bytes: int) -> None:
+        """Take one block of so many bytes in; its arrays are kept until they are written.
+
+        Raises
+        ------
+        PublishError
+            An earlier block could not be written.
+        """
+        self.check()
+        start = time.perf_counter()
+        self._accepted_bytes += n_bytes
+        all_busy = not self._blocks.empty()
+        self._room.acquire()
+        self._blocks.put(block)
+        n_encoders = len(self._encoders)
+        if all_busy and n_encoders < self._most_encoders and self._accepted_bytes > n_encoders * ROW_GROUP_BYTES:
+            self._start_encoder()
+        self.seconds += time.perf_counter() - start
+
+    def check(self) -> None:
+        """Raise what an encoder has failed at since.
+
+        Raises
+        ------
+        PublishError
+            An earlier block could not be written.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> BlockWriter:
+        # Not before: only who has entered is sure to leave, which ends the threads.
+        self._start_encoder()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        start = time.perf_counter()
+        try:
+            self._stopped = kind is not None
+            self._end_encoders()
+        except BaseException:
+            # Ctrl-C while the last rows are written: the threads must be gone before anybody removes their files.
+            self._stopped = True
+            self._end_encoders()
+            raise
+        if kind is not None:
+            return
+        self._attempt(self._write_missing_parts)
+        self.seconds += time.perf_counter() - start
+        if self._failure is not None:
+            raise self._failure
+
+    def _start_encoder(self) -> None:
+        encoder = threading.Thread(target=self._encode, name="parquet-writer", daemon=True)
+        self._encoders.append(encoder)
+        encoder.start()
+
+    def _end_encoders(self) -> None:
+        self._blocks.put(None)
+        for encoder in self._encoders:
+            # None: it could not be started, and that is the error to report.
+            if encoder.ident is not None:
+                encoder.join()
+
+    def _encode(self) -> None:
+        """One encoder: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
+        writers = [PartWriter(names, schema, self._compression) for names, schema in self._parts]
+        while (block := self._blocks.get()) is not None:
+            self._room.release()
+            self._attempt(self._write, block, writers)
+            # Not kept alive while waiting for the next one.
+            del block
+        # The sentinel is for every encoder.
+        self._blocks.put(None)
+        self._attempt(self._finish, writers)
+        if self._failure is not None or self._stopped:
+            for writer in writers:
+                writer.abort()
+
+    def _attempt(self, action: Callable[..., None], *arguments: object) -> None:
+        if self._failure is not None or self._stopped:
+            return
+        try:
+            with as_publish_errors(self._path):
+                action(*arguments)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that accepts
+            self._failure = error
+
+    def _write(self, block: Any, writers: list[PartWriter]) -> None:
+        batch = self._rows(block)
+        if batch is None:
+            return
+        if self._order is None:
+            self._emit(batch, writers)
+        else:
+            self._order.add(batch)
+
+    def _finish(self, writers: list[PartWriter]) -> None:
+        for batch in self._order.batches() if self._order is not None else ():
+            if self._stopped:
+                return
+            self._emit(batch, writers)
+        for writer in writers:
+            writer.close()
+
+    def _emit(self, batch: pa.RecordBatch, writers: list[PartWriter]) -> None:
+        for writer, rows in zip(writers, self._spread(batch), strict=True):
+            writer.write(rows)
+
+    def _write_missing_parts(self) -> None:
+        """A data set without rows gets one empty part, so that it can be read."""
+        for names, schema in self._parts:
+            if names.n_taken == 0:
+                write_table(schema.empty_table(), names.take(), self._compression)

@@ -1,0 +1,107 @@
+"""Edges without direction: both columns name vertices of one set, and what joins a vertex to itself is no edge.
+
+The clean edges are those of `pipeline.clean.cleaning` with the same keys on both sides: each edge once, the smaller id
+on the left; and for each vertex without an edge the pair of it with itself, so that every vertex is in one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.backends.backend import Backend, Column, Edges, HostNeeded, Rows
+from pipeline.clean.facts import InputFacts, UndirectedFacts
+from pipeline.clean.kept import KeptRows
+from pipeline.clean.keys import number_keys
+from pipeline.clean.numbered import distinct_pairs
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+
+__all__ = ["clean_undirected"]
+
+log = logging.getLogger(__name__)
+
+
+def clean_undirected(
+    rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
+) -> Edges:
+    """The clean edges of an undirected graph.
+
+    Parameters
+    ----------
+    rows : Rows
+    columns : mapping of str to Column
+        By role, over all rows.
+    kept : KeptRows
+        The rows that no filter took out.
+    config : InputConfig
+    backend : Backend
+
+    Raises
+    ------
+    InputError, HostNeeded
+        As `pipeline.clean.cleaning.clean`.
+    """
+    sources, targets, keys = _numbered(rows, columns, kept, config, backend)
+    n_vertices, n_rows = len(keys), int(sources.size)
+    is_edge = sources != targets
+    sources, targets = sources[is_edge], targets[is_edge]
+    directed, _ = distinct_pairs(sources, targets, n_vertices, backend)
+    xp = backend.xp
+    ends = distinct_pairs(xp.minimum(sources, targets), xp.maximum(sources, targets), n_vertices, backend)
+    n_edges = int(ends[0].size)
+    is_alone = xp.ones(n_vertices, bool)
+    for side in ends:
+        is_alone[side] = False
+    alone = xp.flatnonzero(is_alone).astype(xp.int32)
+    first, second = (xp.concatenate([side, alone]) for side in ends)
+    ends = distinct_pairs(first, second, n_vertices, backend)
+    hashes = backend.key_hashes(keys, "left"), backend.key_hashes(keys, "right")
+    facts = InputFacts(
+        source=rows.source,
+        format=rows.format,
+        rows_read=rows.n_rows,
+        rows_dropped_null=kept.dropped["null"],
+        rows_dropped_weight=kept.dropped["weight"],
+        rows_dropped_time=kept.dropped["time"],
+        duplicate_edges=int(sources.size - directed.size),
+        n_left=n_vertices,
+        n_right=n_vertices,
+        n_edges=n_edges,
+        fingerprint=_fingerprint(ends, hashes, backend),
+        warnings=rows.warnings,
+        columns=rows.input_columns,
+        undirected=UndirectedFacts(
+            loops=n_rows - int(sources.size),
+            reversed_edges=int(directed.size) - n_edges,
+            lone_vertices=int(alone.size),
+        ),
+    )
+    by = "" if rows.reader is None else f", by {rows.reader}"
+    log.info("read %s (%s%s): %s, %s edges", facts.source, facts.format, by, facts.vertices_text, f"{n_edges:,}")
+    return backend.edges(ends, (keys, keys), hashes, facts)
+
+
+def _numbered(
+    rows: Rows, columns: Mapping[str, Column], kept: KeptRows, config: InputConfig, backend: Backend
+) -> tuple[Any, Any, Any]:
+    """Both ends of each row still in, and the keys that they are numbers of."""
+    both = backend.joined(*(kept.of(columns[side].values) for side in ("left", "right")))
+    of_sides = kept.refusal("left"), kept.refusal("right")
+
+    def refuse(row: int | None, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
+        is_right = row is not None and row >= kept.n
+        place = row - kept.n if row is not None and is_right else row
+        return of_sides[is_right](place, found=found, expected=expected, remedy=remedy)
+
+    ids, keys = number_keys(both, config.key_type, rows.keys, refuse, backend)
+    return ids[: kept.n], ids[kept.n :], keys
+
+
+def _fingerprint(ends: tuple[Any, Any], hashes: tuple[Any, Any], backend: Backend) -> str:
+    """Names the edges and the vertices without any; of each edge the end of the smaller left hash is its left one."""
+    first, second = ends
+    is_turned = hashes[0][first] > hashes[0][second]
+    left, right = backend.xp.where(is_turned, second, first), backend.xp.where(is_turned, first, second)
+    return backend.edge_fingerprint(left, right, *hashes)

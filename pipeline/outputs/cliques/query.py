@@ -1,0 +1,50 @@
+"""What is asked in the user's own keys, translated to dense ids; and the graph that it is asked of."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.graphs.projection import projected
+from mbe_stage.graphs.undirected import UndirectedCSR
+from pipeline.config import Config
+from pipeline.outputs.cliques.section import CliquesSection
+from pipeline.query import KeyedEdges, dense_ids
+
+__all__ = ["graph_of", "side_of", "to_query"]
+
+
+def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
+    """The query as engines take it.
+
+    Raises
+    ------
+    InputError
+        A key of `containing` is not in the graph.
+    """
+    return CliqueQuery(
+        min_size=asked.min_size,
+        max_size=asked.max_size,
+        containing=dense_ids(asked.containing, edges, side_of(asked), "cliques", "containing"),
+    )
+
+
+def side_of(asked: CliquesSection) -> Literal["left", "right"]:
+    """The side of the edges that the vertices of the graph are on; of an undirected graph both are the same."""
+    return asked.project or "left"
+
+
+def graph_of(config: Config, edges: Any) -> UndirectedCSR:
+    """The graph whose cliques are asked for.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The projection does not fit the budget.
+    """
+    asked = config.asked
+    if asked.project is None:
+        return edges.graph()
+    bipartite = edges.to_host().graph()
+    oriented = bipartite if asked.project == "left" else bipartite.swapped()
+    return projected(oriented, asked.min_shared, config.execution.memory_budget)

@@ -1,0 +1,312 @@
+"""The tables of cliques: every row and the graph, what the rows add up to, and what is missing.
+
+A check of `pipeline.publication.Publication`; it shares no code with engines and writers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mbe_stage.compile_ahead import CompileStep
+from pipeline.errors import VerificationError
+from pipeline.terminal import shortened
+from pipeline.verify import closure, recipe, rows
+from pipeline.verify.against_graph import check_distinct
+from pipeline.verify.clique_graph import CliqueGraph, cliques_of, core_numbers, graph_of, grown
+from pipeline.verify.fields import check_key_type
+from pipeline.verify.files import table_parts
+from pipeline.verify.job import Job
+from pipeline.verify.rows import Batch, VertexStatistics, check_containing, check_members, list_offsets, rows_per_batch
+from pipeline.verify.vertices import check_vertex_table
+
+__all__ = ["check", "compile_steps"]
+
+# Nodes of a search for all cliques, and of more than that vertices and edges whose clique is looked up.
+_MOST_NODES = 500_000
+_SEEDS = 10_000
+
+
+def compile_steps() -> tuple[CompileStep, ...]:
+    """What checking cliques needs compiled."""
+    return (*closure.compile_steps(), *rows.compile_steps(), *recipe.compile_steps())
+
+
+def check(job: Job) -> None:
+    """Hold the tables of cliques against each other and, where it is given, against the input.
+
+    Raises
+    ------
+    VerificationError
+        The first thing that is not as it should be.
+    """
+    checking = _Cliques(job)
+    checking.check_rows()
+    checking.check_sums()
+    checking.check_vertices()
+    checking.check_nothing_missing()
+
+
+class _Cliques:
+    """A check under way: what was read so far."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.run, self.manifest = job, job.run, job.manifest
+        self.asked = job.manifest.config.asked
+        self.path = job.run / "vertices.parquet"
+        facts = job.manifest.input
+        n_vertices = facts.n_right if self.asked.project == "right" else facts.n_left
+        self.keys = check_vertex_table(self.path, n_vertices, "vertices")
+        check_key_type(self.path, job.manifest, self.keys)
+        self.hashes = recipe.vertex_hashes(self.keys, "left")
+        self.containing = rows.wanted_ids(self.keys, self.asked.containing)
+        self.graph = self._graph()
+        self.parts = table_parts(job.run, "cliques")
+        n_rows = sum(pq.read_metadata(part).num_rows for part in self.parts)
+        job.report.n_found = n_rows
+        self.row_keys, self.n_rows, self.n_members = np.empty(n_rows, np.int64), 0, 0
+        self.sizes: Counter[int] = Counter()
+        self.statistics = VertexStatistics(n_vertices)
+
+    def _graph(self) -> CliqueGraph | None:
+        """The graph that was searched, made again; the keys of the input are held against those of the table."""
+        edges, project = self.job.edges, self.asked.project
+        if edges is None:
+            return None
+        keys = edges.right_keys if project == "right" else edges.left_keys
+        if not pa.chunked_array([keys]).equals(self.keys):
+            raise VerificationError(f"{self.path}: its keys are not those of {edges.facts.source}")
+        if (len(edges.left_keys), len(edges.right_keys)) != (self.manifest.input.n_left, self.manifest.input.n_right):
+            raise VerificationError(
+                f"{self.run / 'manifest.json'}: input.n_left and n_right are {self.manifest.input.n_left} and "
+                f"{self.manifest.input.n_right}; recomputed {len(edges.left_keys)} and {len(edges.right_keys)}"
+            )
+        graph = graph_of(edges, project, self.asked.min_shared)
+        if graph is None:
+            self.job.not_checked("the projection, and cliques against it: it takes too many steps to be made again")
+        return graph
+
+    def check_rows(self) -> None:
+        """One pass over all rows: each by itself, a choice of them against the graph, and the sums for later."""
+        job, n_rows = self.job, self.row_keys.size
+        joined = None if self.graph is None else self.graph.with_loops()
+        chosen = _chosen(n_rows, job.sample, job.rng)
+        last: int | None = None
+        for batch in _batches(self.parts):
+            self._check_batch(batch)
+            if self.manifest.config.output.sort:
+                last = _check_order(batch, last)
+            if joined is not None:
+                begin, end = np.searchsorted(chosen, [batch.start, batch.start + batch.keys.size])
+                self._judge(joined, batch, chosen[begin:end] - batch.start)
+            self._add(batch)
+            job.progress(self.n_rows / n_rows)
+        job.passed("rows", f"{n_rows:,} cliques: members, sizes, keys and the conditions that were asked for")
+        self.row_keys.sort()
+        check_distinct(f"{self.run / 'cliques'}", self.row_keys, "clique_key")
+        job.passed("all distinct", f"{n_rows:,} keys")
+        if joined is None:
+            if job.edges is None:
+                job.not_checked("cliques and maximal, degrees, core numbers, nothing missing: the input is not given")
+            return
+        job.report.n_against_input = chosen.size
+        share = "all" if chosen.size == n_rows else f"a random sample of {chosen.size:,} of"
+        job.passed("cliques and maximal", f"{share} {n_rows:,} cliques")
+        if chosen.size < n_rows:
+            job.not_checked(f"cliques and maximal: {n_rows - chosen.size:,} cliques outside the random sample")
+
+    def _check_batch(self, batch: Batch) -> None:
+        check_members(batch, 0, len(self.keys), "")
+        sizes = batch.sizes(0)
+        if (wrong := np.flatnonzero(batch.n_left != sizes)).size:
+            row = int(wrong[0])
+            raise VerificationError(f"{batch.name(row)}: size is {batch.n_left[row]}; its list says {sizes[row]}")
+        sums = np.add.reduceat(self.hashes[batch.members[0]], batch.offsets[0][:-1])
+        keys = recipe.mix(sums).view(np.int64)
+        if (wrong := np.flatnonzero(batch.keys != keys)).size:
+            row = int(wrong[0])
+            raise VerificationError(f"{batch.name(row)}: the key of its members is {keys[row]}")
+        if (wrong := np.flatnonzero(~self._accepts(sizes))).size:
+            row = int(wrong[0])
+            raise VerificationError(f"{batch.name(row)}: {sizes[row]} members are not what the run asks for")
+        check_containing(batch, 0, self.containing, "")
+
+    def _accepts(self, sizes: np.ndarray) -> np.ndarray:
+        accepted = sizes >= self.asked.min_size
+        return accepted if self.asked.max_size is None else accepted & (sizes <= self.asked.max_size)
+
+    def _judge(self, joined: closure.Adjacency, batch: Batch, chosen: np.ndarray) -> None:
+        offsets, members = batch.offsets[0], batch.members[0]
+        verdicts = closure.judge(joined, chosen, offsets, members, offsets, members, self.job.threads)
+        wrong = np.flatnonzero(verdicts[:, 0])
+        if not wrong.size:
+            return
+        verdict, first, second = verdicts[wrong[0]].tolist()
+        what = (
+            f"is no clique: no edge between {self._key(first)} and {self._key(second)}"
+            if verdict == closure.MISSING_EDGE
+            else f"is not maximal: {self._key(first)} can join"
+        )
+        raise VerificationError(f"{batch.name(int(chosen[wrong[0]]))}: {what}")
+
+    def _key(self, vertex: int) -> str:
+        return shortened(repr(self.keys[vertex].as_py()), 80)
+
+    def _add(self, batch: Batch) -> None:
+        self.row_keys[self.n_rows : self.n_rows + batch.keys.size] = batch.keys
+        self.n_rows += batch.keys.size
+        self.n_members += batch.members[0].size
+        for size, count in zip(*(part.tolist() for part in np.unique(batch.sizes(0), return_counts=True)), strict=True):
+            self.sizes[size] += count
+        self.statistics.add(batch, 0)
+
+    def check_sums(self) -> None:
+        """The size histogram, the manifest's counts and the content fingerprint."""
+        path, place, stated = self.run / "size_histogram.parquet", self.run / "manifest.json", self.manifest.counts
+        table = pq.read_table(path)
+        found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        if found != sorted(self.sizes.items()):
+            wrong = next(iter(set(found) ^ set(self.sizes.items())), None)
+            raise VerificationError(
+                f"{path}: its sizes are not those of the rows, ascending; the first other is {wrong}"
+            )
+        self.job.passed("size histogram", f"{len(found):,} sizes")
+        expected = {
+            "cliques": self.n_rows,
+            "members": self.n_members,
+            "sizes": len(self.sizes),
+            "max_size": max(self.sizes, default=0),
+            "vertices": len(self.keys),
+        }
+        for name, value in expected.items():
+            if getattr(stated, name) != value:
+                raise VerificationError(f"{place}: counts.{name} is {getattr(stated, name)}; recomputed {value}")
+        sums = recipe.KeySums()
+        sums.add(self.row_keys)
+        if self.manifest.content_fingerprint != str(sums):
+            raise VerificationError(
+                f"{place}: content_fingerprint is {self.manifest.content_fingerprint}; recomputed {sums}"
+            )
+        self.job.passed("manifest counts and content fingerprint", f"{self.n_rows:,} cliques, {sums}")
+
+    def check_vertices(self) -> None:
+        """The table of vertices: what the rows say of each, and degree and core number where there is the graph."""
+        table, statistics, counts = pq.read_table(self.path), self.statistics, self.manifest.counts
+        largest = table["largest_clique_key"]
+        expected = {
+            "n_cliques": (table["n_cliques"], statistics.n_bicliques),
+            "largest_clique_size": (table["largest_clique_size"], statistics.edges),
+            "largest_clique_key": (pc.fill_null(largest, 0), statistics.key),
+        }
+        if self.graph is not None:
+            expected["degree"] = (table["degree"], np.diff(self.graph.offsets))
+            expected["core_number"] = (table["core_number"], core_numbers(self.graph))
+        for column, (found, right) in expected.items():
+            values = found.to_numpy()
+            if (wrong := np.flatnonzero(values != right)).size:
+                row = int(wrong[0])
+                raise VerificationError(f"{self.path}, row {row}: {column} is {values[row]}; recomputed {right[row]}")
+        nulls = pc.is_null(largest).to_numpy(zero_copy_only=False)
+        if (wrong := np.flatnonzero(nulls != (statistics.n_bicliques == 0))).size:
+            raise VerificationError(
+                f"{self.path}, row {wrong[0]}: largest_clique_key is null exactly for vertices in no clique, not here"
+            )
+        degrees, cores = table["degree"].to_numpy(), table["core_number"].to_numpy()
+        facts, sums = self.manifest.input, {"edges": int(degrees.sum()) // 2, "degeneracy": int(cores.max(initial=0))}
+        for name, value in sums.items():
+            if getattr(counts, name) != value:
+                raise VerificationError(
+                    f"{self.run / 'manifest.json'}: counts.{name} is {getattr(counts, name)}; {self.path} says {value}"
+                )
+        if facts.undirected is not None and (facts.n_edges, facts.undirected.lone_vertices) != (
+            counts.edges,
+            int(np.count_nonzero(degrees == 0)),
+        ):
+            raise VerificationError(
+                f"{self.run / 'manifest.json'}: input has {facts.n_edges} edges and {facts.undirected.lone_vertices} "
+                f"vertices without one; the degrees in {self.path} say otherwise"
+            )
+        has = "" if self.graph is not None else " (degrees and core numbers need the graph)"
+        self.job.passed("vertices", f"{table.num_rows:,} vertices{has}")
+
+    def check_nothing_missing(self) -> None:
+        """All cliques are there where a search for them is short; else those of some vertices and edges."""
+        job, graph = self.job, self.graph
+        if graph is None:
+            return
+        if self.manifest.truncated is not None:
+            job.not_checked(f"nothing missing: the run is incomplete ({self.manifest.truncated})")
+            return
+        every = cliques_of(graph, core_numbers(graph), min(_MOST_NODES, 10 * job.sample))
+        if every is not None:
+            self._look_up(every)
+            job.passed("nothing missing", f"{len(every):,} cliques that another search found")
+            return
+        seeds = list(_seeds(graph, job.rng, min(_SEEDS, job.sample)))
+        self._look_up(grown(graph, seed) for seed in seeds)
+        job.passed("nothing missing", f"the cliques that {len(seeds):,} vertices and edges grow to")
+        job.not_checked("nothing missing: another search for all cliques takes too long; those of a sample are there")
+
+    def _look_up(self, cliques: Iterable[list[int]]) -> None:
+        wanted = set(self.containing.tolist())
+        for clique in cliques:
+            if not (self._accepts(np.array([len(clique)]))[0] and wanted <= set(clique)):
+                continue
+            key = recipe.mix(self.hashes[clique].sum(dtype=np.uint64, keepdims=True)).view(np.int64)[0]
+            place = int(np.searchsorted(self.row_keys, key))
+            if place == self.row_keys.size or self.row_keys[place] != key:
+                named = ", ".join(self._key(vertex) for vertex in clique[:8])
+                more = f" and {len(clique) - 8} more" if len(clique) > 8 else ""
+                raise VerificationError(f"a clique is missing: {named}{more}, {len(clique)} members, clique_key {key}")
+
+
+def _seeds(graph: CliqueGraph, rng: np.random.Generator, most: int) -> Iterator[tuple[int, ...]]:
+    """Vertices and edges, drawn at random."""
+    for vertex in rng.choice(graph.n, min(most, graph.n), replace=False).tolist():
+        yield (vertex,) if not graph.neighbours(vertex) else (vertex, *sorted(graph.neighbours(vertex))[:1])
+    n_ends = graph.members.size
+    places = rng.integers(0, n_ends, min(most, n_ends)) if n_ends else np.empty(0, np.int64)
+    sources = np.searchsorted(graph.offsets, places, side="right") - 1
+    yield from zip(sources.tolist(), graph.members[places].tolist(), strict=True)
+
+
+def _chosen(n_rows: int, sample: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows to hold against the graph, ascending."""
+    return np.arange(n_rows) if n_rows <= sample else np.sort(rng.choice(n_rows, sample, replace=False))
+
+
+def _check_order(batch: Batch, last: int | None) -> int:
+    keys = batch.keys if last is None else np.concatenate([[last], batch.keys])
+    descends = np.flatnonzero(keys[1:] < keys[:-1])
+    if descends.size:
+        row = int(descends[0]) + (last is None)
+        raise VerificationError(f"{batch.name(row)}: out of order; output.sort promises ascending keys")
+    return int(keys[-1])
+
+
+def _batches(parts: list[Path]) -> Iterator[Batch]:
+    """All rows of the table, in batches of bounded memory; both sides of a batch are the members."""
+    start = 0
+    for part in parts:
+        file = pq.ParquetFile(part)
+        for group in range(file.metadata.num_row_groups):
+            for record in file.iter_batches(rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
+                if record.num_rows:
+                    yield _batch(part, record, start)
+                start += record.num_rows
+
+
+def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
+    for name, column in zip(record.schema.names, record.columns, strict=True):
+        if nulls := column.null_count or (name == "vertices" and column.flatten().null_count):
+            raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
+    lists, sizes = record.column("vertices"), record.column("size").to_numpy()
+    offsets, members = list_offsets(lists), lists.flatten().to_numpy()
+    keys, n_members = record.column("clique_key").to_numpy(), sizes.astype(np.int64)
+    return Batch(start, keys, (offsets, offsets), (members, members), sizes, sizes, n_members, "cliques")
