@@ -1,4 +1,4 @@
-"""`python -m flows.enumerate`, `flows.groups` and `flows.count_pq`: run a flow once, or serve it on a schedule."""
+"""`python -m flows.enumerate`, or `groups`, `count_pq`, `cliques` of `flows`: a flow, once or on a schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_LOGGING_SETTINGS_PATH
 from pydantic import ValidationError
 
-from flows import count_pq, groups
+from flows import cliques, count_pq, groups
 from flows import enumerate as bicliques
 from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, what_ends_comes_out
 from flows.server import DEFAULT_PORT, api_of_one_run, scheduling_api
@@ -43,7 +43,7 @@ from pipeline.verify import verify_run
 
 __all__ = ["Module", "Runnable", "app_of", "cron_schedule", "main"]
 
-Module = Literal["enumerate", "groups", "count_pq"]
+Module = Literal["enumerate", "groups", "count_pq", "cliques"]
 """A module of `flows` that has a flow."""
 
 _DATE_FORMAT = "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT"
@@ -97,7 +97,14 @@ def _counts() -> Runnable:
     return Runnable(count_pq.count_pq_flow, count_pq.configure, about)
 
 
-_RUNNABLE = {"enumerate": _bicliques, "groups": _groups, "count_pq": _counts}
+def _cliques() -> Runnable:
+    about = (
+        "Enumerate the maximal cliques of an undirected graph, or of a projection, as a flow, once or on a schedule."
+    )
+    return Runnable(cliques.enumerate_cliques_flow, cliques.configure, about)
+
+
+_RUNNABLE = {"enumerate": _bicliques, "groups": _groups, "count_pq": _counts, "cliques": _cliques}
 
 
 def _date_log_lines() -> None:

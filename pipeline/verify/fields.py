@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipeline.edges import InputFacts, UndirectedFacts
 from pipeline.errors import VerificationError
-from pipeline.installed_publications import derived_of, publication_of, reading_of
+from pipeline.installed_publications import derived_of, limit_of, publication_of, reading_of
 from pipeline.manifest import Manifest
 from pipeline.verify.files import REPORT
 
@@ -82,7 +82,7 @@ UNTOLD_NOTE = f"manifest.json, which alone says them: {_listing(UNTOLD)}"
 # `compression`.
 BY_EFFECT = {
     "config.input": ("key_type",),
-    "config.execution": ("max_bicliques", "max_cliques", "time_limit_seconds"),
+    "config.execution": ("max_bicliques", "time_limit_seconds"),
     "config.output": ("sort", "two_hop_steps"),
 }
 REPORT_NOTE = f"{REPORT}: contents: only its size and its checksum are held against the manifest"
@@ -108,7 +108,9 @@ def settings_by_effect(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     publication = publication_of(manifest.problem)
     asked = {f"config.{publication.section_name}": tuple(publication.section.model_fields)}
     derived = {f"config.{each.name}": tuple(each.section.model_fields) for each in derived_of(manifest.config)}
-    return {**asked, **derived, **BY_EFFECT}
+    limit = limit_of(manifest.problem)
+    limits = {} if limit is None else {"config.execution": (limit, "time_limit_seconds")}
+    return {**asked, **derived, **BY_EFFECT, **limits}
 
 
 def standing_notes(manifest: Manifest) -> list[str]:

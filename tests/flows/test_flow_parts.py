@@ -25,6 +25,8 @@ from flows import command, server
 from flows import enumerate as flow_module
 from flows import progress as flows_progress
 from flows.artifacts import summary_markdown, unchanged_markdown
+from flows.cliques import configure as configure_cliques
+from flows.cliques import enumerate_cliques_flow
 from flows.command import app_of
 from flows.count_pq import configure as configure_counts
 from flows.count_pq import count_pq_flow
@@ -249,12 +251,13 @@ def test_tasks_store_and_hash_nothing(name):
 
 def test_prefect_yaml_fits_the_flow(monkeypatch):
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
-    pools = {"daily": "local", "groups-daily": "local", "counts-daily": "local", "gpu-daily": "gpu"}
+    pools = dict.fromkeys(("daily", "groups-daily", "counts-daily", "cliques-daily"), "local") | {"gpu-daily": "gpu"}
     assert {d["name"]: d["work_pool"]["name"] for d in deployments} == pools
     configured = {
         enumerate_bicliques_flow.name: configure,
         find_groups_flow.name: configure_groups,
         count_pq_flow.name: configure_counts,
+        enumerate_cliques_flow.name: configure_cliques,
     }
     monkeypatch.chdir(CHECKOUT)
     for deployment in deployments:

@@ -72,7 +72,7 @@ def in_a_new_process(installed: Installed, code: str, *arguments: str) -> subpro
 
 def test_the_list_has_a_name_and_a_line_of_each() -> None:
     shown = mbe("--help").stdout
-    assert re.search(r"enumerate +Enumerate the .*\n  count-pq +Count the ", shown)
+    assert re.search(r"enumerate +Enumerate the .*\n  cliques +Enumerate the .*\n  count-pq +Count the ", shown)
     assert re.search(r"\n  paths +Every path of a length\.\n  wedges +Two edges ", shown)
 
 

@@ -52,7 +52,10 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"problem": "path"}, "problem is 'path': did you mean 'paths'? expected one of bicliques, pq_counts, paths, "),
+        (
+            {"problem": "path"},
+            "problem is 'path': did you mean 'paths'? expected one of bicliques, cliques, pq_counts, paths, ",
+        ),
         ({"problem": 7}, "problem is 7: "),
         ({"problem": "paths", "paths": {"lenth": 2}}, "paths.lenth: unknown key; did you mean 'length'?"),
         ({"problem": "paths", "paths": {"length": 10}}, "paths.length is 10: Input should be less than or equal to 9"),
@@ -67,7 +70,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ({"path": {}}, "path: unknown key; did you mean 'paths'?"),
         (
             {"nothing_like_it": {}},
-            "nothing_like_it: unknown key; known keys: problem, input, query, execution, output, pq_counts, paths",
+            "nothing_like_it: unknown key; known keys: problem, input, query, execution, output, cliques, pq_counts, ",
         ),
         (
             {"paths": {}},

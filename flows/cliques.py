@@ -1,0 +1,71 @@
+"""The flow of maximal cliques: edges of an undirected graph in, or of one to be projected, a published run out.
+
+It is the flow of bicliques with another problem; tasks, retries, locks and the skip of what is unchanged are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows import enumerate as bicliques
+from flows.enumerate import completed, run_as_flow
+from pipeline.config import Config
+
+__all__ = ["configure", "enumerate_cliques_flow"]
+
+
+def configure(
+    config_path: str | None = None,
+    input_path: str | None = None,
+    output_directory: str | None = None,
+    overrides: Sequence[str] = (),
+) -> Config:
+    """As `flows.enumerate.configure`, of cliques.
+
+    Raises
+    ------
+    ConfigError
+        The file, a key or a value cannot be used, or asks for what there is of bicliques only.
+    """
+    return bicliques.configure(config_path, input_path, output_directory, [*overrides, "problem=cliques"])
+
+
+@flow(name="enumerate-cliques", persist_result=False)
+def enumerate_cliques_flow(
+    config_path: str | None = None,
+    input_path: str | None = None,
+    output_directory: str | None = None,
+    overrides: Sequence[str] = (),
+    force: bool = False,
+) -> State[dict[str, Any]]:
+    """Enumerate the maximal cliques of an undirected graph, or of a projection, and publish them.
+
+    Parameters
+    ----------
+    config_path : str, optional
+        YAML configuration; without it every default holds.
+    input_path, output_directory : str, optional
+        In place of `input.path` and `output.directory`.
+    overrides : sequence of str
+        ``section.key=value``, each with a YAML value.
+    force : bool
+        Enumerate even if input and configuration are those of the latest run.
+
+    Returns
+    -------
+    State
+        Completed, named ``Unchanged`` where nothing was to do; its result is that of
+        `flows.enumerate.enumerate_bicliques_flow`, with the number of ``cliques``. Failed with the pipeline's one-line
+        message where the pipeline refuses.
+    """
+    return run_as_flow(lambda: configure(config_path, input_path, output_directory, overrides), force, completed)
+
+
+if __name__ == "__main__":
+    from flows.command import main
+
+    main("cliques")
