@@ -8,6 +8,7 @@ from numba import njit
 from mbe_stage.bits import deposit_bits, lowest_bit_index, popcount
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES, of_sizes
+from mbe_stage.jit import compiled
 
 __all__ = ["emit_columns", "emit_path", "emit_subsets", "has_room"]
 
@@ -57,25 +58,39 @@ def emit_columns(worker, output, columns):
 @njit(inline="always")
 def _write(worker, output, columns):
     control, ids = worker.control, worker.ids
-    output.sizes[control[at.N_OUT]] = control[at.N_OUTER] + popcount(columns)
+    output.sizes[_U(control[at.N_OUT])] = control[at.N_OUTER] + popcount(columns)
     control[at.N_OUT] += 1
     if output.members.size == 0:
         return
-    members = output.members
+    if control[at.N_OUTER] > 0:
+        _write_merged(worker, output, columns)
+        return
+    # Unsigned: nobody has to look whether a position counts from the end.
+    used = _U(control[at.MEMBERS_USED])
+    while columns != _U(0):
+        output.members[used] = ids[_U(lowest_bit_index(columns))]
+        used += _ONE
+        columns &= columns - _ONE
+    control[at.MEMBERS_USED] = np.int64(used)
+
+
+@compiled(nrt=False)
+def _write_merged(worker, output, columns):
+    """Members of two ascending lists: the path, where it has no columns, and what has joined since."""
+    control, ids, ints, members = worker.control, worker.ids, worker.ints, output.members
+    outer, end = control[at.OUTER], control[at.OUTER] + control[at.N_OUTER]
     used = control[at.MEMBERS_USED]
-    # Two ascending lists; the first is nearly always empty, its vertices being columns too.
-    outer, outer_end = control[at.OUTER], control[at.OUTER] + control[at.N_OUTER]
     while columns != _U(0):
         vertex = ids[lowest_bit_index(columns)]
         columns &= columns - _ONE
-        while outer < outer_end and worker.ints[outer] < vertex:
-            members[used] = worker.ints[outer]
+        while outer < end and ints[outer] < vertex:
+            members[used] = ints[outer]
             used += 1
             outer += 1
         members[used] = vertex
         used += 1
-    while outer < outer_end:
-        members[used] = worker.ints[outer]
+    while outer < end:
+        members[used] = ints[outer]
         used += 1
         outer += 1
     control[at.MEMBERS_USED] = used

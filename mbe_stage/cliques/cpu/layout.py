@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import int32, int64, types, uint64
+from numba import int64, types, uint64
 
 from mbe_stage.cliques.ordering import OrderedGraph
 from mbe_stage.jit import INTS, LONGS, WORDS
@@ -43,8 +43,10 @@ class WorkerState(NamedTuple):
         What the candidates of these nodes are adjacent to.
     ids : (64,) int32
         The user's vertex that each column is.
+    marks : (n,) uint64
+        Scratch: the column of each vertex of the graph, as a bit; all zero between two roots.
     columns : (n,) int32
-        Scratch: the column of each vertex of the graph, -1 between two roots.
+        Scratch: the same as a number, where there are more than 64; -1 between two roots.
     control : (CONTROL_FIELDS,) int64
     """
 
@@ -54,6 +56,7 @@ class WorkerState(NamedTuple):
     nodes: np.ndarray
     rows: np.ndarray
     ids: np.ndarray
+    marks: np.ndarray
     columns: np.ndarray
     control: np.ndarray
 
@@ -110,7 +113,7 @@ class Matrix(NamedTuple):
 # Their types in compiled code.
 GRAPH = types.NamedTuple((INTS, INTS, LONGS, INTS, LONGS, INTS), OrderedGraph)
 WORKER_STATE = types.NamedTuple(
-    (int64[:, ::1], WORDS, INTS, uint64[:, ::1], WORDS, INTS, int32[::1], LONGS), WorkerState
+    (int64[:, ::1], WORDS, INTS, uint64[:, ::1], WORDS, INTS, WORDS, INTS, LONGS), WorkerState
 )
 OUTPUT = types.NamedTuple((INTS, INTS), Output)
 

@@ -15,7 +15,7 @@ from mbe_stage.cliques.cpu.columns import inserted, place_columns
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
-from mbe_stage.cliques.cpu.wide_rows import is_empty, set_bit
+from mbe_stage.cliques.cpu.wide_rows import set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
 
 __all__ = ["visit_root"]
@@ -71,67 +71,108 @@ def _begin_words(graph, worker, output, root, path):
     candidates, joined = place_columns(worker, output, end - first, path)
     rest = candidates
     for k in range(first, end):
-        column = lowest_bit_index(rest)
-        worker.columns[graph.later[k]] = column
-        worker.rows[column] = _U(0)
+        worker.marks[_U(graph.later[k])] = rest & (~rest + _ONE)
         rest &= rest - _ONE
+    top = _excluded_rows(graph, worker, root, candidates)
+    if top >= 0:
+        _candidate_rows(graph, worker, root, candidates)
     for k in range(first, end):
-        column = _U(worker.columns[graph.later[k]])
-        row = _row_of(graph, worker.columns, graph.later[k])
-        worker.rows[column] |= row
-        while row != _U(0):
-            worker.rows[lowest_bit_index(row)] |= _ONE << column
-            row &= row - _ONE
-    top = 0
-    for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
-        if graph.earlier[k] >= worker.control[at.FIRST_ROOT]:
-            row = _row_of(graph, worker.columns, graph.earlier[k])
-            worker.words[top] = row
-            top += row != _U(0)
-    for k in range(first, end):
-        worker.columns[graph.later[k]] = -1
-    begin_words(worker, output, candidates, joined, Excluded(np.int64(0), np.int64(top)))
+        worker.marks[_U(graph.later[k])] = _U(0)
+    if top >= 0:
+        begin_words(worker, output, candidates, joined, Excluded(np.int64(0), np.int64(top)))
 
 
 @njit(inline="always")
-def _row_of(graph, columns, vertex):
+def _excluded_rows(graph, worker, root, candidates):
+    """Write the rows of a root's earlier neighbours; returns how many, -1 where one is adjacent to all candidates."""
+    top = 0
+    for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
+        if graph.earlier[k] >= worker.control[at.FIRST_ROOT]:
+            row = _marked(graph, worker.marks, graph.earlier[k])
+            if row == candidates:
+                return -1
+            worker.words[top] = row
+            top += row != _U(0)
+    return top
+
+
+@njit(inline="always")
+def _candidate_rows(graph, worker, root, candidates):
+    """Write the rows of a root's later neighbours, each edge at both of its ends."""
+    rows = worker.rows
+    rest = candidates
+    while rest != _U(0):
+        rows[lowest_bit_index(rest)] = _U(0)
+        rest &= rest - _ONE
+    for k in range(graph.later_offsets[root], graph.later_offsets[root + 1]):
+        bit = worker.marks[_U(graph.later[k])]
+        row = _marked(graph, worker.marks, graph.later[k])
+        rows[lowest_bit_index(bit)] |= row
+        while row != _U(0):
+            rows[lowest_bit_index(row)] |= bit
+            row &= row - _ONE
+
+
+@njit(inline="always")
+def _marked(graph, marks, vertex):
     """The columns among the later neighbours of a vertex."""
     row = _U(0)
     for k in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
-        column = columns[graph.later[k]]
-        row |= _U(column >= 0) << _U(column & 63)
+        row |= marks[_U(graph.later[k])]
     return row
 
 
 @njit(inline="always")
 def _begin_wide(graph, worker, output, root, path):
     first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
-    words, columns = worker.words, worker.columns
     n = end - first
     n_words = (n + at.WORD_BITS - 1) >> 6
     ids = path.start + path.n
     for k in range(n):
         worker.ints[ids + k] = graph.vertices[graph.later[first + k]]
-        columns[graph.later[first + k]] = k
-    words[: n * n_words] = _U(0)
+        worker.columns[graph.later[first + k]] = k
+    excluded = n * n_words
+    top = _wide_excluded_rows(graph, worker, root, n, excluded)
+    if top >= 0:
+        _wide_candidate_rows(graph, worker, root, n_words)
     for k in range(n):
-        vertex = graph.later[first + k]
-        for j in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
-            column = columns[graph.later[j]]
-            if column >= 0:
-                set_bit(words, k * n_words, column)
-                set_bit(words, column * n_words, k)
-    excluded = top = n * n_words
+        worker.columns[graph.later[first + k]] = -1
+    if top >= 0:
+        begin_wide(worker, output, Matrix(n, n_words, np.int64(0), excluded, np.int64(top), ids), path)
+
+
+@njit(inline="always")
+def _wide_excluded_rows(graph, worker, root, n, start):
+    """As `_excluded_rows`, behind a position in the arena of words; returns where they end."""
+    words, n_words = worker.words, (n + at.WORD_BITS - 1) >> 6
+    top = start
     for k in range(graph.earlier_offsets[root], graph.earlier_offsets[root + 1]):
         vertex = graph.earlier[k]
         if vertex < worker.control[at.FIRST_ROOT]:
             continue
         words[top : top + n_words] = _U(0)
+        n_adjacent = 0
         for j in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
-            column = columns[graph.later[j]]
+            column = worker.columns[_U(graph.later[j])]
             if column >= 0:
                 set_bit(words, top, column)
-        top += 0 if is_empty(words, top, n_words) else n_words
-    for k in range(n):
-        columns[graph.later[first + k]] = -1
-    begin_wide(worker, output, Matrix(n, n_words, np.int64(0), excluded, top, ids), path)
+                n_adjacent += 1
+        if n_adjacent == n:
+            return -1
+        top += n_words if n_adjacent > 0 else 0
+    return top
+
+
+@njit(inline="always")
+def _wide_candidate_rows(graph, worker, root, n_words):
+    """As `_candidate_rows`, at the beginning of the arena of words."""
+    words = worker.words
+    first, end = graph.later_offsets[root], graph.later_offsets[root + 1]
+    words[: (end - first) * n_words] = _U(0)
+    for k in range(end - first):
+        vertex = graph.later[first + k]
+        for j in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
+            column = worker.columns[_U(graph.later[j])]
+            if column >= 0:
+                set_bit(words, k * n_words, column)
+                set_bit(words, column * n_words, k)

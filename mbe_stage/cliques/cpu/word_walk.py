@@ -16,6 +16,7 @@ from mbe_stage.cliques.cpu.emit import emit_columns, emit_subsets, has_room
 from mbe_stage.cliques.cpu.layout import Excluded
 from mbe_stage.cliques.cpu.subsets import WIDTH, maximal_subsets
 from mbe_stage.cliques.cpu.techniques import DOMINATED, PIVOT_X, SUBSETS, UNIVERSAL
+from mbe_stage.jit import compiled
 
 __all__ = ["begin_words", "walk_words"]
 
@@ -27,7 +28,7 @@ _STEPS = 8
 _MOST_AT_ONCE = WIDTH if SUBSETS else 0
 
 
-@njit(inline="always")
+@compiled(nrt=False)
 def begin_words(worker, output, candidates, joined, excluded):
     """Begin with a node whose candidates' rows stand in ``worker.rows``.
 

@@ -133,9 +133,15 @@ class Worker(QuantumWorker):
         if output is None:
             self._pool.deliver([CliqueBlock(self._n_found, work_done=work_done)])
         else:
-            sizes = output.sizes[: self._n_out].copy()
-            members = output.members[: self._members_used].copy() if plan.detail == Detail.MEMBERS else None
-            for block in blocks_of(sizes, members, plan.block_bytes, work_done):
+            sizes, members = output.sizes[: self._n_out], output.members[: self._members_used]
+            if 2 * (sizes.size + members.size) > output.sizes.size + output.members.size:
+                # Nothing is copied: the arrays go with the blocks.
+                self._output = plan.new_output()
+            else:
+                sizes, members = sizes.copy(), members.copy()
+            for block in blocks_of(
+                sizes, members if plan.detail == Detail.MEMBERS else None, plan.block_bytes, work_done
+            ):
                 self._pool.deliver([block])
         self._n_found = self._n_out = self._members_used = 0
 

@@ -27,6 +27,7 @@ def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16))
         nodes=np.zeros((at.NODE_DEPTH, at.NODE_FIELDS), np.uint64),
         rows=np.zeros(at.WORD_BITS, np.uint64),
         ids=np.zeros(at.WORD_BITS, np.int32),
+        marks=np.zeros(n_vertices, np.uint64),
         columns=np.full(n_vertices, -1, np.int32),
         control=np.zeros(at.CONTROL_FIELDS, np.int64),
     )
