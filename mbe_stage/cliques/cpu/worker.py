@@ -91,7 +91,9 @@ class Worker(QuantumWorker):
         super().work()
 
     def _new_state(self) -> WorkerState:
-        return new_state(self._plan.graph.vertices.size, self._plan.first_sizes)
+        n_ints, n_words, n_frames = self._plan.first_sizes
+        sizes = max(n_ints, len(self._plan.held)), n_words, n_frames
+        return new_state(self._plan.graph.vertices.size, sizes)
 
     def _set_piece(self, state: WorkerState, first: int, end: int) -> None:
         set_piece(state, first, end, self._plan.held)

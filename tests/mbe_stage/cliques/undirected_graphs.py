@@ -52,13 +52,18 @@ def random_graph(rng: np.random.Generator, n: int, density: float) -> Undirected
     return from_matrix(np.triu(rng.random((n, n)) < density, 1))
 
 
-def two_densities(rng: np.random.Generator, n: int, n_dense: int, density: float) -> UndirectedCSR:
-    """A dense part whose vertices have few neighbours elsewhere, under shuffled ids."""
-    chance = np.full((n, n), 0.05)
-    chance[:n_dense, :n_dense] = density
-    ids = rng.permutation(n)
-    src, dst = np.nonzero(np.triu(rng.random((n, n)) < chance, 1))
-    return UndirectedCSR.from_edges(ids[src], ids[dst], n=n)
+def nearly_complete(rng: np.random.Generator, n: int, n_missing: int, n_others: int) -> UndirectedCSR:
+    """All edges but a few, and others who are adjacent to half of the vertices, under shuffled ids.
+
+    Roots in it have up to n candidates, and the others among their excluded vertices; the cliques stay few.
+    """
+    matrix = np.zeros((n + n_others, n + n_others), bool)
+    matrix[:n, :n] = np.triu(np.ones((n, n), bool), 1)
+    matrix[rng.integers(0, n, n_missing), rng.integers(0, n, n_missing)] = False
+    matrix[:n, n:] = rng.random((n, n_others)) < 0.5
+    ids = rng.permutation(n + n_others)
+    src, dst = np.nonzero(matrix)
+    return UndirectedCSR.from_edges(ids[src], ids[dst], n=n + n_others)
 
 
 def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
