@@ -22,7 +22,11 @@ def _check(graph: UndirectedCSR, query: CliqueQuery) -> None:
 
 PROBLEM = Problem(
     name="cliques",
-    engines={"cpu": "mbe_stage.cliques.engine_cpu", "reference": "mbe_stage.cliques.reference"},
+    engines={
+        "cuda": "mbe_stage.cliques.engine_cuda",
+        "cpu": "mbe_stage.cliques.engine_cpu",
+        "reference": "mbe_stage.cliques.reference",
+    },
     check=_check,
     limit="max_cliques",
     publication="pipeline.outputs.cliques.publication:PUBLICATION",

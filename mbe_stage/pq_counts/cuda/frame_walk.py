@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device.masks import bit_of, first_of, has, size_of, voted
+from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, max_all
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, key_of, tally
 from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
-from mbe_stage.pq_counts.cuda.masks import bit_of, first_of, has, size_of, voted
-from mbe_stage.pq_counts.cuda.quantum import read_shared, stops
 from mbe_stage.pq_counts.cuda.techniques import DONATION
 
 __all__ = ["walk_frame"]

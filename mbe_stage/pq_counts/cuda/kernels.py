@@ -15,6 +15,8 @@ from numba import cuda, types
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
+from mbe_stage.device.open_nodes import find_open_node, take_child
+from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -23,9 +25,7 @@ from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import credit_for, key_of, limits_of
 from mbe_stage.pq_counts.cuda.levels import open_level
 from mbe_stage.pq_counts.cuda.matrices import Piece
-from mbe_stage.pq_counts.cuda.open_nodes import find_open_node, take_child
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
-from mbe_stage.pq_counts.cuda.quantum import read_shared, stops
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION
 

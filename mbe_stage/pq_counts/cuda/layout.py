@@ -9,7 +9,40 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from mbe_stage.device.node_layout import (
+    ANYBODYS,
+    CONTROL_LINE,
+    CURSOR,
+    END,
+    LINK,
+    LOW_NODE,
+    N_IDLE,
+    N_NODES,
+    N_OPEN,
+    NEEDED,
+    NEXT_ROOT,
+    NODE_FIELDS,
+    NODE_LIMIT,
+    NOTHING,
+    OFFSET,
+    OWN_CONTROL,
+    OWN_FIELDS,
+    OWN_SETTINGS,
+    OWN_STATUS,
+    POOL_LIMIT,
+    POOL_SHORT,
+    POOL_TOP,
+    QUANTUM_NS,
+    ROOT,
+    STATUS,
+    TIME_OVER,
+    WORDS,
+)
+
 __all__ = ["FRAME_WIDTH", "Chosen", "Device", "Graph", "Launch", "Limits", "Own", "Warps"]
+__all__ += ["ANYBODYS", "CURSOR", "END", "LINK", "LOW_NODE", "NEEDED", "NEXT_ROOT", "NODE_FIELDS", "NODE_LIMIT"]
+__all__ += ["NOTHING", "N_IDLE", "N_NODES", "N_OPEN", "OFFSET", "POOL_LIMIT", "POOL_SHORT", "POOL_TOP", "QUANTUM_NS"]
+__all__ += ["ROOT", "STATUS", "TIME_OVER", "WORDS"]
 
 FRAME_WIDTH = 64
 """Rows and columns of a frame at most: masks of one word."""
@@ -24,24 +57,21 @@ FRAME_WORDS = STACK + LEVELS * LEVEL_WORDS
 MATRIX_WORDS = 4 * FRAME_WIDTH
 """Words of 32 bits of a frame's rows and columns in the pool."""
 
-# Control words, int64, each on a cache line of its own.
-_LINE = 16
-STATUS, NEXT_ROOT, N_NODES, POOL_TOP, LOW_NODE, N_IDLE, CREDITS, N_OPEN, NEEDED = (_LINE * k for k in range(9))
-CONTROL_WORDS = 9 * _LINE
+# Behind the words that every search has (`mbe_stage.device.node_layout`).
+CREDITS = OWN_CONTROL
+CONTROL_WORDS = OWN_CONTROL + CONTROL_LINE
 
-# Reasons to end a quantum, bits of `STATUS`.
-TIME_OVER, POOL_SHORT, KINDS_SHORT = 1, 2, 4
+# One more reason to end a quantum.
+KINDS_SHORT = OWN_STATUS
 
 # Settings, int64: read only.
-FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(4)
-OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(4, 7)
-NARROW, POOL_LIMIT, NODE_LIMIT, CREDIT_LIMIT, QUANTUM_NS, MOST_LEVELS = range(7, 13)
-N_SETTINGS = 13
+FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS, MOST_COLUMNS = range(OWN_SETTINGS, OWN_SETTINGS + 4)
+OPTIONAL_ROWS_AT, HELD_COLUMNS_AT, OPTIONAL_COLUMNS_AT = range(OWN_SETTINGS + 4, OWN_SETTINGS + 7)
+NARROW, CREDIT_LIMIT, MOST_LEVELS = range(OWN_SETTINGS + 7, OWN_SETTINGS + 10)
+N_SETTINGS = OWN_SETTINGS + 10
 
-# Fields of a node, int64. What is read at once comes first; the cursor has a line of its own.
-OFFSET, WORDS, N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING, LINK, END = range(12)
-CURSOR = 16
-NODE_FIELDS = 32
+# Fields of a node, int64.
+N_ROWS, N_COLUMNS, KEY, PIVOT, KIND, ROW_MASK, COLUMN_MASK, MISSING = range(OWN_FIELDS, OWN_FIELDS + 8)
 
 # Kinds of nodes, bits of `KIND`.
 COLUMN_PIVOT, IS_FRAME, HAS_NO_PIVOT = 1, 2, 4
@@ -52,10 +82,6 @@ them are held in turn: rows where it is a `COLUMN_PIVOT` that is not there, else
 # nodes of frames, and what was wider.
 PENDING_NODE, PENDING_CHILD, IDLE_NS, PIECE_NS, N_VISITED, N_PIECES = range(6)
 STATE_FIELDS = 16
-NOTHING, ROOT = -1, -2
-
-ANYBODYS = -2
-"""In `LINK`: of no warp's own chain."""
 
 CREDIT = 128
 """New kinds of leaves that a warp asks for at once (`tally`)."""

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank, shuffle_xor
+from mbe_stage.device.masks import transposed
+from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_one, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
-__all__ = ["Piece", "column_of_lane", "keep_columns", "keep_rows", "tally_by_columns", "tally_by_rows", "transposed"]
+__all__ = ["Piece", "column_of_lane", "keep_columns", "keep_rows", "tally_by_columns", "tally_by_rows"]
 
 _I = np.int32
 _L = np.int64
@@ -53,25 +54,6 @@ class Piece(NamedTuple):
     frame: Any
     frame_at: Any
     is_truncated: Any
-
-
-@cuda.jit(device=True, forceinline=True)
-def _swapped_halves(word, step, low):
-    """One step of turning 32 words of 32 bits around: blocks of `step` bits; `low` marks the lower ones."""
-    other = shuffle_xor(word, step)
-    if cuda.laneid & step != 0:
-        return _U(_U(word & ~low) | _U(_U(other >> _U(step)) & low))
-    return _U(_U(word & low) | _U(_U(other << _U(step)) & ~low))
-
-
-@cuda.jit(device=True, forceinline=True)
-def transposed(word):
-    """Bit ``i`` of lane ``k`` becomes bit ``k`` of lane ``i``."""
-    word = _swapped_halves(word, 16, _U(0x0000FFFF))
-    word = _swapped_halves(word, 8, _U(0x00FF00FF))
-    word = _swapped_halves(word, 4, _U(0x0F0F0F0F))
-    word = _swapped_halves(word, 2, _U(0x33333333))
-    return _swapped_halves(word, 1, _U(0x55555555))
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device.masks import low_bits, transposed
+from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import count_bits, next_one, next_tile
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import n_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import credit_for, is_wanted, key_of, tally
-from mbe_stage.pq_counts.cuda.masks import low_bits
 from mbe_stage.pq_counts.cuda.matrices import (
     column_of_lane,
     keep_columns,
     keep_rows,
     tally_by_columns,
     tally_by_rows,
-    transposed,
 )
-from mbe_stage.pq_counts.cuda.open_nodes import new_node, publish, take_words
 
 __all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "kind_of_node", "node_of", "settle_piece"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device import node_layout as at
+from mbe_stage.device.quantum import read_shared
 from mbe_stage.device.warp import ALL, ballot, first_bit, load_fresh, next_tile
-from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.quantum import read_shared
 
 __all__ = ["find_open_node", "new_node", "publish", "take_child", "take_words"]
 
@@ -86,8 +86,8 @@ def find_open_node(is_any, nodes, control, settings):
     is_any : bool
         Whether it may be of a warp's own chain; those of no warp's may be taken by all.
     nodes : (n_nodes, NODE_FIELDS) int64, global
-    control : (CONTROL_WORDS,) int64, global
-    settings : (N_SETTINGS,) int64, global
+    control : int64, global
+    settings : int64, global
     """
     lane = np.int32(cuda.laneid)
     if read_shared(control, at.N_OPEN) <= 0:

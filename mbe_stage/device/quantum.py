@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from mbe_stage.device import node_layout as at
 from mbe_stage.device.warp import ALL, global_nanoseconds, load_fresh
-from mbe_stage.pq_counts.cuda import layout as at
 
 __all__ = ["read_shared", "stops"]
 

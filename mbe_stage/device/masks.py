@@ -1,15 +1,16 @@
-"""Sets of up to 64 rows or columns, as uint64."""
+"""Sets of up to 64 rows, columns or vertices, as uint64."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.warp import ballot, count_bits, nth_bit
+from mbe_stage.device.warp import ballot, count_bits, nth_bit, shuffle_xor
 
-__all__ = ["bit_of", "first_of", "has", "low_bits", "nth_of", "of_halves", "size_of", "voted"]
+__all__ = ["bit_of", "first_of", "has", "low_bits", "nth_of", "of_halves", "size_of", "transposed", "voted"]
 
 _ONE = np.uint64(1)
+_U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -65,3 +66,22 @@ def nth_of(mask, n):
         return nth_bit(low, n)
     high = np.uint32(np.uint64(mask) >> np.uint64(32))
     return np.int32(nth_bit(high, np.int32(n - n_low)) + np.int32(32))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _swapped_halves(word, step, low):
+    """One step of turning 32 words of 32 bits around: blocks of `step` bits; `low` marks the lower ones."""
+    other = shuffle_xor(word, step)
+    if cuda.laneid & step != 0:
+        return _U(_U(word & ~low) | _U(_U(other >> _U(step)) & low))
+    return _U(_U(word & low) | _U(_U(other << _U(step)) & ~low))
+
+
+@cuda.jit(device=True, forceinline=True)
+def transposed(word):
+    """Bit ``i`` of lane ``k`` becomes bit ``k`` of lane ``i``."""
+    word = _swapped_halves(word, 16, _U(0x0000FFFF))
+    word = _swapped_halves(word, 8, _U(0x00FF00FF))
+    word = _swapped_halves(word, 4, _U(0x0F0F0F0F))
+    word = _swapped_halves(word, 2, _U(0x33333333))
+    return _swapped_halves(word, 1, _U(0x55555555))

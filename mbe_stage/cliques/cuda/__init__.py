@@ -1,0 +1,1 @@
+"""The CUDA engine's kernels and what prepares, plans and launches them."""

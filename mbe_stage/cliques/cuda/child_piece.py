@@ -1,0 +1,365 @@
+"""A child of a wide node: a frame, or a wide node of its own, with the candidates and excluded vertices that are left.
+
+Child ``k`` lets the ``k``-th of the branches join; those before it are excluded there. What is adjacent to all other
+candidates joins at once. Columns are the candidates that are left, rows of excluded vertices those that are adjacent to
+all that joined and to a candidate; where one is adjacent to all of them, the child is nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.emit import place_members
+from mbe_stage.cliques.cuda.levels import home_of
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
+from mbe_stage.cliques.cuda.techniques import JOINS
+from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
+from mbe_stage.device.masks import low_bits, of_halves
+from mbe_stage.device.warp import (
+    ALL,
+    ballot,
+    count_bits,
+    first_bit,
+    inclusive_sum,
+    next_one,
+    next_tile,
+    nth_bit,
+    rank,
+)
+
+__all__ = ["child_piece"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+_W = np.uint64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _nth_branch(wide, n, words):
+    """The branch that has `n` others before it, int32."""
+    tile = _I(0)
+    branch = _I(-1)
+    while branch < 0 and tile < wide.n_words:
+        word = _I(tile + _I(cuda.laneid))
+        branches = _U(0)
+        if word < wide.n_words:
+            branches = _U(words[wide.branches_at + word])
+        ends = inclusive_sum(count_bits(branches))
+        behind = ballot(ends > n)
+        if behind != 0:
+            here = _I(32 * word + nth_bit(branches, _I(n - ends + count_bits(branches))))
+            branch = cuda.shfl_sync(ALL, here, first_bit(behind))
+        n = _I(n - cuda.shfl_sync(ALL, ends, 31))
+        tile = next_tile(tile)
+    return branch
+
+
+@cuda.jit(device=True, forceinline=True)
+def _before(word, branch):
+    """Which bits of a word stand for less than a branch, uint32."""
+    n_less = _I(branch - 32 * word)
+    if n_less >= 32:
+        return _U(0xFFFFFFFF)
+    return _U(_U(_U(1) << _U(n_less)) - _U(1)) if n_less > 0 else _U(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mask_candidates(wide, branch, own, words):
+    """Write the candidates of a child, and the branch as what has joined; how many candidates there are, int32."""
+    row_at = _L(wide.rows_at + _L(branch) * _L(wide.n_words))
+    n = _I(0)
+    tile = _I(0)
+    while tile < wide.n_words:
+        word = _I(tile + _I(cuda.laneid))
+        n_here = _I(0)
+        if word < wide.n_words:
+            gone = _U(_U(words[wide.branches_at + word]) & _before(word, branch))
+            mask = _U(_U(words[row_at + word]) & ~gone)
+            own.mask[word] = mask
+            own.joined[word] = _U(_U(1) << _U(branch & 31)) if word == branch >> 5 else _U(0)
+            n_here = count_bits(mask)
+        n = _I(n + cuda.shfl_sync(ALL, inclusive_sum(n_here), 31))
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return n
+
+
+@cuda.jit(device=True, forceinline=True)
+def _join_full(wide, n, own, words):
+    """Let candidates join that are adjacent to all others; how many, int32."""
+    lane = _I(cuda.laneid)
+    n_joined = _I(0)
+    word = _I(0)
+    while word < wide.n_words:
+        is_there = _U(_U(own.mask[word]) >> _U(lane)) & _U(1) != 0
+        met = _I(-1)
+        if is_there:
+            row_at = _L(wide.rows_at + _L(_I(32 * word + lane)) * _L(wide.n_words))
+            met = _I(0)
+            k = _I(0)
+            while k < wide.n_words:
+                met = _I(met + count_bits(_U(words[row_at + k] & own.mask[k])))
+                k = next_one(k)
+        full = ballot(is_there and met == n - 1)
+        if lane == 0 and full != 0:
+            own.joined[word] = _U(own.joined[word] | full)
+        n_joined = _I(n_joined + count_bits(full))
+        word = next_one(word)
+    cuda.syncwarp()
+    # Not before all have been compared with all candidates.
+    word = lane
+    while word < wide.n_words:
+        own.mask[word] = _U(own.mask[word] & ~_U(own.joined[word]))
+        word = next_tile(word)
+    cuda.syncwarp()
+    return n_joined
+
+
+@cuda.jit(device=True, forceinline=True)
+def _list_candidates(wide, own):
+    """List the columns of the candidates that are left."""
+    lane = _I(cuda.laneid)
+    n = _I(0)
+    word = _I(0)
+    while word < wide.n_words:
+        mask = _U(own.mask[word])
+        if _U(mask >> _U(lane)) & _U(1) != 0:
+            own.columns[n + rank(mask)] = _I(32 * word + lane)
+        n = _I(n + count_bits(mask))
+        word = next_one(word)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _keep_row(row, n, n_kept, wide, own, words):
+    """Put a row of each lane (-1: none) on the list where it is of an excluded vertex of the child.
+
+    Parameters
+    ----------
+    row : int32
+    n : int32
+        Candidates of the child.
+    n_kept : int32
+        Rows on the list.
+    wide : Wide
+    own : Own
+    words : uint32, global
+
+    Returns
+    -------
+    int32
+        Rows on the list now; -1 where one has all candidates.
+    """
+    is_excluded = row >= 0
+    met = _I(0)
+    if is_excluded:
+        row_at = _L(wide.rows_at + _L(row) * _L(wide.n_words))
+        lacking = _U(0)
+        k = _I(0)
+        while k < wide.n_words:
+            word = _U(words[row_at + k])
+            lacking = _U(lacking | _U(_U(own.joined[k]) & ~word))
+            met = _I(met + count_bits(_U(word & own.mask[k])))
+            k = next_one(k)
+        is_excluded = lacking == 0
+    if cuda.any_sync(ALL, is_excluded and met == n):
+        return _I(-1)
+    is_kept = is_excluded and met > 0
+    kept = ballot(is_kept)
+    if is_kept:
+        own.rows[n_kept + rank(kept)] = row
+    return _I(n_kept + count_bits(kept))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _list_excluded(wide, branch, n, own, words):
+    """List the rows of the child's excluded vertices; how many, int32; -1 where one is adjacent to all candidates."""
+    lane = _I(cuda.laneid)
+    n_kept = _I(0)
+    tile = _I(0)
+    while tile < wide.n_excluded and n_kept >= 0:
+        row = _I(tile + lane)
+        row = _I(wide.n + row) if row < wide.n_excluded else _I(-1)
+        n_kept = _keep_row(row, n, n_kept, wide, own, words)
+        tile = next_tile(tile)
+    word = _I(0)
+    while word <= branch >> 5 and n_kept >= 0:
+        gone = _U(_U(words[wide.branches_at + word]) & _before(word, branch))
+        if gone != 0:
+            row = _I(32 * word + lane) if _U(gone >> _U(lane)) & _U(1) != 0 else _I(-1)
+            n_kept = _keep_row(row, n, n_kept, wide, own, words)
+        word = next_one(word)
+    cuda.syncwarp()
+    return n_kept
+
+
+@cuda.jit(device=True, forceinline=True)
+def _packed(row_at, first, n, own, words):
+    """Which of up to 32 listed candidates, those from number `first` on, a row of this lane has, uint32."""
+    bits = _U(0)
+    word, number = _U(0), _I(-1)
+    last = min(n, _I(first + 32))
+    k = first
+    while k < last:
+        column = _I(own.columns[k])
+        if column >> 5 != number:
+            number = _I(column >> 5)
+            word = _U(words[row_at + number])
+        bits = _U(bits | _U(_U(_U(word >> _U(column & 31)) & _U(1)) << _U(k - first)))
+        k = next_one(k)
+    return bits
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_base(wide, to, stride, own, words):
+    """Write the base of a child: that of its node, then what has joined."""
+    lane = _I(cuda.laneid)
+    k = lane
+    while k < wide.n_base:
+        words[to + stride * k] = words[wide.base_at + k]
+        k = next_tile(k)
+    n = wide.n_base
+    word = _I(0)
+    while word < wide.n_words:
+        joined = _U(own.joined[word])
+        if _U(joined >> _U(lane)) & _U(1) != 0:
+            words[to + stride * _I(n + rank(joined))] = words[wide.ids_at + _I(32 * word + lane)]
+        n = _I(n + count_bits(joined))
+        word = next_one(word)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _packed_row(row, n, wide, own, words):
+    """The row of at most 64 candidates that a row of the node becomes, uint64."""
+    row_at = _L(wide.rows_at + _L(row) * _L(wide.n_words))
+    high = _U(0)
+    low = _packed(row_at, _I(0), n, own, words)
+    if n > 32:
+        high = _packed(row_at, _I(32), n, own, words)
+    return of_halves(low, high)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _child_frame(wide, n, n_excluded, n_base, own, device, mode):
+    """The frame of a child with at most 64 candidates, whose candidates and excluded vertices are listed.
+
+    Parameters
+    ----------
+    wide : Wide
+    n, n_excluded, n_base : int32
+        Of the child.
+    own : Own
+    device : Device
+    mode : int
+    """
+    words = device.words
+    lane = _I(cuda.laneid)
+    home = home_of(device.settings)
+    excluded_at = _L(home + at.BASE_AT + 2 * n_base)
+    low, high = _W(0), _W(0)
+    if lane < n:
+        column = _I(own.columns[lane])
+        low = _packed_row(column, n, wide, own, words)
+        words[home + at.IDS_AT + lane] = words[wide.ids_at + column]
+    if lane + 32 < n:
+        column = _I(own.columns[lane + 32])
+        high = _packed_row(column, n, wide, own, words)
+        words[home + at.IDS_AT + lane + 32] = words[wide.ids_at + column]
+    cuda.syncwarp()
+    own.frame[own.frame_at + lane] = low
+    own.frame[own.frame_at + lane + 32] = high
+    k = lane
+    while k < n_excluded:
+        row = _packed_row(own.rows[k], n, wide, own, words)
+        words[excluded_at + 2 * k] = _U(row & _W(0xFFFFFFFF))
+        words[excluded_at + 2 * k + 1] = _U(row >> _W(32))
+        k = next_tile(k)
+    _write_base(wide, _L(home + at.BASE_AT), _I(2), own, words)
+    cuda.syncwarp()
+    if mode == at.MEMBERS:
+        place_members(home, n_base, n, words)
+    return at.Frame(home, n_base, n_excluded, excluded_at, low, high)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _child_node(wide, child, newest, own, device, techniques):
+    """The wide node of a child; the newest node of this warp, or -2, as `publish_wide` gives it.
+
+    Parameters
+    ----------
+    wide, child : Wide
+        The node, and the block of its child.
+    newest : int32
+    own : Own
+    device : Device
+    techniques : int
+    """
+    words = device.words
+    lane = _I(cuda.laneid)
+    n_rows = _I(child.n + child.n_excluded)
+    k = lane
+    while k < n_rows:
+        row = _I(own.columns[k]) if k < child.n else _I(own.rows[k - child.n])
+        row_at = _L(wide.rows_at + _L(row) * _L(wide.n_words))
+        to = _L(child.rows_at + _L(k) * _L(child.n_words))
+        word = _I(0)
+        while word < child.n_words:
+            words[to + word] = _packed(row_at, _I(32 * word), child.n, own, words)
+            word = next_one(word)
+        if k < child.n:
+            words[child.ids_at + k] = words[wide.ids_at + row]
+        k = next_tile(k)
+    _write_base(wide, child.base_at, _I(1), own, words)
+    return publish_wide(child, newest, device, techniques)
+
+
+@cuda.jit(device=True, forceinline=True)
+def child_piece(node, child, newest, own, device, launch):
+    """The frame or the wide node that a child of a wide node is.
+
+    Parameters
+    ----------
+    node, child : int32
+    newest : int32
+        The node that this warp made before, or -1.
+    own : Own
+    device : Device
+    launch : Launch
+
+    Returns
+    -------
+    outcome : int
+        As in `root_piece`.
+    joined, candidates : uint64
+        Of the frame, where it is one.
+    frame : Frame
+    newest : int32
+    """
+    words = device.words
+    wide = open_wide(node, device.nodes)
+    branch = _nth_branch(wide, child, words)
+    n = _mask_candidates(wide, branch, own, words)
+    n_base = _I(wide.n_base + 1)
+    if launch.techniques & JOINS != 0:
+        n_joined = _join_full(wide, n, own, words)
+        n, n_base = _I(n - n_joined), _I(n_base + n_joined)
+    is_out = launch.mode != at.COUNT and (n_base + n < launch.min_size or n_base > launch.max_size)
+    n_excluded = _I(-1)
+    if not is_out:
+        n_excluded = _list_excluded(wide, branch, n, own, words)
+    if n_excluded < 0:
+        return DONE, _W(0), _W(0), no_frame(), newest
+    _list_candidates(wide, own)
+    if n <= device.settings[at.NARROW]:
+        frame = _child_frame(wide, n, n_excluded, n_base, own, device, launch.mode)
+        return FRAME, _W(0), low_bits(n), frame, newest
+    block = new_wide(n, n_excluded, n_base, device)
+    if block.ids_at < 0:
+        return SHORT_OF, _W(0), _W(0), no_frame(), newest
+    made = _child_node(wide, block, newest, own, device, launch.techniques)
+    if made == -2:
+        return SHORT_OF, _W(0), _W(0), no_frame(), newest
+    return NODE, _W(0), _W(0), no_frame(), made

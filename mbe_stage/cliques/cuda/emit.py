@@ -1,0 +1,189 @@
+"""Maximal cliques counted, by size too, or written into the output.
+
+Room for the cliques of a node is one addition to one word, which holds how many cliques and how many members there are:
+so the cliques stand without gaps, and in the same order in both arrays. What does not fit ends the quantum: then nobody
+gets room any more, and what was written before is what stands before the first that did not fit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.device.masks import has, low_bits, size_of
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, sum_small
+
+__all__ = ["emit", "place_members"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+_W = np.uint64
+_MEMBERS = (1 << at.CLIQUES_SHIFT) - 1
+
+
+@cuda.jit(device=True, forceinline=True)
+def _reserve(n_cliques, n_members, control, output):
+    """Where so many cliques and members begin, as in `OUTPUT_TOP`, int64; -1 where they do not fit."""
+    start = _L(-1)
+    if cuda.laneid == 0:
+        start = _L(cuda.atomic.add(control, at.OUTPUT_TOP, _L((_L(n_cliques) << at.CLIQUES_SHIFT) | _L(n_members))))
+        n_before, members_before = _L(start >> at.CLIQUES_SHIFT), _L(start & _MEMBERS)
+        if n_before + n_cliques > output.sizes.size or members_before + n_members > output.members.size:
+            cuda.atomic.min(control, at.OUTPUT_END, start)
+            cuda.atomic.max(control, at.OUTPUT_NEEDED, _L(n_members))
+            cuda.atomic.or_(control, at.STATUS, _L(at.OUTPUT_FULL))
+            start = _L(-1)
+    return cuda.shfl_sync(ALL, start, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_clique(mask, place, frame, words, members):
+    """Write the base and some of a frame's candidates, ascending."""
+    lane = _I(cuda.laneid)
+    for half in range(2):
+        column = _I(lane + 32 * half)
+        if has(mask, column):
+            before = _L(words[frame.home + at.EARLIER_AT + column]) + size_of(_W(mask & low_bits(column)))
+            members[place + before] = _I(words[frame.home + at.IDS_AT + column])
+    k = lane
+    while k < frame.n_base:
+        entry = _L(frame.home + at.BASE_AT + 2 * k)
+        # How many of the base are smaller, and how many of the candidates.
+        position = _U(words[entry + 1])
+        before = _L(position >> _U(7)) + size_of(_W(mask & low_bits(_I(position & _U(127)))))
+        members[place + before] = _I(words[entry])
+        k = next_tile(k)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _set_of(number, six):
+    """The candidates of a set that has a number, 0 to 31."""
+    mask = _W(0)
+    if number & 1 != 0:
+        mask = _W(mask | six[0])
+    if number & 2 != 0:
+        mask = _W(mask | six[1])
+    if number & 4 != 0:
+        mask = _W(mask | six[2])
+    if number & 8 != 0:
+        mask = _W(mask | six[3])
+    if number & 16 != 0:
+        mask = _W(mask | six[4])
+    return mask
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_sets(sets, joined, six, start, frame, words, output):
+    """Write a clique for each set; where the next one begins, as `_reserve` gave it.
+
+    Parameters
+    ----------
+    sets : uint32
+    joined : uint64
+        What all of them have.
+    six : six uint64
+    start : int64
+    frame : Frame
+    words : uint32, global
+    output : Output
+    """
+    while sets != 0:
+        mask = _W(joined | _set_of(first_bit(sets), six))
+        sets = _U(sets & _U(sets - _U(1)))
+        _write_clique(mask, _L(start & _MEMBERS), frame, words, output.members)
+        size = _I(frame.n_base + size_of(mask))
+        if cuda.laneid == 0:
+            output.sizes[start >> at.CLIQUES_SHIFT] = size
+        start = _L(start + (_L(1) << at.CLIQUES_SHIFT) + _L(size))
+    return start
+
+
+@cuda.jit(device=True, forceinline=True)
+def emit(low, high, joined, six, frame, own, device, output, launch):
+    """Count the maximal cliques of a node, or write them.
+
+    Parameters
+    ----------
+    low, high : uint32
+        Sets of the node's candidates, as `maximal_sets` gave them.
+    joined : uint64
+        What all of the cliques have, of the frame's candidates.
+    six : six uint64
+    frame : Frame
+    own : Own
+    device : Device
+    output : Output
+    launch : Launch
+
+    Returns
+    -------
+    is_done : bool
+        False where the output has no room: nothing is counted then.
+    n_found : int32
+    """
+    if launch.mode == at.COUNT:
+        return True, _I(count_bits(low) + count_bits(high))
+    lane = _I(cuda.laneid)
+    size = _I(frame.n_base + size_of(joined) + count_bits(_U(lane)))
+    is_low = _U(low >> _U(lane)) & _U(1) != 0 and size >= launch.min_size and size <= launch.max_size
+    is_high = _U(high >> _U(lane)) & _U(1) != 0 and size + 1 >= launch.min_size and size + 1 <= launch.max_size
+    low, high = ballot(is_low), ballot(is_high)
+    n_found = _I(count_bits(low) + count_bits(high))
+    if n_found == 0:
+        return True, n_found
+    if launch.mode == at.SIZES:
+        if is_low:
+            cuda.atomic.add(own.histogram, size, _L(1))
+        if is_high:
+            cuda.atomic.add(own.histogram, _I(size + 1), _L(1))
+        return True, n_found
+    n_members = sum_small(_I((size if is_low else _I(0)) + (_I(size + 1) if is_high else _I(0))))
+    start = _reserve(n_found, n_members, device.control, output)
+    if start < 0:
+        return False, _I(0)
+    start = _write_sets(low, joined, six, start, frame, device.words, output)
+    _write_sets(high, _W(joined | six[5]), six, start, frame, device.words, output)
+    return True, n_found
+
+
+@cuda.jit(device=True, forceinline=True)
+def place_members(home, n_base, n, words):
+    """Find out where the vertices of a frame stand in its cliques.
+
+    Each candidate learns how many of the base are smaller. Each of the base learns how many of the base are smaller,
+    and how many candidates.
+    """
+    lane = _I(cuda.laneid)
+    base_at, ids_at = _L(home + at.BASE_AT), _L(home + at.IDS_AT)
+    for half in range(2):
+        column = _I(lane + 32 * half)
+        mine = _U(words[ids_at + column]) if column < n else _U(0)
+        smaller = _I(0)
+        k = _I(0)
+        while k < n_base:
+            if _U(words[base_at + 2 * k]) < mine:
+                smaller = _I(smaller + 1)
+            k = next_one(k)
+        if column < n:
+            words[home + at.EARLIER_AT + column] = _U(smaller)
+    tile = _I(0)
+    while tile < n_base:
+        own = _I(tile + lane)
+        mine = _U(words[base_at + 2 * own]) if own < n_base else _U(0)
+        smaller, below = _I(0), _I(0)
+        k = _I(0)
+        while k < n_base:
+            if _U(words[base_at + 2 * k]) < mine:
+                smaller = _I(smaller + 1)
+            k = next_one(k)
+        k = _I(0)
+        while k < n:
+            if _U(words[ids_at + k]) < mine:
+                below = _I(below + 1)
+            k = next_one(k)
+        if own < n_base:
+            words[base_at + 2 * own + 1] = _U((smaller << 7) | below)
+        tile = next_tile(tile)
+    cuda.syncwarp()

@@ -1,0 +1,230 @@
+"""The walk of a frame: at most 64 candidates, a warp's own, their rows in shared memory and in registers.
+
+A node is two sets of the frame's candidates: those that have joined, and those that still may. Nobody keeps a list of
+excluded vertices: a row is of one exactly where it holds all that has joined, and is no candidate's (Wei, Xie, Lin,
+PPoPP 2026). What is adjacent to all other candidates joins at once. Then a pivot: of candidates and excluded vertices
+the one that is adjacent to the most candidates; each candidate that it is not adjacent to joins in turn, without those
+before it. Few candidates are ended at once (`small_ends`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.emit import emit
+from mbe_stage.cliques.cuda.levels import keep_levels, share_level
+from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
+from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, SMALL_ENDS
+from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
+from mbe_stage.device.quantum import read_shared, stops
+from mbe_stage.device.warp import ALL, max_all, next_tile
+
+__all__ = ["walk_frame"]
+
+_LOOK_EVERY = 32
+_I = np.int32
+_L = np.int64
+_W = np.uint64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _pivot_row(joined, candidates, frame, words, techniques):
+    """The row of the vertex that is adjacent to the most candidates; all bits where one dominates all of them.
+
+    Parameters
+    ----------
+    joined, candidates : uint64
+    frame : Frame
+    words : uint32, global
+    techniques : int
+    """
+    lane = _I(cuda.laneid)
+    best, most = frame.row, _I(-1)
+    if has(candidates, lane) or (techniques & EXCLUDED_PIVOTS != 0 and is_excluded(frame.row, joined)):
+        most = size_of(_W(frame.row & candidates))
+    if has(candidates, lane + 32) or (techniques & EXCLUDED_PIVOTS != 0 and is_excluded(frame.high_row, joined)):
+        met = size_of(_W(frame.high_row & candidates))
+        if met > most:
+            best, most = frame.high_row, met
+    n = size_of(candidates)
+    is_dominated = False
+    if techniques & EXCLUDED_PIVOTS == 0:
+        is_dominated = (is_excluded(frame.row, joined) and _W(candidates & ~frame.row) == _W(0)) or (
+            is_excluded(frame.high_row, joined) and _W(candidates & ~frame.high_row) == _W(0)
+        )
+    place = _L(frame.excluded_at + 2 * lane)
+    tile = _I(0)
+    while tile < frame.n_excluded:
+        if _I(tile + lane) < frame.n_excluded:
+            row = of_halves(words[place], words[place + 1])
+            if _W(joined & ~row) == _W(0):
+                met = size_of(_W(row & candidates))
+                if met > most and (techniques & EXCLUDED_PIVOTS != 0 or met == n):
+                    best, most = row, met
+        place = _L(place + 64)
+        tile = next_tile(tile)
+    if cuda.any_sync(ALL, is_dominated or most == n):
+        return _W(0xFFFFFFFFFFFFFFFF)
+    source = _I(max_all(_I(most * 32 + lane)) & 31)
+    return _W(cuda.shfl_sync(ALL, _L(best), source))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _visit(joined, candidates, frame, own, device, output, launch):
+    """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
+
+    Parameters
+    ----------
+    joined, candidates : uint64
+    frame : Frame
+    own : Own
+    device : Device
+    output : Output
+    launch : Launch
+
+    Returns
+    -------
+    joined, candidates : uint64
+    branches : uint64
+        Candidates that are to join in turn; none where the node is done.
+    is_done : bool
+        False where the output had no room.
+    n_found : int32
+    """
+    lane = _I(cuda.laneid)
+    n = size_of(candidates)
+    if launch.mode != at.COUNT:
+        size = _I(frame.n_base + size_of(joined))
+        if size + n < launch.min_size or size > launch.max_size:
+            return joined, candidates, _W(0), True, _I(0)
+    if launch.techniques & JOINS != 0:
+        full = voted(
+            has(candidates, lane) and size_of(_W(frame.row & candidates)) == n - 1,
+            has(candidates, lane + 32) and size_of(_W(frame.high_row & candidates)) == n - 1,
+        )
+        joined, candidates = _W(joined | full), _W(candidates & ~full)
+        n = size_of(candidates)
+    if n == 0 or (launch.techniques & SMALL_ENDS != 0 and n <= MOST_CANDIDATES):
+        six = lowest_six(candidates)
+        low, high = maximal_sets(joined, candidates, six, frame, device.words)
+        is_done, n_found = emit(low, high, joined, six, frame, own, device, output, launch)
+        return joined, candidates, _W(0), is_done, n_found
+    row = _pivot_row(joined, candidates, frame, device.words, launch.techniques)
+    return joined, candidates, _W(candidates & ~row), True, _I(0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _push(depth, joined, candidates, branches, own):
+    """Put a node on the stack whose branches are to be visited."""
+    level = own.frame_at + at.STACK + depth * at.LEVEL_WORDS
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        own.frame[level] = joined
+        own.frame[level + 1] = candidates
+        own.frame[level + 2] = branches
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_child(depth, own):
+    """The next child of the newest level, which is taken from the stack with its last one.
+
+    Returns
+    -------
+    joined, candidates : uint64
+    branch : int32
+        What has joined.
+    depth : int32
+    """
+    level = own.frame_at + at.STACK + (depth - 1) * at.LEVEL_WORDS
+    joined, candidates, branches = own.frame[level], own.frame[level + 1], own.frame[level + 2]
+    cuda.syncwarp()
+    branch = first_of(branches)
+    bit = bit_of(branch)
+    branches = _W(branches & ~bit)
+    if cuda.laneid == 0:
+        own.frame[level + 1] = _W(candidates & ~bit)
+        own.frame[level + 2] = branches
+    cuda.syncwarp()
+    if branches == _W(0):
+        depth = _I(depth - 1)
+    return _W(joined | bit), _W(candidates & own.frame[own.frame_at + branch]), branch, depth
+
+
+@cuda.jit(device=True, forceinline=True)
+def _take_back(branch, depth, own):
+    """Let a branch be visited again, which was the last one that was taken, of what is now this level."""
+    level = own.frame_at + at.STACK + depth * at.LEVEL_WORDS
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        own.frame[level + 1] = _W(own.frame[level + 1] | bit_of(branch))
+        own.frame[level + 2] = _W(own.frame[level + 2] | bit_of(branch))
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _somebody_waits(control):
+    """Whether warps are idle, and have nothing to take."""
+    return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
+
+
+@cuda.jit(device=True, forceinline=True)
+def walk_frame(joined, candidates, frame, own, device, output, launch):
+    """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
+
+    Parameters
+    ----------
+    joined, candidates : uint64
+    frame : Frame
+        Its rows stand in shared memory.
+    own : Own
+    device : Device
+    output : Output
+    launch : Launch
+
+    Returns
+    -------
+    bool
+        False where the output had no room for the cliques of the node itself: nothing has been done.
+    """
+    bottom = depth = _I(0)
+    home = frame.home
+    steps = _I(0)
+    found = _L(0)
+    branch, branch_level = _I(-1), _I(0)
+    while True:
+        joined, candidates, branches, is_done, n_found = _visit(joined, candidates, frame, own, device, output, launch)
+        found = _L(found + n_found)
+        if branches != _W(0):
+            _push(depth, joined, candidates, branches, own)
+            depth = _I(depth + 1)
+        steps = _I(steps + 1)
+        if not is_done:
+            if branch < 0:
+                break
+            _take_back(branch, branch_level, own)
+            depth = _I(branch_level + 1)
+        if depth == bottom:
+            break
+        is_over = not is_done
+        if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
+            is_over = stops(device.control, launch.deadline)
+            if not is_over and launch.techniques & DONATION != 0 and _somebody_waits(device.control):
+                home, is_shared = share_level(bottom, home, frame, own, device)
+                if is_shared:
+                    bottom = _I(bottom + 1)
+                if depth == bottom:
+                    break
+        if is_over:
+            is_done = True
+            keep_levels(bottom, depth, home, frame, own, device)
+            break
+        branch_level = _I(depth - 1)
+        joined, candidates, branch, depth = _next_child(depth, own)
+    if cuda.laneid == 0:
+        if found != 0:
+            cuda.atomic.add(device.control, at.FOUND, found)
+        own.state[at.N_VISITED] += _L(steps)
+    return is_done

@@ -1,0 +1,268 @@
+"""The kernel: persistent warps that find maximal cliques until the search is over or the quantum ends.
+
+A warp takes a child of the newest node of its own, else a root (the heaviest first), else a child of the oldest node
+that anybody has made. What it takes becomes a frame that it walks, or a wide node of its own, or nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.child_piece import child_piece
+from mbe_stage.cliques.cuda.frame_walk import walk_frame
+from mbe_stage.cliques.cuda.levels import open_level
+from mbe_stage.cliques.cuda.root_piece import FRAME, SHORT_OF, root_piece
+from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
+from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
+from mbe_stage.device.open_nodes import find_open_node, take_child
+from mbe_stage.device.quantum import read_shared, stops
+from mbe_stage.device.warp import ALL, global_nanoseconds, held
+
+__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "kernel_for", "searching_blocks"]
+
+BLOCKS_PER_MULTIPROCESSOR = 2
+_GRAPH = bundle(at.Graph, I64, I64, I32, I32)
+_WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I64_2D)
+_DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
+_OUTPUT = bundle(at.Output, I32, I32)
+_FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
+_NAP_NS = 200
+_NAMES = ("count", "sizes", "members")
+_I = np.int32
+_L = np.int64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_root(graph, control):
+    """The next root that nobody has taken, int32; -1 where there is none."""
+    root = _I(-1)
+    if cuda.laneid == 0:
+        taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
+        if taken < graph.order.size:
+            root = graph.order[taken]
+    return cuda.shfl_sync(ALL, root, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_task(newest, roots_left, graph, device, launch):
+    """What to do next: a root, or a child of a node.
+
+    Parameters
+    ----------
+    newest : int32
+        The node that this warp made last, of those that had children left; or -1.
+    roots_left : bool
+        Whether there may be roots that nobody has taken.
+    graph : Graph
+    device : Device
+    launch : Launch
+
+    Returns
+    -------
+    node : int32
+        `layout.ROOT`; `layout.NOTHING` where nothing is to be had.
+    child : int32
+        Of the node, or the root.
+    newest : int32
+    roots_left : bool
+    """
+    while newest >= 0:
+        child = take_child(newest, True, device.nodes, device.control)
+        if child >= 0:
+            return newest, child, newest, roots_left
+        newest = _I(device.nodes[newest, at.LINK])
+    if roots_left:
+        root = _next_root(graph, device.control)
+        if root >= 0:
+            return _I(at.ROOT), root, newest, roots_left
+        roots_left = False
+    is_any = launch.techniques & SHARING != 0
+    node = find_open_node(is_any, device.nodes, device.control, device.settings)
+    while node >= 0:
+        child = take_child(node, False, device.nodes, device.control)
+        if child >= 0:
+            return node, child, newest, roots_left
+        node = find_open_node(is_any, device.nodes, device.control, device.settings)
+    return _I(at.NOTHING), _I(0), newest, roots_left
+
+
+@cuda.jit(device=True, forceinline=True)
+def _wait_for_work(n_warps, own, device, launch):
+    """Wait until some node has children, False where the search or the quantum is over."""
+    control = device.control
+    began = global_nanoseconds()
+    if cuda.laneid == 0:
+        cuda.atomic.add(control, at.N_IDLE, _L(1))
+    cuda.syncwarp()
+    goes_on = False
+    while True:
+        # Nodes come from busy warps alone, and who is idle has found none open: if all are, there is none.
+        if read_shared(control, at.N_IDLE) >= n_warps or stops(control, launch.deadline):
+            break
+        if read_shared(control, at.N_OPEN) > 0:
+            goes_on = True
+            break
+        cuda.nanosleep(_NAP_NS)
+    if cuda.laneid == 0:
+        own.state[at.IDLE_NS] += _L(global_nanoseconds() - began)
+        if goes_on:
+            cuda.atomic.add(control, at.N_IDLE, _L(-1))
+    cuda.syncwarp()
+    return goes_on
+
+
+@cuda.jit(device=True, forceinline=True)
+def _piece_of(node, child, newest, own, graph, device, launch):
+    """What a root is, or a child of a wide node.
+
+    Parameters
+    ----------
+    node, child, newest : int32
+        As `_next_task` gave them.
+    own : Own
+    graph : Graph
+    device : Device
+    launch : Launch
+
+    Returns
+    -------
+    outcome : int
+    joined, candidates : uint64
+    frame : Frame
+    newest : int32
+    """
+    if node == at.ROOT:
+        return root_piece(child, newest, own, graph, device, launch)
+    return child_piece(node, child, newest, own, device, launch)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _do_task(node, child, newest, own, graph, device, output, launch):
+    """A root, or a child of a node: walk it, or make a node of it.
+
+    Parameters
+    ----------
+    node, child, newest : int32
+        As `_next_task` gave them.
+    own : Own
+    graph : Graph
+    device : Device
+    output : Output
+    launch : Launch
+
+    Returns
+    -------
+    is_done : bool
+        False where something was short: it has to be done again.
+    newest : int32
+    """
+    began = global_nanoseconds()
+    if node >= 0 and device.nodes[node, at.IS_FRAME] != 0:
+        joined, candidates, frame = open_level(node, child, own, device)
+        outcome = FRAME
+    else:
+        outcome, joined, candidates, frame, newest = _piece_of(node, child, newest, own, graph, device, launch)
+        if cuda.laneid == 0:
+            own.state[at.N_PIECES] += 1
+            own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
+    is_done = outcome != SHORT_OF
+    if outcome == FRAME:
+        is_done = walk_frame(joined, candidates, frame, own, device, output, launch)
+    if cuda.laneid == 0:
+        own.state[at.BUSY_NS] += _L(global_nanoseconds() - began)
+    return is_done, newest
+
+
+@cuda.jit(device=True, forceinline=True)
+def _own(warps):
+    """What belongs to this warp."""
+    frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
+    warp = this_warp()
+    slot = _I(cuda.threadIdx.x // WARP_SIZE)
+    return at.Own(
+        held(warps.columns[warp]),
+        held(warps.rows[warp]),
+        held(warps.mask[warp]),
+        held(warps.joined[warp]),
+        warps.histogram[warp],
+        warps.state[warp],
+        frames,
+        _I(slot * at.FRAME_WORDS),
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def _work(graph, warps, device, output, mode, techniques):
+    """What one warp does until nothing is left or the quantum ends.
+
+    Parameters
+    ----------
+    graph : Graph
+        Global.
+    warps : Warps
+        Global, one row a warp.
+    device : Device
+        Global, shared by all warps.
+    output : Output
+        Global.
+    mode, techniques : int
+        Known when it is compiled.
+    """
+    warp = this_warp()
+    n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
+    own = _own(warps)
+    settings = device.settings
+    began = _L(global_nanoseconds())
+    deadline = _L(began + settings[at.QUANTUM_NS])
+    launch = at.Launch(_I(settings[at.MIN_SIZE]), _I(settings[at.MAX_SIZE]), deadline, mode, techniques)
+    newest = _I(-1)
+    roots_left = True
+    node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
+    while True:
+        if stops(device.control, launch.deadline):
+            break
+        if node == at.NOTHING:
+            node, child, newest, roots_left = _next_task(newest, roots_left, graph, device, launch)
+        if node == at.NOTHING:
+            if not _wait_for_work(n_warps, own, device, launch):
+                break
+            continue
+        is_done, newest = _do_task(node, child, newest, own, graph, device, output, launch)
+        if not is_done:
+            break
+        node = _I(at.NOTHING)
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        cuda.atomic.min(device.control, at.BEGAN, began)
+        cuda.atomic.max(device.control, at.ENDED, _L(global_nanoseconds()))
+        warps.state[warp, at.PENDING_NODE] = _L(node)
+        warps.state[warp, at.PENDING_CHILD] = _L(child)
+
+
+@cache
+def kernel_for(mode: int, techniques: int) -> Any:
+    """The kernel for a mode, with the techniques of a mask; compiled when it is launched."""
+    name = f"{__name__}:kernel_for({mode}, {techniques})"
+    compiled = kernel(
+        _GRAPH, _WARPS, _DEVICE, _OUTPUT, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=12.0
+    )
+
+    def cliques_warp_per_task(graph, warps, device, output):
+        _work(graph, warps, device, output, mode, techniques)
+
+    cliques_warp_per_task.__name__ += f"_{_NAMES[mode]}" + ("" if techniques == ALL_TECHNIQUES else "_without")
+    return compiled(cliques_warp_per_task)
+
+
+def searching_blocks() -> int:
+    """How many blocks are resident on the current device: waiting warps rely on the others running."""
+    from mbe_stage.device.launch import multiprocessors
+
+    return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR

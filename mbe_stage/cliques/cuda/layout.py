@@ -1,0 +1,227 @@
+"""Where things stand in device memory: control words, settings, nodes, frames, and what belongs to one warp.
+
+A clique is grown from a *base*: the root, and what has joined it. *Candidates* (P in the papers) are adjacent to all
+of it, and later in the order; *excluded* vertices (X) are adjacent to all of it as well, and their cliques are found
+elsewhere. Every part of the search is a bit matrix: a row for each candidate and each excluded vertex, a column for
+each candidate.
+
+A *frame* has at most 64 candidates. Its block of words, in the pool or in the warp's own place behind it, holds the
+rows of the candidates, their ids, where they stand among the base (`EARLIER_AT`), the base (`BASE_AT`; two words a
+vertex: the id, and where it stands), and behind it the rows of the excluded vertices; 64 bits a row. A *wide node* has
+more candidates. Its block holds their ids, the base, the candidates to branch on as bits, the rows of the candidates
+and those of the excluded vertices.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mbe_stage.device.node_layout import (
+    ANYBODYS,
+    CONTROL_LINE,
+    CURSOR,
+    END,
+    LINK,
+    LOW_NODE,
+    N_IDLE,
+    N_NODES,
+    N_OPEN,
+    NEEDED,
+    NEXT_ROOT,
+    NODE_FIELDS,
+    NODE_LIMIT,
+    NOTHING,
+    OFFSET,
+    OWN_CONTROL,
+    OWN_FIELDS,
+    OWN_SETTINGS,
+    OWN_STATUS,
+    POOL_LIMIT,
+    POOL_SHORT,
+    POOL_TOP,
+    QUANTUM_NS,
+    ROOT,
+    STATUS,
+    TIME_OVER,
+    WORDS,
+)
+
+__all__ = ["FRAME_WIDTH", "Device", "Frame", "Graph", "Launch", "Output", "Own", "Warps"]
+__all__ += ["ANYBODYS", "CURSOR", "END", "LINK", "LOW_NODE", "NEEDED", "NEXT_ROOT", "NODE_FIELDS", "NODE_LIMIT"]
+__all__ += ["NOTHING", "N_IDLE", "N_NODES", "N_OPEN", "OFFSET", "POOL_LIMIT", "POOL_SHORT", "POOL_TOP", "QUANTUM_NS"]
+__all__ += ["ROOT", "STATUS", "TIME_OVER", "WORDS"]
+
+COUNT, SIZES, MEMBERS = range(3)
+"""What a kernel is compiled for; `SIZES` looks after size limits too."""
+
+FRAME_WIDTH = 64
+"""Candidates of a frame at most: masks of one word."""
+
+STACK = FRAME_WIDTH
+LEVEL_WORDS = 3
+LEVELS = FRAME_WIDTH
+"""Each level has joined a candidate that the one before had not."""
+FRAME_WORDS = STACK + LEVELS * LEVEL_WORDS
+"""Words of 64 bits that a warp has in shared memory: the candidates' rows, and its stack."""
+
+# A frame's block, in words of 32 bits.
+IDS_AT = 2 * FRAME_WIDTH
+EARLIER_AT = IDS_AT + FRAME_WIDTH
+BASE_AT = EARLIER_AT + FRAME_WIDTH
+
+# Control words behind those of every search: cliques found; how many cliques and members were written, in one word;
+# where the first that did not fit would have begun; members of the largest group of cliques that did not fit; when the
+# first warp began and the last one ended, by the device's clock.
+FOUND, OUTPUT_TOP, OUTPUT_END, OUTPUT_NEEDED, BEGAN, ENDED = (OWN_CONTROL + CONTROL_LINE * k for k in range(6))
+CONTROL_WORDS = OWN_CONTROL + 6 * CONTROL_LINE
+CLIQUES_SHIFT = 36
+"""In `OUTPUT_TOP`, members stand below the cliques."""
+NEVER = 1 << 62
+"""In `OUTPUT_END` where everything fitted, and in `BEGAN` before."""
+
+# One more reason to end a quantum.
+OUTPUT_FULL = OWN_STATUS
+
+# Settings, int64: read only.
+NARROW, OWN_WORDS, MOST_LEVELS, MIN_SIZE, MAX_SIZE = range(OWN_SETTINGS, OWN_SETTINGS + 5)
+N_SETTINGS = OWN_SETTINGS + 5
+
+# Fields of a node, int64: masks are those of a frame's level.
+IS_FRAME, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
+
+# What a warp could not finish, and what it has done so far: nanoseconds without work, with work, and of these before
+# frames were walked; nodes of frames, and what became frames or wide nodes.
+PENDING_NODE, PENDING_CHILD, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(7)
+STATE_FIELDS = 16
+
+
+class Graph(NamedTuple):
+    """The graph; each vertex has its later neighbours first.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+    later_ends : (n,) int64
+        Where the later neighbours of each vertex end, and the earlier ones begin.
+    members : (2 n_edges,) int32
+        Ascending in both parts.
+    order : (n_roots,) int32
+        The roots that are wanted, the heaviest first.
+    """
+
+    offsets: Any
+    later_ends: Any
+    members: Any
+    order: Any
+
+
+class Warps(NamedTuple):
+    """One row a warp.
+
+    Attributes
+    ----------
+    columns : (n_warps, most_candidates) int32
+    rows : (n_warps, most_neighbours) int32
+    mask : (n_warps, n_words) uint32
+        Candidates.
+    joined : (n_warps, n_words) uint32
+    histogram : (n_warps, most_members + 1) int64
+        Cliques by size.
+    state : (n_warps, STATE_FIELDS) int64
+    """
+
+    columns: Any
+    rows: Any
+    mask: Any
+    joined: Any
+    histogram: Any
+    state: Any
+
+
+class Own(NamedTuple):
+    """What belongs to this warp: its rows of `Warps`; its words in shared memory begin at `frame_at`."""
+
+    columns: Any
+    rows: Any
+    mask: Any
+    joined: Any
+    histogram: Any
+    state: Any
+    frame: Any
+    frame_at: Any
+
+
+class Device(NamedTuple):
+    """What all warps share.
+
+    Attributes
+    ----------
+    words : uint32
+        Blocks of nodes, in stretches taken with an atomic addition. Those from `POOL_LIMIT` on belong to one warp
+        each, for the frame that it works on.
+    nodes : (n_nodes, NODE_FIELDS) int64
+        Those from `NODE_LIMIT` on belong to one warp each, for what it has in hand when a quantum ends.
+    control : (CONTROL_WORDS,) int64
+    settings : (N_SETTINGS,) int64
+    """
+
+    words: Any
+    nodes: Any
+    control: Any
+    settings: Any
+
+
+class Output(NamedTuple):
+    """Cliques, one behind the other.
+
+    Attributes
+    ----------
+    members : (n_members,) int32
+        Ascending within a clique.
+    sizes : (n_cliques,) int32
+    """
+
+    members: Any
+    sizes: Any
+
+
+class Launch(NamedTuple):
+    """What a launch sets for all warps.
+
+    Attributes
+    ----------
+    min_size, max_size : int32
+    deadline : int64
+        When the quantum ends, by the device's clock.
+    mode, techniques : int
+        Known when the kernel is compiled.
+    """
+
+    min_size: Any
+    max_size: Any
+    deadline: Any
+    mode: Any
+    techniques: Any
+
+
+class Frame(NamedTuple):
+    """The frame that this warp works on.
+
+    Attributes
+    ----------
+    home : int64
+        Where its block begins.
+    n_base, n_excluded : int32
+        Vertices of the base, and rows of excluded ones.
+    excluded_at : int64
+        Where these begin.
+    row, high_row : uint64
+        Those of the candidates ``lane`` and ``lane + 32``; 0 where there is none.
+    """
+
+    home: Any
+    n_base: Any
+    n_excluded: Any
+    excluded_at: Any
+    row: Any
+    high_row: Any

@@ -1,0 +1,160 @@
+"""What a search takes of device memory, before anything is allocated. Needs neither numba-cuda nor a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.errors import MemoryBudgetExceeded
+
+__all__ = ["WARPS_PER_BLOCK", "MemoryPlan", "SearchSizes", "plan_memory"]
+
+WARPS_PER_BLOCK = 8
+_NODES = 1 << 16
+_MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
+_MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
+_LEAST_CLIQUES = 64
+"""A node has at most so many cliques at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSizes:
+    """What the plan depends on.
+
+    Attributes
+    ----------
+    n_edges, most_later, most_neighbours : int
+        Of the graph, as `DeviceGraph` has them.
+    mode : int
+        `layout.COUNT`, `SIZES` or `MEMBERS`.
+    """
+
+    n_edges: int
+    most_later: int
+    most_neighbours: int
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """What is allocated.
+
+    Attributes
+    ----------
+    n_blocks : int
+    scratch_columns, scratch_rows, scratch_words : int
+        Of each warp: candidates, rows of excluded vertices, and words of a set of candidates.
+    histogram : int
+        Sizes of cliques.
+    own_words : int
+        Of each warp: the block of a frame.
+    n_nodes : int
+        Places for others than the levels that each warp may need when a quantum ends.
+    pool_words : int
+        Without the warps' own.
+    members, cliques : int
+        Of the output.
+    narrow : int
+        Candidates of a frame at most.
+    quantum_seconds : float
+    """
+
+    n_blocks: int
+    scratch_columns: int
+    scratch_rows: int
+    scratch_words: int
+    histogram: int
+    own_words: int
+    n_nodes: int
+    pool_words: int
+    members: int
+    cliques: int
+    narrow: int = at.FRAME_WIDTH
+    quantum_seconds: float = 0.5
+
+    @property
+    def n_warps(self) -> int:
+        """Of all blocks."""
+        return self.n_blocks * WARPS_PER_BLOCK
+
+    @property
+    def all_words(self) -> int:
+        """Of the pool, and those of the warps behind it."""
+        return self.pool_words + self.n_warps * self.own_words
+
+    @property
+    def all_nodes(self) -> int:
+        """Of the table, and those of the warps behind it."""
+        return self.n_nodes + self.n_warps * at.LEVELS
+
+    @property
+    def warp_bytes(self) -> int:
+        """What a warp has to itself."""
+        scratch = 4 * (self.scratch_columns + self.scratch_rows + 2 * self.scratch_words)
+        own = 4 * self.own_words + 8 * at.NODE_FIELDS * at.LEVELS
+        return scratch + own + 8 * self.histogram + 8 * at.STATE_FIELDS
+
+    @property
+    def total_bytes(self) -> int:
+        """Of everything."""
+        shared = 8 * at.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + 4 * self.members + 4 * self.cliques
+        return shared + self.n_warps * self.warp_bytes + 8 * at.CONTROL_WORDS
+
+
+def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
+    """A plan within a budget, with as many blocks as fit, `n_blocks` at most.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        Not even one block fits.
+    """
+    blocks = n_blocks
+    while True:
+        plan = _plan(sizes, blocks, budget)
+        if plan.total_bytes <= budget:
+            return plan
+        if blocks == 1:
+            break
+        blocks = max(1, blocks // 2)
+    needed = _smallest_budget(sizes)
+    raise MemoryBudgetExceeded(
+        f"the search needs {needed:,} bytes of device memory, its budget is {budget:,}: raise it "
+        "(device_memory_bytes), or use the engine cpu",
+        needed_bytes=needed,
+    )
+
+
+def _smallest_budget(sizes: SearchSizes) -> int:
+    """Bytes that are enough for one block; a larger budget is planned for with a larger pool."""
+    needed = 0
+    while (total := _plan(sizes, 1, needed).total_bytes) > needed:
+        needed = total
+    return needed
+
+
+def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
+    pool_words = max(_LEAST_POOL_WORDS, min(_MOST_POOL_WORDS, budget // 16, _LEAST_POOL_WORDS + 128 * sizes.n_edges))
+    members, cliques = 1, 1
+    if sizes.mode == at.MEMBERS:
+        members = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, budget // 32, _LEAST_MEMBERS + 128 * sizes.n_edges))
+        cliques = max(_LEAST_CLIQUES, members // 4)
+    return MemoryPlan(
+        n_blocks=n_blocks,
+        scratch_columns=_whole_lines(sizes.most_later),
+        scratch_rows=_whole_lines(sizes.most_neighbours + 1),
+        scratch_words=_whole_lines((sizes.most_later + 31) // 32),
+        # A clique is a root and later neighbours of it.
+        histogram=sizes.most_later + 2 if sizes.mode == at.SIZES else 1,
+        # Base, candidates and excluded vertices are the root and neighbours of it.
+        own_words=_whole_lines(at.BASE_AT + 2 * (sizes.most_neighbours + 2)),
+        n_nodes=_NODES,
+        pool_words=_whole_lines(pool_words),
+        members=members,
+        cliques=cliques,
+    )
+
+
+def _whole_lines(n: int) -> int:
+    """Entries of 32 bits in as many cache lines as `n` of them take, one at least."""
+    return max(1, -(-n // 32)) * 32

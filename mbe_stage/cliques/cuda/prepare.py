@@ -1,0 +1,148 @@
+"""The graph on the device, ready to be searched: each vertex's later neighbours first, the heaviest roots first.
+
+The order is by ascending degree, equal ones by id. It needs no sorting: which of two vertices is later, their degrees
+say. Its later neighbours are hardly more than those of a degeneracy order, whose rounds cost more than they save.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy as cp
+import numpy as np
+from numba import cuda
+
+from mbe_stage.cliques.cuda.layout import Graph
+from mbe_stage.device.arrays import kernel_views
+from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, on_grid, this_warp
+from mbe_stage.device.jit import I32, I64, kernel
+from mbe_stage.device.warp import ballot, count_bits, rank
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.undirected import UndirectedCSR
+
+__all__ = ["DeviceGraph", "part_lists_warp_per_vertex", "preparation_bytes", "prepare"]
+
+_BYTES_PER_EDGE, _BYTES_PER_VERTEX = 8, 56
+_MOST_MEMBERS = 1 << 31
+# Words of `facts`.
+_MOST_LATER, _MOST_NEIGHBOURS = 0, 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceGraph:
+    """A graph, as the search reads it.
+
+    Attributes
+    ----------
+    lists : Graph
+        Its roots are all vertices.
+    n_roots : int
+    most_later : int
+        Later neighbours of a vertex.
+    most_neighbours : int
+        Neighbours of a vertex that has later ones.
+    """
+
+    lists: Graph
+    n_roots: int
+    most_later: int
+    most_neighbours: int
+
+    def with_roots(self, wanted: np.ndarray) -> DeviceGraph:
+        """The same with some of the vertices as roots."""
+        is_wanted = cp.zeros(self.lists.later_ends.size, cp.bool_)
+        is_wanted[cp.asarray(wanted)] = True
+        order = self.lists.order
+        lists = self.lists._replace(order=cp.ascontiguousarray(order[is_wanted[order]]))
+        return DeviceGraph(lists, int(wanted.size), self.most_later, self.most_neighbours)
+
+
+def preparation_bytes(graph: UndirectedCSR) -> int:
+    """Device memory that `prepare` takes at most, beside the graph itself."""
+    return _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * graph.n
+
+
+def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
+    """Part the neighbours of each vertex into later and earlier ones, and put the roots in order.
+
+    Parameters
+    ----------
+    graph : UndirectedCSR
+        Arrays are CuPy's.
+    n_blocks : int
+        Blocks that are resident.
+    budget : int
+        Bytes.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        The graph does not fit the budget.
+    """
+    needed = preparation_bytes(graph)
+    if needed > budget or graph.members.size >= _MOST_MEMBERS:
+        raise MemoryBudgetExceeded(
+            f"to prepare a graph of {graph.n_edges:,} edges needs {needed:,} bytes of device memory, and fewer than "
+            f"{_MOST_MEMBERS // 2:,} edges; its budget is {budget:,}: raise it (device_memory_bytes), or use the "
+            "engine cpu",
+            needed_bytes=needed,
+        )
+    later_ends = cp.empty(graph.n, cp.int64)
+    members = cp.empty(graph.members.size, cp.int32)
+    weights = cp.empty(graph.n, cp.int64)
+    facts = cp.zeros(2, cp.int64)
+    part = part_lists_warp_per_vertex
+    on_grid(part, n_blocks, THREADS)(*kernel_views(graph.offsets, graph.members, later_ends, members, weights, facts))
+    order = cp.argsort(weights).astype(cp.int32)
+    most = cp.asnumpy(facts)
+    lists = Graph(graph.offsets, later_ends, members, order)
+    return DeviceGraph(lists, graph.n, int(most[_MOST_LATER]), int(most[_MOST_NEIGHBOURS]))
+
+
+@kernel(I64, I32, I64, I32, I64, I64, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
+def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights, facts):
+    """Write the later neighbours of each vertex before the earlier ones.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int64
+    neighbours : (2 n_edges,) int32
+        Ascending for each vertex.
+    later_ends : (n,) int64
+        Where the later ones end.
+    members : (2 n_edges,) int32
+    weights : (n,) int64
+        The less, the more work the root may be: minus the later neighbours, then minus all neighbours.
+    facts : (2,) int64
+        The most later neighbours, and the most neighbours of a vertex that has later ones; zeros before.
+    """
+    lane = cuda.laneid
+    most_later, most_neighbours = np.int64(0), np.int64(0)
+    for vertex in range(this_warp(), later_ends.size, n_warps()):
+        first, end = offsets[vertex], offsets[vertex + 1]
+        degree = end - first
+        place = first
+        for turn in range(2):
+            for tile in range(first, end, 32):
+                is_here = tile + lane < end
+                other = np.int32(0)
+                if is_here:
+                    other = neighbours[tile + lane]
+                    others_degree = offsets[other + 1] - offsets[other]
+                    is_later = others_degree > degree or (others_degree == degree and other > vertex)
+                    is_here = is_later == (turn == 0)
+                mask = ballot(is_here)
+                if is_here:
+                    members[place + rank(mask)] = other
+                place += count_bits(mask)
+            if turn == 0:
+                n_later = place - first
+                most_later = max(most_later, n_later)
+                if n_later > 0:
+                    most_neighbours = max(most_neighbours, degree)
+                if lane == 0:
+                    later_ends[vertex] = place
+                    weights[vertex] = -((n_later << 32) | degree)
+    if lane == 0:
+        cuda.atomic.max(facts, 0, most_later)
+        cuda.atomic.max(facts, 1, most_neighbours)

@@ -1,0 +1,187 @@
+"""One search on the device: its memory, its time quanta, and room made between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.kernels import kernel_for
+from mbe_stage.cliques.cuda.layout import Device, Graph, Output, Warps
+from mbe_stage.cliques.cuda.memory_plan import MemoryPlan
+from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.device.arrays import kernel_bundles, upload
+from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.kept_nodes import KeptNodes
+from mbe_stage.errors import MemoryBudgetExceeded
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Device memory of one search, and the quanta that work on it.
+
+    Parameters
+    ----------
+    graph : Graph
+        With the roots that are wanted.
+    mode : int
+        `layout.COUNT`, `SIZES` or `MEMBERS`.
+    size_limits : tuple of int
+        Fewest and most members, below 2^31.
+    plan : MemoryPlan
+    budget_bytes : int
+        What growing may not exceed.
+    techniques : int
+        `Techniques.kernel_mask`.
+
+    Attributes
+    ----------
+    n_quanta : int
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        mode: int,
+        size_limits: tuple[int, int],
+        plan: MemoryPlan,
+        budget_bytes: int,
+        techniques: int = ALL_TECHNIQUES,
+    ) -> None:
+        self.n_quanta = 0
+        self._nanoseconds = 0
+        self._graph, self._size_limits, self._plan, self._budget = graph, size_limits, plan, budget_bytes
+        self._kernel = kernel_for(mode, techniques)
+        n_warps = plan.n_warps
+        state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
+        state[:, at.PENDING_NODE] = at.NOTHING
+        self._warps = Warps(
+            cp.empty((n_warps, plan.scratch_columns), cp.int32),
+            cp.empty((n_warps, plan.scratch_rows), cp.int32),
+            cp.empty((n_warps, plan.scratch_words), cp.uint32),
+            cp.empty((n_warps, plan.scratch_words), cp.uint32),
+            cp.zeros((n_warps, plan.histogram), cp.int64),
+            state,
+        )
+        self._device = Device(
+            cp.empty(plan.all_words, cp.uint32),
+            cp.zeros((plan.all_nodes, at.NODE_FIELDS), cp.int64),
+            cp.zeros(at.CONTROL_WORDS, cp.int64),
+            cp.asarray(self._settings()),
+        )
+        self._output = Output(cp.empty(plan.members, cp.int32), cp.empty(plan.cliques, cp.int32))
+        self._control = np.zeros(at.CONTROL_WORDS, np.int64)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the quanta did, for benchmarks and tests."""
+        totals = cp.asnumpy(self._warps.state.sum(axis=0))
+        return {
+            "visited": int(totals[at.N_VISITED]),
+            "pieces": int(totals[at.N_PIECES]),
+            "idle_ns": int(totals[at.IDLE_NS]),
+            "busy_ns": int(totals[at.BUSY_NS]),
+            "piece_ns": int(totals[at.PIECE_NS]),
+            "kernel_us": self._nanoseconds // 1000,
+            "quanta": self.n_quanta,
+            "nodes": int(self._control[at.N_NODES]),
+            "pool_words": int(self._control[at.POOL_TOP]),
+            "warps": self._plan.n_warps,
+            "plan_bytes": self._plan.total_bytes,
+        }
+
+    @property
+    def share(self) -> float:
+        """Of the roots, which have been taken."""
+        n_roots = int(self._graph.order.size)
+        return min(n_roots, int(self._control[at.NEXT_ROOT])) / n_roots if n_roots else 1.0
+
+    def quantum(self) -> bool:
+        """Work for a while; whether the search is over. What was found before is forgotten."""
+        control = self._control
+        for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.NEEDED, at.FOUND, at.OUTPUT_TOP, at.OUTPUT_NEEDED):
+            control[word] = 0
+        control[at.OUTPUT_END] = control[at.BEGAN] = at.NEVER
+        control[at.ENDED] = 0
+        upload(control, self._device.control)
+        on_grid(self._kernel, self._plan.n_blocks, THREADS)(
+            *kernel_bundles(self._kernel, self._graph, self._warps, self._device, self._output)
+        )
+        self._control = cp.asnumpy(self._device.control).copy()
+        self._nanoseconds += int(self._control[at.ENDED] - self._control[at.BEGAN])
+        self.n_quanta += 1
+        return int(self._control[at.STATUS]) == 0
+
+    @property
+    def n_found(self) -> int:
+        """Cliques that the last quantum found."""
+        return int(self._control[at.FOUND])
+
+    def histogram(self) -> np.ndarray:
+        """How many cliques of each size all quanta found, int64."""
+        return cp.asnumpy(self._warps.histogram.sum(axis=0))
+
+    def written(self) -> tuple[cp.ndarray, cp.ndarray]:
+        """The cliques that the last quantum wrote: their sizes, and their members; views, until the next one."""
+        end = min(int(self._control[at.OUTPUT_TOP]), int(self._control[at.OUTPUT_END]))
+        n_members = end & ((1 << at.CLIQUES_SHIFT) - 1)
+        return self._output.sizes[: end >> at.CLIQUES_SHIFT], self._output.members[:n_members]
+
+    def make_room(self) -> bool:
+        """After a quantum that ended early: new room for what was short. False where nothing is left to do.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            It does not fit the budget, with the old pool beside the new one.
+        """
+        state = cp.asnumpy(self._warps.state).copy()
+        pending = state[:, at.PENDING_NODE]
+        kept = KeptNodes(self._device.nodes, pending)
+        roots_left = int(self._control[at.NEXT_ROOT]) < self._graph.order.size
+        if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left:
+            return False
+        old, self._plan = self._plan, self._with_room(kept.n_words, kept.n)
+        words = cp.empty(self._plan.all_words, cp.uint32)
+        nodes = self._device.nodes
+        if self._plan.n_nodes != old.n_nodes:
+            nodes = cp.empty((self._plan.all_nodes, at.NODE_FIELDS), cp.int64)
+        self._control[at.N_OPEN] = kept.move(self._device.words, words, nodes)
+        self._control[at.N_NODES], self._control[at.POOL_TOP] = kept.n, kept.n_words
+        state[:, at.PENDING_NODE] = kept.numbers(pending)
+        upload(state, self._warps.state)
+        self._device = self._device._replace(words=words, nodes=nodes, settings=cp.asarray(self._settings()))
+        if self._plan.members != old.members:
+            self._output = self._output._replace(members=cp.empty(self._plan.members, cp.int32))
+        return True
+
+    def _with_room(self, n_words: int, n_nodes: int) -> MemoryPlan:
+        """The plan, grown where what is kept and what was short would take more than half of the room."""
+        plan = self._plan
+        wanted = 2 * (n_words + int(self._control[at.NEEDED]))
+        if wanted > plan.pool_words:
+            plan = replace(plan, pool_words=-(-max(wanted, 2 * plan.pool_words) // 32) * 32)
+        if 2 * n_nodes > plan.n_nodes or int(self._control[at.N_NODES]) > plan.n_nodes:
+            plan = replace(plan, n_nodes=2 * max(n_nodes, plan.n_nodes))
+        if int(self._control[at.OUTPUT_NEEDED]) > plan.members:
+            plan = replace(plan, members=int(self._control[at.OUTPUT_NEEDED]))
+        needed = plan.total_bytes + 4 * self._plan.all_words
+        if needed > self._budget:
+            raise MemoryBudgetExceeded(
+                f"the search needs {needed:,} bytes of device memory to go on, its budget is {self._budget:,}: raise "
+                "it (device_memory_bytes), or use the engine cpu",
+                needed_bytes=needed,
+            )
+        return plan
+
+    def _settings(self) -> np.ndarray:
+        plan = self._plan
+        settings = np.empty(at.N_SETTINGS, np.int64)
+        settings[at.POOL_LIMIT], settings[at.NODE_LIMIT] = plan.pool_words, plan.n_nodes
+        settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
+        settings[at.NARROW], settings[at.OWN_WORDS], settings[at.MOST_LEVELS] = plan.narrow, plan.own_words, at.LEVELS
+        settings[at.MIN_SIZE], settings[at.MAX_SIZE] = self._size_limits
+        return settings

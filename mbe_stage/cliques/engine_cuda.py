@@ -1,0 +1,307 @@
+"""The CUDA engine: maximal cliques found by persistent warps of one GPU.
+
+The order of work: take what the vertices that must be members have in common (`cliques.reduction`), part the neighbours
+of each vertex into later and earlier ones on the device (`cuda.prepare`), plan the memory (`cuda.memory_plan`), and
+search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module needs neither numba-cuda nor a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mbe_stage.cliques import reduction
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.memory_plan import SearchSizes, plan_memory
+from mbe_stage.cliques.cuda.techniques import Techniques
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.cliques.reduction import CommonPart, common_part
+from mbe_stage.cliques.results import CliqueBlock, Detail
+from mbe_stage.cliques.roots import roots_of
+from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.device.available import unavailable_reason
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.options import Execution
+from mbe_stage.ragged import offsets_of
+from mbe_stage.tasks import Task, cut, positions, ranges_of
+
+if TYPE_CHECKING:
+    from mbe_stage.cliques.cuda.session import Session
+
+__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+
+_EVERYTHING = Techniques()
+_LARGEST_SIZE = 2**31 - 1
+
+
+def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
+    """The GPU's name."""
+    from numba import cuda
+
+    name = cuda.get_current_device().name
+    return f"cuda, {name.decode() if isinstance(name, bytes) else name}"
+
+
+def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:
+    """The kernels that such a run launches; where some of them have to be compiled, all that the engine has."""
+    from mbe_stage.cliques.cuda.kernels import kernel_for
+    from mbe_stage.cliques.cuda.prepare import part_lists_warp_per_vertex
+    from mbe_stage.device.copying import copy_pieces_block_per_piece
+    from mbe_stage.device.jit import all_at_once, compile_steps_of, step_together
+
+    others = (*compile_steps_of(part_lists_warp_per_vertex, copy_pieces_block_per_piece), *reduction.compile_steps())
+    kernels = [kernel_for(mode, _EVERYTHING.kernel_mask) for mode in (at.COUNT, at.SIZES, at.MEMBERS)]
+    everything = (step_together(*kernels), *others)
+    if query is None or detail is None:
+        return everything
+    return all_at_once((*compile_steps_of(kernels[_mode(query, detail)]), *others), lambda: everything)
+
+
+def run(
+    graph: UndirectedCSR,
+    query: CliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None = None,
+    *,
+    sizes: dict[str, Any] | None = None,
+    statistics: dict[str, int] | None = None,
+    techniques: Techniques = _EVERYTHING,
+) -> Iterator[CliqueBlock]:
+    """Every maximal clique of `graph` that satisfies `query`, in blocks.
+
+    Parameters
+    ----------
+    graph : UndirectedCSR
+        Its arrays may be CuPy's.
+    query : CliqueQuery
+    execution : Execution
+        Its memory budget is the device's.
+    detail : Detail
+    tasks : iterable of Task, optional
+        Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    sizes : dict, optional
+        Fields of the `MemoryPlan` to override. For tests.
+    statistics : dict, optional
+        Receives what the warps did.
+    techniques : Techniques
+        What to make use of. For the ablation benchmark; the cliques are the same.
+
+    Raises
+    ------
+    InvalidArgument
+        Tasks of another graph or query, or that overlap.
+    MemoryBudgetExceeded
+        The graph does not fit the budget.
+    """
+    part = _part(graph, query)
+    wanted = None if tasks is None else _wanted(list(tasks), graph, query, part)
+    is_something = part.is_possible and (wanted is None or wanted.size > 0)
+    if part.graph.n > 0 and is_something:
+        yield from _searched(part, query, execution, detail, wanted, sizes or {}, statistics, techniques)
+    elif part.held and is_something and query.accepts(len(part.held)):
+        yield from _blocks(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, execution.block_bytes, 1.0)
+    yield CliqueBlock.empty(detail, work_done=1.0)
+
+
+def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
+    """All of the work in at most `n` tasks of similar cost.
+
+    A clique belongs to its member of the smallest degree, of equal ones to that with the smallest id.
+
+    Parameters
+    ----------
+    graph : UndirectedCSR
+        Its arrays may be CuPy's; the work of cutting is the host's.
+    query : CliqueQuery
+    n : int
+    """
+    part = _part(graph, query)
+    order = _order(part)
+    host = _on_host(part.graph)
+    later = np.zeros(part.graph.n)
+    if host.members.size:
+        ranks = np.empty(host.n, np.int64)
+        ranks[order] = np.arange(host.n)
+        sources, targets = host.edges()
+        first = np.where(ranks[sources] < ranks[targets], sources, targets)
+        later += np.bincount(first, minlength=host.n)
+    costs = 1.0 + later[order] ** 2 if part.graph.n else np.ones(_root_vertices(part).size)
+    return cut(roots_of(graph, query, _root_vertices(part)), costs, n)
+
+
+def _mode(query: CliqueQuery, detail: Detail) -> int:
+    """What the kernel is compiled for: sizes are looked after where they are wanted or limited."""
+    if detail == Detail.COUNT and query.min_size <= 1 and query.max_size is None:
+        return at.COUNT
+    return at.MEMBERS if detail == Detail.MEMBERS else at.SIZES
+
+
+def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
+    """What the query is about; the graph stays where it is, unless vertices must be members."""
+    if not query.containing:
+        return CommonPart(graph, np.empty(0, np.int32), (), True)
+    return common_part(_on_host(graph), query)
+
+
+def _on_host(graph: UndirectedCSR) -> UndirectedCSR:
+    if graph.is_on_host:
+        return graph
+    import cupy as cp
+
+    return UndirectedCSR(graph.n, cp.asnumpy(graph.offsets), cp.asnumpy(graph.members))
+
+
+def _order(part: CommonPart) -> np.ndarray:
+    """The vertices of a part in the order of the search, int64."""
+    degrees = part.graph.degrees
+    if not part.graph.is_on_host:
+        import cupy as cp
+
+        degrees = cp.asnumpy(degrees)
+    return np.argsort(degrees, kind="stable")
+
+
+def _root_vertices(part: CommonPart) -> np.ndarray:
+    """The user's vertices that the roots are; where nothing is left beside those that must be members, one of these."""
+    if part.graph.n == 0:
+        return np.array(part.held[:1] if part.is_possible else (), np.int64)
+    order = _order(part)
+    return part.vertices[order] if part.held else order
+
+
+def _wanted(tasks: list[Task], graph: UndirectedCSR, query: CliqueQuery, part: CommonPart) -> np.ndarray:
+    """The vertices of a part that are the roots of some tasks; where it has none, a zero for the root that is left."""
+    found = positions(ranges_of(tasks, roots_of(graph, query, _root_vertices(part))))
+    return found if part.graph.n == 0 else _order(part)[found]
+
+
+def _searched(
+    part: CommonPart,
+    query: CliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    wanted: np.ndarray | None,
+    sizes: dict[str, Any],
+    statistics: dict[str, int] | None,
+    techniques: Techniques,
+) -> Iterator[CliqueBlock]:
+    """What each quantum finds; device memory is held from the first to the last.
+
+    Parameters
+    ----------
+    part : CommonPart
+        With one vertex at least.
+    query, execution, detail, sizes, techniques
+        As `run` has them.
+    wanted : (n_roots,) int64, optional
+        Vertices of the part; all of them by default.
+    statistics : dict, optional
+    """
+    from mbe_stage.cliques.cuda.kernels import searching_blocks
+    from mbe_stage.cliques.cuda.prepare import prepare
+    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.device.launch import resident_blocks
+    from mbe_stage.device.memory_budget import device_budget, device_work
+
+    budget = device_budget(execution)
+    mode = _mode(query, detail)
+    most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
+    limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
+    with device_work(budget):
+        prepared = prepare(_on_device(part.graph), resident_blocks(), budget)
+        if wanted is not None:
+            prepared = prepared.with_roots(wanted)
+        facts = SearchSizes(part.graph.n_edges, prepared.most_later, prepared.most_neighbours, mode)
+        plan = replace(plan_memory(facts, searching_blocks(), budget), **sizes)
+        session = Session(prepared.lists, mode, limits, plan, budget, techniques.kernel_mask)
+    is_over = False
+    while not is_over:
+        with device_work(budget):
+            is_over = session.quantum()
+        yield from _found(session, part, detail, execution.block_bytes)
+        if not is_over:
+            with device_work(budget):
+                is_over = not session.make_room()
+    if mode == at.SIZES and detail == Detail.SIZES:
+        yield from _of_histogram(session.histogram(), len(part.held), execution.block_bytes)
+    if statistics is not None:
+        statistics.update(session.statistics)
+
+
+def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
+    import cupy as cp
+
+    return UndirectedCSR(graph.n, cp.asarray(graph.offsets, cp.int64), cp.asarray(graph.members, cp.int32))
+
+
+def _found(session: Session, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
+    """What a quantum found, and how far the search is; sizes come at the end."""
+    share = 0.999 * session.share
+    if detail == Detail.COUNT:
+        yield CliqueBlock(session.n_found, work_done=share)
+    elif detail == Detail.SIZES:
+        yield CliqueBlock.empty(detail, share)
+    else:
+        import cupy as cp
+
+        sizes, members = (cp.asnumpy(array) for array in session.written())
+        yield from _blocks(sizes, members, part, detail, block_bytes, share)
+
+
+def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int) -> Iterator[CliqueBlock]:
+    """A size for each clique, of cliques that were counted by size."""
+    most = max(1, block_bytes // 4)
+    for size in np.flatnonzero(histogram).tolist():
+        n_left = int(histogram[size])
+        while n_left:
+            n = min(n_left, most)
+            yield CliqueBlock(n, np.full(n, size + n_held, np.int32), work_done=0.999)
+            n_left -= n
+
+
+def _blocks(
+    sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, block_bytes: int, share: float
+) -> Iterator[CliqueBlock]:
+    """Cliques of a part as those of the user's graph, at most `block_bytes` at a time, a larger clique alone.
+
+    Parameters
+    ----------
+    sizes : (n_cliques,) int32
+    members : int32
+        Vertices of the part, ascending within a clique.
+    part : CommonPart
+    detail : Detail
+    block_bytes : int
+    share : float
+    """
+    if sizes.size == 0:
+        yield CliqueBlock.empty(detail, share)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    n_bytes = 4 * (ends + (len(part.held) + 1) * np.arange(1, sizes.size + 1))
+    first = 0
+    while first < sizes.size:
+        before = int(n_bytes[first - 1]) if first else 0
+        stop = max(first + 1, int(np.searchsorted(n_bytes, before + block_bytes, side="right")))
+        yield _block(sizes[first:stop], members[ends[first] - sizes[first] : ends[stop - 1]], part, detail, share)
+        first = stop
+
+
+def _block(sizes: np.ndarray, members: np.ndarray, part: CommonPart, detail: Detail, share: float) -> CliqueBlock:
+    """A block of the user's vertices."""
+    sizes, members = sizes.astype(np.int32), members.astype(np.int32)
+    if part.held:
+        held = np.array(part.held, np.int32)
+        places = np.repeat(offsets_of(sizes)[:-1], held.size)
+        members = np.insert(part.vertices[members], places, np.tile(held, sizes.size))
+        sizes = sizes + np.int32(held.size)
+        members = members[np.lexsort((members, np.repeat(np.arange(sizes.size), sizes)))]
+    return CliqueBlock(
+        sizes.size,
+        sizes if detail >= Detail.SIZES else None,
+        members if detail >= Detail.MEMBERS else None,
+        work_done=share,
+    )

@@ -1,0 +1,158 @@
+"""The CUDA engine that finds maximal cliques on the emulator, NumPy in the place of CuPy.
+
+Run as a script, with one of `PARTS`: prints a JSON line per case.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mbe_stage import CliqueQuery, Execution, UndirectedCSR
+from mbe_stage.cliques import engine_cuda, reference
+from mbe_stage.cliques.results import CliqueTableSink, Detail
+from tests.mbe_stage.cliques import undirected_graphs as graphs
+from tests.mbe_stage.emulated_cuda import put_in_place
+
+
+def use_the_emulator() -> Any:
+    """Kernels run on the emulator; returns the launcher, whose `seed` may be changed."""
+    launcher = put_in_place()
+    from mbe_stage.cliques.cuda import kernels, prepare, session
+
+    kernels.searching_blocks = lambda: 1
+    session.kernel_for = lambda mode, techniques: launcher(kernels.kernel_for(mode, techniques))
+    prepare.part_lists_warp_per_vertex = launcher(prepare.part_lists_warp_per_vertex)
+    return launcher
+
+
+def found(graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: Any) -> Any:
+    """The set of cliques, how many there are of each size, or how many."""
+    options["sizes"] = SMALL | options.get("sizes", {})
+    blocks = engine_cuda.run(graph, query, Execution(block_bytes=200), detail, **options)
+    if detail == Detail.COUNT:
+        return sum(block.n_cliques for block in blocks)
+    if detail == Detail.SIZES:
+        return sorted(size for block in blocks for size in block.sizes.tolist())
+    sink = CliqueTableSink()
+    for block in blocks:
+        sink.accept(block)
+    table = sink.table()
+    assert len(table.as_set()) == len(table), "a clique came twice"
+    return table.as_set()
+
+
+def specified(graph: UndirectedCSR, query: CliqueQuery, detail: Detail) -> Any:
+    """What it should be."""
+    cliques = {one for one in reference.maximal_cliques(graph) if reference.matches(one, query)}
+    if detail == Detail.COUNT:
+        return len(cliques)
+    return cliques if detail == Detail.MEMBERS else sorted(map(len, cliques))
+
+
+# The emulator has much less memory to fill than a device.
+SMALL: dict[str, Any] = {"pool_words": 1 << 14, "n_nodes": 64, "members": 1 << 12, "cliques": 1 << 10}
+# What the search works in, so small that all of it runs short: frames, pool, table of nodes, output, time.
+TINY: list[dict[str, Any]] = [
+    {},
+    {"narrow": 2},
+    {"narrow": 5, "pool_words": 64},
+    {"narrow": 3, "n_nodes": 2},
+    {"narrow": 4, "quantum_seconds": 0.03},
+    {"members": 40, "cliques": 64},
+    {"narrow": 0, "quantum_seconds": 0.02, "pool_words": 32, "n_nodes": 1, "members": 6, "cliques": 64},
+]
+SHAPES = [(9, 0.5), (14, 0.7), (20, 0.3), (12, 0.9), (24, 0.5), (30, 0.2), (16, 0.8)]
+QUERIES = [
+    CliqueQuery(),
+    CliqueQuery(3),
+    CliqueQuery(1, 4),
+    CliqueQuery(),
+    CliqueQuery(4, 6),
+    CliqueQuery(containing=(3,)),
+    CliqueQuery(2, 9, (1, 5)),
+]
+
+
+def case(name: str, graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: Any) -> dict[str, Any]:
+    """What is found, beside what should be."""
+    statistics: dict[str, int] = {}
+    is_same = found(graph, query, detail, statistics=statistics, **options) == specified(graph, query, detail)
+    return {"case": name, "same": is_same, "n": specified(graph, query, Detail.COUNT)} | statistics
+
+
+def random_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
+    """Random graphs, each with another query and other sizes of what the search works in."""
+    for seed in range(first, end):
+        graph = graphs.random_graph(np.random.default_rng(seed), *SHAPES[seed % len(SHAPES)])
+        launcher.seed = seed
+        detail = Detail(2 - seed % 3) if seed % 4 else Detail.MEMBERS
+        yield case(
+            f"random {seed}", graph, QUERIES[seed // 2 % len(QUERIES)], detail, sizes=TINY[seed // 3 % len(TINY)]
+        )
+
+
+def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Complete graphs, Moon and Moser's, cycles and what they leave, and next to nothing."""
+    launcher.seed = 1
+    for parts in ([3] * 4, [1] * 40, [2] * 6, [4, 1, 3, 1]):
+        graph, cliques = graphs.turan(parts)
+        for sizes in ({}, {"narrow": 3}):
+            yield {
+                "case": f"turan {parts}",
+                "same": found(graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes) == cliques,
+            }
+    for n in (7, 15):
+        graph = graphs.complement(graphs.cycle(n))
+        yield {"case": "perrin", "same": found(graph, CliqueQuery(), Detail.COUNT) == graphs.perrin(n)}
+    for graph in (UndirectedCSR.from_edges([], []), UndirectedCSR.from_edges([], [], 3), graphs.cycle(9)):
+        for detail in Detail:
+            yield case("next to nothing", graph, CliqueQuery(), detail)
+
+
+def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """More candidates than a word of 32 bits has, and than a frame."""
+    launcher.seed = 2
+    rng = np.random.default_rng(3)
+    yield case("complete", graphs.complete(90), CliqueQuery(), Detail.MEMBERS)
+    graph, cliques = graphs.turan([1] * 60 + [2] * 6 + [5])
+    yield {"case": "turan", "same": found(graph, CliqueQuery(), Detail.MEMBERS) == cliques}
+    for n, density, query in ((60, 0.4, CliqueQuery()), (76, 0.97, CliqueQuery(58)), (130, 0.15, CliqueQuery())):
+        for narrow in (64, 12):
+            graph = graphs.two_densities(rng, n + 20, n, density)
+            yield case(f"wide {n} {narrow}", graph, query, Detail.MEMBERS, sizes={"narrow": narrow})
+
+
+def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Few roots and many warps: levels of stacks change hands, and what a quantum leaves is gone on with."""
+    from mbe_stage.cliques.cuda import frame_walk
+
+    frame_walk._LOOK_EVERY = 2
+    graph = graphs.complement(graphs.random_graph(np.random.default_rng(2), 30, 0.12))
+    for seed, sizes in enumerate(({}, {"quantum_seconds": 0.02}, {"narrow": 8}, {"n_blocks": 2, "n_nodes": 4})):
+        launcher.seed = seed
+        yield case(f"shared {seed}", graph, CliqueQuery(), Detail(2 - seed % 2), sizes=sizes)
+
+
+PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+    "random": lambda launcher: random_cases(launcher, 0, 40),
+    "known": known_cases,
+    "wide": wide_cases,
+    "shared": shared_cases,
+}
+
+
+def main(part: str) -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    for one in PARTS[part](use_the_emulator()):
+        print(json.dumps(one), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
