@@ -9,12 +9,14 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from mbe_stage import CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.cliques import engine_cuda, reference
+from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueTableSink, Detail
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
@@ -122,7 +124,7 @@ def wide_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     yield case("complete", graphs.complete(90), CliqueQuery(), Detail.MEMBERS)
     graph, cliques = graphs.turan([1] * 60 + [2] * 6 + [5])
     yield {"case": "turan", "same": found(graph, CliqueQuery(), Detail.MEMBERS) == cliques}
-    for n, density, query in ((60, 0.4, CliqueQuery()), (76, 0.97, CliqueQuery(58)), (130, 0.15, CliqueQuery())):
+    for n, density, query in ((60, 0.4, CliqueQuery()), (80, 0.45, CliqueQuery(3, 9)), (130, 0.15, CliqueQuery())):
         for narrow in (64, 12):
             graph = graphs.two_densities(rng, n + 20, n, density)
             yield case(f"wide {n} {narrow}", graph, query, Detail.MEMBERS, sizes={"narrow": narrow})
@@ -139,11 +141,44 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield case(f"shared {seed}", graph, CliqueQuery(), Detail(2 - seed % 2), sizes=sizes)
 
 
+def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Each technique left out."""
+    launcher.seed = 0
+    graph = graphs.two_densities(np.random.default_rng(1), 40, 26, 0.7)
+    for field in fields(Techniques):
+        yield case(
+            f"without {field.name}", graph, CliqueQuery(), Detail.MEMBERS, sizes={"narrow": 10, "quantum_seconds": 0.1},
+            techniques=Techniques.without(field.name),
+        )  # fmt: skip
+
+
+def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Parts of the work; also where vertices that must be members have nothing else in common, or are no clique."""
+    launcher.seed = 4
+    graph = graphs.random_graph(np.random.default_rng(7), 16, 0.6)
+    src, dst = (ids.tolist() for ids in graph.edges())
+    clique = max(reference.maximal_cliques(graph), key=len)
+    apart = next((u, v) for u in range(16) for v in range(u) if v not in graph.neighbours(u))
+    for query in (
+        CliqueQuery(),
+        CliqueQuery(2, 5, (src[4], dst[4])),
+        CliqueQuery(1, None, clique),
+        CliqueQuery(1, None, apart),
+    ):
+        tasks = engine_cuda.tasks_of(graph, query, 5)
+        parts = [found(graph, query, Detail.MEMBERS, tasks=part) for part in (tasks[::2], tasks[1::2])]
+        is_same = parts[0] | parts[1] == specified(graph, query, Detail.MEMBERS) and not parts[0] & parts[1]
+        yield {"case": "tasks", "same": is_same, "tasks": len(tasks)}
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "random": lambda launcher: random_cases(launcher, 0, 40),
+    "more random": lambda launcher: random_cases(launcher, 40, 240),
     "known": known_cases,
     "wide": wide_cases,
     "shared": shared_cases,
+    "techniques": technique_cases,
+    "tasks": task_cases,
 }
 
 

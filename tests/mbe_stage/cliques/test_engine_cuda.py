@@ -1,0 +1,145 @@
+"""What can be known of the CUDA engine for cliques without a GPU: its logic (emulated), plans and refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbe_stage import CliqueQuery, UndirectedCSR
+from mbe_stage.cliques import engine_cuda
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.memory_plan import SearchSizes, plan_memory
+from mbe_stage.cliques.cuda.techniques import Techniques
+from mbe_stage.cliques.results import Detail
+from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
+from mbe_stage.tasks import ranges_of
+from tests.mbe_stage.processes import run_module
+from tests.patience import completed
+
+_ROOT = Path(__file__).parents[3]
+_GIB = 1 << 30
+_SIZES = SearchSizes(n_edges=790_000, most_later=136, most_neighbours=3_156, mode=at.MEMBERS)
+
+on_the_emulator = pytest.mark.skipif(
+    importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing"
+)
+
+
+def emulated(part: str) -> list[dict[str, Any]]:
+    """Cases of one part, each of them right."""
+    cases = [json.loads(line) for line in run_module("tests.mbe_stage.cliques.emulated_cliques", part).splitlines()]
+    for case in cases:
+        assert case["same"], case
+    return cases
+
+
+@on_the_emulator
+@pytest.mark.parametrize("part", ["random", pytest.param("more random", marks=pytest.mark.slow)])
+def test_random_graphs_have_the_cliques_that_are_specified(part: str) -> None:
+    cases = emulated(part)
+    assert len(cases) >= 40
+    assert sum(case["n"] > 0 for case in cases) > 30
+    assert any(case.get("quanta", 0) > 3 for case in cases)
+    assert sum(case.get("nodes", 0) for case in cases) > 20
+
+
+@on_the_emulator
+def test_closed_forms() -> None:
+    assert len(emulated("known")) == 19
+
+
+@on_the_emulator
+@pytest.mark.slow
+def test_what_is_wider_than_a_frame() -> None:
+    cases = emulated("wide")
+    assert len(cases) == 8
+    assert sum(case.get("nodes", 0) for case in cases) > 10
+    assert sum(case.get("visited", 0) for case in cases) > 1000
+
+
+@on_the_emulator
+@pytest.mark.slow
+def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
+    cases = emulated("shared")
+    assert len(cases) == 4
+    assert cases[0]["nodes"] > 0
+    assert cases[1]["quanta"] > 5
+
+
+@on_the_emulator
+@pytest.mark.slow
+def test_the_same_cliques_without_any_technique() -> None:
+    assert {case["case"] for case in emulated("techniques")} == {
+        f"without {field.name}" for field in fields(Techniques)
+    }
+
+
+@on_the_emulator
+def test_parts_of_the_work_are_all_of_it() -> None:
+    cases = emulated("tasks")
+    assert all(case["tasks"] >= 1 for case in cases)
+    assert any(case["tasks"] > 2 for case in cases)
+
+
+def test_tasks_of_another_query_are_refused() -> None:
+    graph = UndirectedCSR.from_edges([0, 1, 2], [1, 2, 3])
+    tasks = engine_cuda.tasks_of(graph, CliqueQuery(), 2)
+    assert ranges_of(tasks, tasks[0].roots) == [(0, 4)]
+    other = engine_cuda.tasks_of(graph, CliqueQuery(2), 2)
+    with pytest.raises(InvalidArgument, match="expected tasks of the same problem, graph and query"):
+        ranges_of(other, tasks[0].roots)
+
+
+def test_importing_the_engine_needs_no_gpu_library() -> None:
+    code = (
+        "import sys, mbe_stage.cliques.engine_cuda\n"
+        "sys.exit('cupy' in sys.modules or 'numba.cuda' in sys.modules)"
+    )  # fmt: skip
+    completed([sys.executable, "-c", code], cwd=_ROOT, check=True)
+
+
+def test_a_count_writes_nothing() -> None:
+    plenty = 64 * _GIB
+    counting = plan_memory(SearchSizes(790_000, 136, 3_156, at.COUNT), 264, plenty)
+    assert counting.members == counting.cliques == 1
+    assert plan_memory(_SIZES, 264, plenty).members > 1 << 24
+
+
+@pytest.mark.parametrize(
+    ("query", "detail", "mode"),
+    [
+        (CliqueQuery(), Detail.COUNT, at.COUNT),
+        (CliqueQuery(2), Detail.COUNT, at.SIZES),
+        (CliqueQuery(max_size=9), Detail.COUNT, at.SIZES),
+        (CliqueQuery(), Detail.SIZES, at.SIZES),
+        (CliqueQuery(2, 9), Detail.MEMBERS, at.MEMBERS),
+    ],
+)
+def test_sizes_are_looked_after_where_they_matter(query: CliqueQuery, detail: Detail, mode: int) -> None:
+    assert engine_cuda._mode(query, detail) == mode
+
+
+def test_fewer_blocks_where_memory_is_short() -> None:
+    plenty, scarce = plan_memory(_SIZES, 264, 64 * _GIB), plan_memory(_SIZES, 264, _GIB // 16)
+    assert plenty.n_blocks == 264
+    assert 0 < scarce.n_blocks < 264
+    assert scarce.total_bytes <= _GIB // 16
+    with pytest.raises(
+        MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"
+    ) as refusal:
+        plan_memory(_SIZES, 264, 1_000_000)
+    assert refusal.value.needed_bytes is not None
+    assert plan_memory(_SIZES, 264, refusal.value.needed_bytes).n_blocks == 1
+    with pytest.raises(MemoryBudgetExceeded):
+        plan_memory(_SIZES, 264, refusal.value.needed_bytes - 1)
+
+
+def test_a_technique_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
+        Techniques.without("luck")

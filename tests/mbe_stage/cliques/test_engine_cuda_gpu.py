@@ -1,0 +1,155 @@
+"""Maximal cliques on a GPU, against the specification, closed forms, the CPU engine and recorded counts."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbe_stage import CliqueQuery, CliqueTable, Execution, UndirectedCSR
+from mbe_stage.cliques import engine_cpu, engine_cuda, reference
+from mbe_stage.cliques.cuda.techniques import Techniques
+from mbe_stage.cliques.results import CliqueTableSink, Detail
+from mbe_stage.errors import MemoryBudgetExceeded
+from tests.mbe_stage.cliques import undirected_graphs as graphs
+
+pytestmark = pytest.mark.gpu
+
+PLENTY = Execution(device_memory_bytes=16 << 30)
+SIZES: list[dict[str, Any]] = [
+    {},
+    {"narrow": 2},
+    {"narrow": 8},
+    {"n_blocks": 1, "narrow": 5, "pool_words": 64},
+    {"n_blocks": 1, "narrow": 3, "n_nodes": 2},
+    {"quantum_seconds": 0.0001},
+    {"members": 90, "cliques": 64},
+    {"narrow": 0, "quantum_seconds": 0.0001, "pool_words": 32, "n_nodes": 1, "members": 40, "cliques": 64},
+]
+SHAPES = [(9, 0.5), (14, 0.7), (20, 0.3), (12, 0.9), (24, 0.5), (30, 0.2), (16, 0.8)]
+QUERIES = [CliqueQuery(), CliqueQuery(3), CliqueQuery(1, 4), CliqueQuery(4, 6), CliqueQuery(containing=(3,))]
+COUNTS = {
+    "ca_HepPh": 14_937,
+    "email_Enron": 226_859,
+    "wiki_Vote": 459_002,
+    "soc_Epinions1": 1_775_065,
+    "follow_flickr": 10_342_039,
+    "Cornell5": 11_200_870,
+    "blogcatalog": 116_299_960,
+}
+LARGEST_THAT_IS_WRITTEN = 2_000_000
+
+
+def table_of(graph: UndirectedCSR, query: CliqueQuery, engine: Any = engine_cuda, **options: Any) -> CliqueTable:
+    sink = CliqueTableSink()
+    for block in engine.run(graph, query, PLENTY, Detail.MEMBERS, **options):
+        sink.accept(block)
+    return sink.table()
+
+
+def counted(graph: UndirectedCSR, query: CliqueQuery, **options: Any) -> int:
+    return sum(block.n_cliques for block in engine_cuda.run(graph, query, PLENTY, Detail.COUNT, **options))
+
+
+def fingerprint(table: CliqueTable) -> tuple[int, int]:
+    """The same for the same cliques, in whatever order they come."""
+    total = 0
+    members = table.members.astype("<i4")
+    for first, end in zip(table.offsets[:-1].tolist(), table.offsets[1:].tolist(), strict=True):
+        total += zlib.crc32(members[first:end].tobytes()) * (end - first)
+    return len(table), total
+
+
+def recorded(data_dir: Path, name: str) -> UndirectedCSR:
+    with np.load(data_dir / f"uni_{name}.npz") as arrays:
+        return UndirectedCSR.from_edges(arrays["src"], arrays["dst"])
+
+
+@pytest.mark.parametrize("first", range(0, 240, 80))
+def test_random_graphs(first: int) -> None:
+    for seed in range(first, first + 80):
+        graph = graphs.random_graph(np.random.default_rng(seed), *SHAPES[seed % len(SHAPES)])
+        query = QUERIES[seed // 2 % len(QUERIES)]
+        table = table_of(graph, query, sizes=SIZES[seed // 3 % len(SIZES)])
+        wanted = {one for one in reference.maximal_cliques(graph) if reference.matches(one, query)}
+        assert table.as_set() == wanted, seed
+        assert len(table) == len(wanted), seed
+        assert counted(graph, query, sizes=SIZES[seed % len(SIZES)]) == len(wanted), seed
+
+
+@pytest.mark.parametrize(("n", "density"), [(40, 0.5), (70, 0.6), (90, 0.5), (200, 0.3), (400, 0.15), (130, 0.4)])
+def test_wide_matrices_as_on_the_cpu(n: int, density: float) -> None:
+    graph = graphs.two_densities(np.random.default_rng(n), n + 60, n, density)
+    wanted = table_of(graph, CliqueQuery(), engine_cpu).as_set()
+    for sizes in ({}, {"narrow": 20}):
+        table = table_of(graph, CliqueQuery(), sizes=sizes)
+        assert len(table) == len(wanted)
+        assert table.as_set() == wanted
+
+
+def test_closed_forms() -> None:
+    for parts in ([3] * 9, [1] * 300, [2] * 12, [1] * 70 + [2] * 8):
+        graph, wanted = graphs.turan(parts)
+        assert table_of(graph, CliqueQuery()).as_set() == wanted
+    graph, _ = graphs.turan([3] * 30)
+    sizes = [
+        s
+        for block in engine_cuda.run(graphs.turan([3] * 12)[0], CliqueQuery(), PLENTY, Detail.SIZES)
+        for s in block.sizes
+    ]
+    assert sizes == [12] * 3**12
+    assert counted(graph, CliqueQuery(max_size=29)) == 0
+    for n in (20, 45):
+        assert counted(graphs.complement(graphs.cycle(n)), CliqueQuery()) == graphs.perrin(n)
+
+
+def test_every_technique_can_be_left_out() -> None:
+    graph = graphs.two_densities(np.random.default_rng(3), 160, 90, 0.5)
+    wanted = table_of(graph, CliqueQuery()).as_set()
+    for field in fields(Techniques):
+        assert table_of(graph, CliqueQuery(), techniques=Techniques.without(field.name)).as_set() == wanted
+
+
+def test_parts_of_the_work() -> None:
+    graph = graphs.random_graph(np.random.default_rng(4), 150, 0.3)
+    for query in (CliqueQuery(), CliqueQuery(3, 5, (7,))):
+        tasks = engine_cuda.tasks_of(graph, query, 7)
+        parts = [table_of(graph, query, tasks=part).as_set() for part in (tasks[::2], tasks[1::2])]
+        assert not parts[0] & parts[1]
+        assert parts[0] | parts[1] == table_of(graph, query).as_set()
+
+
+def test_a_budget_is_refused_or_kept_to() -> None:
+    import cupy as cp
+
+    graph = graphs.random_graph(np.random.default_rng(5), 300, 0.2)
+    wanted = counted(graph, CliqueQuery())
+    with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory") as refusal:
+        list(engine_cuda.run(graph, CliqueQuery(), Execution(device_memory_bytes=1 << 20), Detail.COUNT))
+    enough = refusal.value.needed_bytes
+    assert enough is not None
+    pool = cp.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    blocks = engine_cuda.run(graph, CliqueQuery(), Execution(device_memory_bytes=enough), Detail.COUNT)
+    assert sum(block.n_cliques for block in blocks) == wanted
+    # CuPy rounds each array up to what it hands out.
+    assert pool.total_bytes() - before <= enough + (16 << 20)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_recorded_counts_ten_times(name: str, data_dir: Path) -> None:
+    graph = recorded(data_dir, name)
+    assert {counted(graph, CliqueQuery()) for _ in range(10)} == {COUNTS[name]}
+
+
+@pytest.mark.parametrize("name", [name for name, n in COUNTS.items() if n < LARGEST_THAT_IS_WRITTEN])
+def test_recorded_graphs_have_one_fingerprint_and_the_cliques_of_the_cpu(name: str, data_dir: Path) -> None:
+    graph = recorded(data_dir, name)
+    wanted = fingerprint(table_of(graph, CliqueQuery(), engine_cpu))
+    assert wanted[0] == COUNTS[name]
+    assert {fingerprint(table_of(graph, CliqueQuery())) for _ in range(10)} == {wanted}
