@@ -10,6 +10,7 @@ import numpy as np
 from mbe_stage.device.core import core_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
 __all__ = ["DeviceGraph", "preparation_bytes", "prepare"]
 
@@ -66,7 +67,7 @@ def preparation_bytes(graph: BipartiteCSR) -> int:
 
 
 def prepare(
-    graph: BipartiteCSR, min_p: int, min_q: int, n_blocks: int, *, layer_choice: bool = True
+    graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, *, layer_choice: bool = True
 ) -> DeviceGraph | None:
     """Reduce a graph to its core and put it in order; None where nothing is left.
 
@@ -74,20 +75,22 @@ def prepare(
     ----------
     graph : BipartiteCSR
         Arrays are CuPy's.
-    min_p, min_q : int
-        Smallest sizes of a biclique.
+    fewest, most : tuple of int
+        p and q of the smallest bicliques, and of the largest.
     n_blocks : int
         Blocks that are resident.
     layer_choice : bool
-        Roots are of the side with fewer two-step paths; else left vertices.
+        Roots are of the side that `ordering.left_vertices_are_roots` says; else left vertices.
     """
+    min_p, min_q = fewest
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
     core = core_of(graph, alive, min_q, min_p, n_blocks)
     if core.n_edges == 0:
         return None
     squares = cp.stack([(cp.diff(offsets) ** 2).sum() for offsets in (core.left_offsets, core.right_offsets)])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
-    rows_are_left = not layer_choice or of_right < of_left
+    # Two-step paths between left vertices go through right ones.
+    rows_are_left = not layer_choice or left_vertices_are_roots(of_right, of_left, *most)
     return _in_order(core if rows_are_left else core.swapped(), rows_are_left, min_q if rows_are_left else min_p)
 
 

@@ -130,7 +130,8 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
         )
     if preparation_bytes(graph) <= job.budget:
         with device_work(job.budget):
-            prepared = prepare(on_device(graph), *job.fewest, resident_blocks(), layer_choice=job.layer_choice)
+            most = job.part.max_p, job.part.max_q
+            prepared = prepare(on_device(graph), job.fewest, most, resident_blocks(), layer_choice=job.layer_choice)
         if prepared is None:
             return None
         whole = WholeCore(prepared, job)

@@ -29,7 +29,7 @@ class Techniques:
         Of the rows of a node that does not fit a frame only those words are read in which columns are left (the
         truncated bitmaps of GBC, section V-A); without it all.
     layer_choice : bool
-        The roots' side is the one with fewer two-step paths; without it the left one.
+        The roots' side is the one that `ordering.left_vertices_are_roots` says; without it the left one.
     """
 
     sharing: bool = True
