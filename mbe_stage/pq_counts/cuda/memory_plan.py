@@ -32,7 +32,7 @@ _NODE_BYTES, _MORE_POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 6, 1
 _POOL_PART, _NODES_PART = 4, 16
 """Of the budget, where it is short."""
 _PATHS_OF_A_PART = 2048
-"""As many as a warp walks in about two milliseconds, which a part takes on an H200 for its memory and its launches."""
+"""As many as a warp walks in the time that a part takes for memory and launches: an estimate, two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
