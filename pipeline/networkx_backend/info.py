@@ -1,0 +1,29 @@
+"""What networkx is told of the backend before it loads any of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["get_info"]
+
+
+def get_info() -> dict[str, Any]:
+    """See "Backends and configs" in the documentation of networkx."""
+    return {
+        "backend_name": "mbe",
+        "project": "mbe-stage",
+        "package": "pipeline",
+        "short_summary": "Maximal cliques on all cores, or a GPU.",
+        "functions": {
+            "find_cliques": {
+                "additional_docs": "Cliques come in another order than networkx has them, as the search finds them.",
+                "additional_parameters": {
+                    "engine : str, optional (default: 'auto')": "auto, cpu, cuda or reference.",
+                },
+            },
+            "butterflies": {
+                "additional_docs": "Exact at any size.",
+                "additional_parameters": {"engine : str, optional (default: 'auto')": "auto, cpu or reference."},
+            },
+        },
+    }

@@ -1,0 +1,137 @@
+"""What networkx calls: the conversions, and the functions that the backend has, by networkx's names."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from contextlib import closing
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from mbe_stage.cliques import enumerate as cliques
+from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.pq_counts.count import pq_local_counts
+from pipeline.networkx_backend.graph import MbeGraph
+
+__all__ = ["butterflies", "can_run", "convert_from_nx", "convert_to_nx", "find_cliques", "should_run"]
+
+# With fewer edges networkx is done before a graph is converted and the engine has begun.
+_WORTH_CONVERTING = 2000
+
+
+def convert_from_nx(graph: Any, *_: Any, **__: Any) -> MbeGraph:
+    """A graph of networkx as this backend has it; which attributes are wanted makes no difference, it has none."""
+    return graph if isinstance(graph, MbeGraph) else MbeGraph.of(graph)
+
+
+def convert_to_nx(found: Any, *, name: str | None = None) -> Any:  # noqa: ARG001 - networkx's signature
+    """A result as networkx has it."""
+    return found.to_networkx() if isinstance(found, MbeGraph) else found
+
+
+def can_run(name: str, args: Sequence[Any], kwargs: Any) -> bool | str:  # noqa: ARG001 - networkx's signature
+    """Whether the backend can do that; else why not."""
+    if args and not isinstance(args[0], MbeGraph) and args[0].is_directed():
+        return "the graph is directed"
+    return True
+
+
+def should_run(name: str, args: Sequence[Any], kwargs: Any) -> bool | str:  # noqa: ARG001 - networkx's signature
+    """Whether it is worth converting the graph; else why not."""
+    if args and not isinstance(args[0], MbeGraph) and args[0].number_of_edges() < _WORTH_CONVERTING:
+        return f"the graph has fewer than {_WORTH_CONVERTING:,} edges: networkx is done before it is converted"
+    return True
+
+
+def find_cliques(
+    G: MbeGraph,
+    nodes: Sequence[Hashable] | None = None,
+    *,
+    engine: str = "auto",
+) -> Generator[list[Hashable]]:
+    """As `networkx.find_cliques`, in another order; closing it ends the search.
+
+    Parameters
+    ----------
+    G : MbeGraph
+    nodes : list, optional
+        Only cliques that hold all of these.
+    engine : str
+        ``auto``, ``cpu``, ``cuda`` or ``reference``.
+
+    Raises
+    ------
+    ValueError
+        `nodes` is no clique of the graph; with the first clique, as networkx does.
+    """
+    wanted = list(nodes or ())
+    ids = [G.ids.get(node, -1) for node in wanted]
+    if len(G) == 0:
+        return
+    if not _is_clique(G, ids):
+        raise ValueError(f"The given `nodes` {nodes} do not form a clique")
+    with closing(cliques.find_cliques(G.csr, containing=tuple(ids), engine=engine)) as found:
+        members = set(ids)
+        for clique in found:
+            # As networkx has it: those that were asked for first.
+            yield [*wanted, *(G.nodes[i] for i in clique if i not in members)]
+
+
+def butterflies(
+    G: MbeGraph,
+    nodes: Iterable[Hashable] | None = None,
+    *,
+    engine: str = "auto",
+) -> dict[Hashable, int]:
+    """As `networkx.bipartite.butterflies`: in how many 2 x 2 bicliques each node is.
+
+    Parameters
+    ----------
+    G : MbeGraph
+    nodes : iterable, optional
+        Only these are told; those that are none of the graph are left out.
+    engine : str
+        ``auto``, ``cpu`` or ``reference``.
+
+    Raises
+    ------
+    networkx.NetworkXError
+        The graph is not bipartite.
+    """
+    is_right = _sides(G)
+    place = np.where(is_right, np.cumsum(is_right), np.cumsum(~is_right)) - 1
+    sources, targets = G.csr.edges()
+    left = np.where(is_right[sources], targets, sources)
+    right = np.where(is_right[sources], sources, targets)
+    n_right = int(np.count_nonzero(is_right))
+    sides = BipartiteCSR.from_edges(place[left], place[right], len(G) - n_right, n_right)
+    found = pq_local_counts(sides, 2, 2, engine=engine)
+    numbers = found.left.tolist(), found.right.tolist()
+    counts = {node: numbers[int(is_right[i])][place[i]] for i, node in enumerate(G.nodes)}
+    return counts if nodes is None else {node: counts[node] for node in nodes if node in counts}
+
+
+def _sides(graph: MbeGraph) -> np.ndarray:
+    """Which vertices are on the right; of each component one that holds its first vertex is left: (n,) bool.
+
+    In the double cover, where an edge leads from one copy of its ends to the other, a component without odd cycle
+    falls apart, and its sides are told by the copies that are together.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, (sources, targets) = len(graph), graph.csr.edges()
+    ends = np.concatenate([sources, targets]), np.concatenate([targets, sources]) + n
+    cover = coo_array((np.ones(ends[0].size, np.bool_), ends), shape=(2 * n, 2 * n))
+    _, part = connected_components(cover, directed=False)
+    if (part[:n] == part[n:]).any():
+        raise nx.NetworkXError("Graph is not bipartite.")
+    return part[:n] > part[n:]
+
+
+def _is_clique(graph: MbeGraph, ids: Sequence[int]) -> bool:
+    if -1 in ids or any(u == v for u, v in pairwise(sorted(ids))):
+        return False
+    return all(np.isin([v for v in ids if v != u], graph.csr.neighbours(u)).all() for u in ids)
