@@ -298,9 +298,10 @@ def top(
     csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member.")] = False,
     as_json: opt.Output.Json = False,
 ) -> None:
-    """The largest bicliques of a run without near copies, or of those that hold a vertex."""
+    """The largest results of a run, of those that hold a vertex; bicliques without near copies."""
     from pipeline import show
     from pipeline.near_copies import Distinct, largest_distinct
+    from pipeline.other_problems import refuse_of_bicliques, shown_by_problem
     from pipeline.publish import resolve_run
     from pipeline.top import Conditions, find_vertex, largest_bicliques
 
@@ -309,6 +310,11 @@ def top(
     if csv and as_json:
         raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
     run_dir = resolve_run(run_path)
+    if (of_problem := shown_by_problem(run_dir)) is not None:
+        of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
+        refuse_of_bicliques(run_dir, {**of_bicliques, "--copies": copies is not None, "--csv": csv})
+        show.top(run_dir, of_problem(run_dir, limit, vertex), as_json)
+        return
     where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
     conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
     # Data is whole unless it is asked for otherwise.
@@ -384,8 +390,12 @@ def diff(
 ) -> None:
     """Compare two runs: bicliques that are new, gone, grown, shrunk or changed."""
     from pipeline.diff.command import compare
+    from pipeline.diff.job import resolve_both
+    from pipeline.other_problems import compared_by_problem
 
-    differ = compare(old, new, out, limit, threads or 0, as_json, quiet)
+    differ = compared_by_problem(*resolve_both(old, new), out, limit, as_json)
+    if differ is None:
+        differ = compare(old, new, out, limit, threads or 0, as_json, quiet)
     if differ and exit_code:
         raise typer.Exit(1)
 

@@ -40,10 +40,12 @@ __all__ = [
     "Completing",
     "DerivedCollector",
     "DerivedPublication",
+    "Differences",
     "Numbers",
     "Page",
     "PageSection",
     "Publication",
+    "Shown",
     "Told",
     "nothing_to_compile",
 ]
@@ -286,6 +288,45 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """Some results of a run, for `mbe top`.
+
+    Attributes
+    ----------
+    values : sequence of mapping
+        Of each result all that there is, as plain values.
+    columns, rows : sequence
+        The same for the terminal, where long cells are cut.
+    """
+
+    values: Sequence[Mapping[str, Any]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What differs between two runs, for `mbe diff`.
+
+    Attributes
+    ----------
+    n_old, n_new, n_same : int
+        Results of the old run, of the new one, and of both.
+    gone, new : Shown
+        The largest that only the old run has, and only the new one.
+    remarks : sequence of str
+        What stands in the way of a comparison like with like, a sentence each.
+    """
+
+    n_old: int
+    n_new: int
+    n_same: int
+    gone: Shown
+    new: Shown
+    remarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers:
     """What a problem adds whose results are numbers, and not so many things one after the other.
 
@@ -395,6 +436,14 @@ class Publication:
     undirected : callable
         Takes the configuration and says whether both columns of the input name vertices of one set, and an edge has no
         direction. Then the edges' `graph` is a `mbe_stage.graphs.undirected.UndirectedCSR`.
+    top : callable or None
+        Takes the run path, a number and the key of a vertex, or None, and gives so many of the largest results, or of
+        those that hold it, as `Shown`; None where ``mbe top`` shows none of the problem's. For bicliques it has more
+        options.
+    diff : callable or None
+        Takes the run paths of an old and a new run, how many of each kind to show, and a directory to write all that
+        differs to, or None; gives `Differences`. None where ``mbe diff`` compares none of the problem's. That of
+        bicliques looks for partners too, and is elsewhere.
     graph : callable
         Takes the configuration and clean edges of any backend, and gives the graph that is searched; that of the edges
         by default. Raises `mbe_stage.errors.MemoryBudgetExceeded` where it cannot be made.
@@ -432,6 +481,8 @@ class Publication:
     outlook: Callable[[Trying], Prospect] | None = None
     outlook_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     undirected: Callable[[Config], bool] = lambda _: False
+    top: Callable[[Path, int, str | None], Shown] | None = None
+    diff: Callable[[Path, Path, int, Path | None], Differences] | None = None
     graph: Callable[[Config, Any], Any] = lambda _, edges: edges.graph()
 
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pipeline.console import print_json, results_console, table
 from pipeline.installed_publications import publication_of
 from pipeline.listing import asked
+from pipeline.manifest import read_manifest
 from pipeline.plugin_sections import is_here
 from pipeline.terminal import say, shortened, visible
 from pipeline.told import found, listed, told_of_run, values
 from pipeline.wording import bytes_text, plural, seconds_text
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     # Each command imports what it shows.
     from pipeline.bench import Measurement
     from pipeline.compile_command import Compiled
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
     from pipeline.listing import ListedRun
     from pipeline.manifest import Manifest
     from pipeline.near_copies import Distinct
-    from pipeline.publication import Told
+    from pipeline.publication import Differences, Shown, Told
     from pipeline.verify import VerifyReport
 
 __all__ = [
     "compiled",
     "count",
+    "differences",
     "inspection",
     "keys",
     "largest",
@@ -38,6 +42,7 @@ __all__ = [
     "run",
     "run_facts",
     "runs",
+    "top",
     "verification",
 ]
 
@@ -179,6 +184,50 @@ def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
     results_console().print(table(["edges", "left", "right", "left members", "right members", "biclique_key"], lines))
     if found.n_copies:
         say(f"left out   {plural(found.n_copies, 'near copy', 'near copies')} of these; --copies shows them too")
+
+
+def top(run_dir: Path, found: Shown, as_json: bool) -> None:
+    """The largest results of a run of another problem than bicliques."""
+    publication = publication_of(read_manifest(run_dir).problem)
+    if as_json:
+        print_json({"run": str(run_dir), publication.counted: list(found.values)})
+    elif found.rows:
+        results_console().print(_shown(found))
+    else:
+        say(f"{run_dir}: no such {publication.unit[0]}")
+
+
+def differences(old: Path, new: Path, found: Differences, out: Path | None, as_json: bool) -> None:
+    """What differs between two runs of such a problem."""
+    unit = publication_of(read_manifest(new).problem).unit
+    counts = {"gone": found.n_old - found.n_same, "new": found.n_new - found.n_same}
+    if as_json:
+        print_json(
+            {
+                "old": str(old),
+                "new": str(new),
+                "remarks": list(found.remarks),
+                "counts": {**counts, "same": found.n_same},
+                "gone": list(found.gone.values),
+                "new_ones": list(found.new.values),
+                "out": None if out is None else str(out),
+            }
+        )
+        return
+    for remark in found.remarks:
+        say(f"NOTE       {remark}")
+    say(f"old        {old}: {plural(found.n_old, *unit)}")
+    say(f"new        {new}: {plural(found.n_new, *unit)}, {found.n_same:,} of them as before")
+    say(f"different  {', '.join(f'{n:,} {what}' for what, n in counts.items() if n) or 'nothing'}")
+    for what, shown in (("gone", found.gone), ("new", found.new)):
+        if shown.rows:
+            results_console().print(_shown(shown, f"{what}, {len(shown.rows):,} of {counts[what]:,}"))
+    if out is not None:
+        say(f"written    {out}")
+
+
+def _shown(found: Shown, title: str | None = None) -> Table:
+    return table(list(found.columns), [list(row) for row in found.rows], title)
 
 
 def runs(directory: Path, found: list[ListedRun], as_json: bool) -> None:

@@ -333,6 +333,41 @@ def test_a_limit_is_part_of_the_question() -> None:
     assert config_fingerprint(settings()) != config_fingerprint(settings(execution={"max_cliques": 5}))
 
 
+def test_the_largest_and_those_of_a_vertex(edges_file: Path, tmp_path: Path) -> None:
+    mbe("cliques", edges_file, "--out", tmp_path, "--engine", "reference", "--quiet")
+    found = json.loads(mbe("top", tmp_path, "--json").stdout)["cliques"]
+    assert [row["size"] for row in found] == [3, 2, 2, 1]
+    assert found[0]["vertices"] == ["a", "b", "c"]
+    assert [row["clique_key"] for row in found[1:3]] == sorted(row["clique_key"] for row in found[1:3])
+    of_d = json.loads(mbe("top", tmp_path, "--vertex", "d", "--limit", 1, "--json").stdout)["cliques"]
+    assert of_d == [next(row for row in found if "d" in row["vertices"])]
+    assert "a, b, c" in mbe("top", tmp_path).stdout
+    assert "no vertex 'zoe'" in mbe("top", tmp_path, "--vertex", "zoe", code=2).stderr
+    assert "--min-left: is about bicliques, but" in mbe("top", tmp_path, "--min-left", 2, code=2).stderr
+
+
+def test_two_runs_are_compared_by_their_keys(tmp_path: Path) -> None:
+    old = published(tmp_path / "old", columns(EDGES))
+    new = published(tmp_path / "new", columns([*EDGES, ("b", "d"), ("g", "a")]))
+    assert cliques_of(new) - CLIQUES == {frozenset("bcd"), frozenset("ag")}
+    arguments = ("diff", old.run_dir, new.run_dir, "--json", "--quiet", "--out", tmp_path / "diff", "--exit-code")
+    found = json.loads(mbe(*arguments, code=1).stdout)
+    assert found["counts"] == {"gone": 1, "new": 2, "same": 3}
+    assert [row["vertices"] for row in found["new_ones"]] == [["b", "c", "d"], ["a", "g"]]
+    written = pq.read_table(tmp_path / "diff" / "differences.parquet").to_pylist()
+    assert sorted((row["status"], *row["vertices"]) for row in written) == [
+        ("gone", "c", "d"), ("new", "a", "g"), ("new", "b", "c", "d"),
+    ]  # fmt: skip
+    said_of_same = mbe("diff", old.run_dir, old.run_dir, "--exit-code").stdout
+    assert "both runs read the same edges" in said_of_same
+    assert "different  nothing" in said_of_same
+    others = run(
+        Config.from_mapping({"output": {"directory": str(tmp_path / "b")}, "execution": {"engine": "reference"}}),
+        ([1], [2]),
+    )
+    assert "of the problems cliques and bicliques" in mbe("diff", old.run_dir, others.run_dir, code=3).stderr
+
+
 # --- verification -------------------------------------------------------------------------------------------------
 
 

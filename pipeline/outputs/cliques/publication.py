@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.outputs.cliques.counts import Counts
 from pipeline.outputs.cliques.section import CliquesSection
-from pipeline.publication import Collecting, Collector, Page, Publication
+from pipeline.publication import Collecting, Collector, Differences, Page, Publication, Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,6 +128,21 @@ def _largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
     return largest(run_path, limit)
 
 
+def _top(run_path: Path, limit: int, vertex: str | None) -> Shown:
+    from pipeline.outputs.cliques.shown import top
+
+    return top(run_path, limit, vertex)
+
+
+def _diff(old: Path, new: Path, limit: int, out: Path | None) -> Differences:
+    from pipeline.diff.write import check_free
+    from pipeline.outputs.cliques.differences import differences
+
+    if out is not None:
+        check_free(out)
+    return differences(old, new, limit, out)
+
+
 PUBLICATION = Publication(
     problem="cliques",
     about="Enumerate the maximal cliques of an undirected graph.",
@@ -151,6 +166,9 @@ PUBLICATION = Publication(
     beside_number=_beside_number,
     largest=_largest,
     instead="min_size, max_size and containing are asked of cliques",
+    next_command="mbe top {}",
     undirected=_undirected,
+    top=_top,
+    diff=_diff,
     graph=_graph,
 )

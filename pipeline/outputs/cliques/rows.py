@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import InputError, PublishError
 from pipeline.reading import reading
 
-__all__ = ["Clique", "clique_parts", "find_vertex", "largest_cliques", "vertex_keys"]
+__all__ = ["Clique", "clique_parts", "cliques_with_keys", "find_vertex", "larger", "largest_cliques", "vertex_keys"]
 
 _ROWS = 1 << 14
 
@@ -79,14 +79,17 @@ def largest_cliques(run_path: Path, limit: int, vertex: int | None = None) -> li
             with pq.ParquetFile(part) as file:
                 for batch in file.iter_batches(_ROWS, row_groups=[group[0]]):
                     rows = pa.Table.from_batches([batch if vertex is None else _holding(batch, vertex)])
-                    best = _larger(rows if best is None else pa.concat_tables([best, rows]), limit)
-        if best is None or limit < 1:
-            return []
-        keys = vertex_keys(run_path)
-        return [
-            Clique(row["clique_key"], tuple(keys.take(pa.array(row["vertices"], pa.int32())).to_pylist()))
-            for row in best.to_pylist()
-        ]
+                    best = larger(rows if best is None else pa.concat_tables([best, rows]), limit)
+        return [] if best is None or limit < 1 else cliques_with_keys(run_path, best)
+
+
+def cliques_with_keys(run_path: Path, rows: pa.Table) -> list[Clique]:
+    """Rows of the table with their members as the user wrote them."""
+    keys = vertex_keys(run_path)
+    return [
+        Clique(row["clique_key"], tuple(keys.take(pa.array(row["vertices"], pa.int32())).to_pylist()))
+        for row in rows.to_pylist()
+    ]
 
 
 def find_vertex(run_path: Path, key: str) -> int:
@@ -129,6 +132,7 @@ def _holding(batch: pa.RecordBatch, vertex: int) -> pa.RecordBatch:
     return batch.take(pa.array(np.searchsorted(offsets, hits, side="right") - 1))
 
 
-def _larger(rows: pa.Table, limit: int) -> pa.Table:
+def larger(rows: pa.Table, limit: int) -> pa.Table:
+    """So many rows of the largest size, largest first, of equals those of smaller keys."""
     order = np.lexsort((rows["clique_key"].to_numpy(), -rows["size"].to_numpy()))[:limit]
     return rows.take(pa.array(order)).combine_chunks()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from pipeline.manifest import Manifest
-from pipeline.outputs.cliques.rows import largest_cliques
+from pipeline.outputs.cliques.rows import Clique, find_vertex, largest_cliques
+from pipeline.publication import Shown
 from pipeline.report.markdown import first_keys, members, table
 
-__all__ = ["essence", "largest"]
+__all__ = ["essence", "largest", "shown", "top"]
 
 _SIZES, _CLIQUES = 20, 5
 
@@ -37,6 +39,26 @@ def essence(run_path: Path, manifest: Manifest) -> list[str]:
         "",
         *(table(["size", "cliques"], shown) if shown else ["None."]),
     ]
+
+
+def top(run_path: Path, limit: int, vertex: str | None) -> Shown:
+    """The largest cliques, or of those that hold the vertex of a key.
+
+    Raises
+    ------
+    InputError
+        There is no such vertex.
+    PublishError
+        The run is damaged.
+    """
+    return shown(largest_cliques(run_path, limit, None if vertex is None else find_vertex(run_path, vertex)))
+
+
+def shown(cliques: Sequence[Clique]) -> Shown:
+    """Cliques as values and for the terminal."""
+    values = [{"clique_key": one.key, "size": len(one.vertices), "vertices": one.vertices} for one in cliques]
+    rows = [[len(one.vertices), first_keys(one.vertices), str(one.key)] for one in cliques]
+    return Shown(values, ["size", "vertices", "clique_key"], rows)
 
 
 def largest(run_path: Path, limit: int) -> list[dict[str, Any]]:
