@@ -66,6 +66,7 @@ def _steps(problem: str, engine: str, part: Part, config: Config | None, samples
     shape = None if config is None else publication.query_shape(config)
     sampler = sampler_of(problem_named(problem)) if samples and engine == SAMPLED_ENGINE else None
     sampling = () if sampler is None else sampler.compile_steps()
+    sampling = (*sampling, *publication.graph_steps(config))
     if part == "count":
         return (*get_engine(problem, engine).compile_steps(shape, publication.count_sink().detail), *sampling)
     derived = derived_publications(problem) if config is None else derived_of(config)

@@ -447,6 +447,8 @@ class Publication:
     graph : callable
         Takes the configuration and clean edges of any backend, and gives the graph that is searched; that of the edges
         by default. Raises `mbe_stage.errors.MemoryBudgetExceeded` where it cannot be made.
+    graph_steps : callable
+        Takes the configuration, or None for any, and gives what has to be compiled for `graph`.
     """
 
     problem: str
@@ -484,6 +486,7 @@ class Publication:
     top: Callable[[Path, int, str | None], Shown] | None = None
     diff: Callable[[Path, Path, int, Path | None], Differences] | None = None
     graph: Callable[[Config, Any], Any] = lambda _, edges: edges.graph()
+    graph_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,9 @@ commands = [
     ["count-pq", source, *engine],
     ["count-pq", source, "-p", "4", "-q", "3", "--table", "--out", out, *engine],
     ["verify", out, "--quiet"],
+    ["cliques", source, "--count-only", "--project", "right", "--min-shared", "3", *engine],
+    ["cliques", numbers, "--out", out, "--sort", "--containing", "0", *engine],
+    ["verify", out, "--quiet"],
     ["inspect", source, "--engine", "cpu", "--trial", "0.1"],
 ]
 for command in commands:

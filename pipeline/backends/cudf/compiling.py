@@ -39,8 +39,10 @@ def _steps(part: Part, config: Config) -> Sequence[CompileStep]:
     publication = publication_of(config.problem)
     query, engine = publication.query_shape(config), get_engine(config.problem, _ENGINE)
     if part == "count":
-        return engine.compile_steps(query, publication.count_sink().detail)
+        counting = engine.compile_steps(query, publication.count_sink().detail)
+        return (*counting, *publication.graph_steps(config))
     return (
+        *publication.graph_steps(config),
         *engine.compile_steps(query, publication.detail(config)),
         *compile_steps_of(*_READING),
         *publication.device_compile_steps(config),
@@ -57,6 +59,7 @@ def _everything(publication: Publication, derived: Sequence[DerivedPublication])
     return (
         *_reading(),
         *get_engine(publication.problem, _ENGINE).compile_steps(),
+        *publication.graph_steps(None),
         *publication.device_compile_steps(None),
         *_of_outputs([output for output in derived if _FRAMES in output.frames], None),
     )

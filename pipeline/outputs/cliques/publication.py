@@ -80,18 +80,17 @@ def _count_sink() -> CliqueCountSink:
     return CliqueCountSink()
 
 
-def _compile_steps(config: Config | None) -> Sequence[CompileStep]:
+def _compile_steps(config: Config | None) -> Sequence[CompileStep]:  # noqa: ARG001 - the seam's signature
     from mbe_stage.bicliques import keys, vertex_statistics
     from mbe_stage.cliques import ordering
+
+    return (*keys.compile_steps(), *vertex_statistics.compile_steps(with_members=False), *ordering.compile_steps())
+
+
+def _graph_steps(config: Config | None) -> Sequence[CompileStep]:
     from mbe_stage.graphs import projection
 
-    is_projected = config is None or config.asked.project is not None
-    return (
-        *keys.compile_steps(),
-        *vertex_statistics.compile_steps(with_members=False),
-        *ordering.compile_steps(),
-        *(projection.compile_steps() if is_projected else ()),
-    )
+    return projection.compile_steps() if config is None or config.asked.project is not None else ()
 
 
 def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
@@ -160,6 +159,7 @@ PUBLICATION = Publication(
     counts=Counts,
     query_shape=_query_shape,
     compile_steps=_compile_steps,
+    device_compile_steps=_compile_steps,
     check_steps=_check_steps,
     frames=("arrow", "cudf"),
     markdown=_markdown,
@@ -171,4 +171,5 @@ PUBLICATION = Publication(
     top=_top,
     diff=_diff,
     graph=_graph,
+    graph_steps=_graph_steps,
 )
