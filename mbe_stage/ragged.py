@@ -19,7 +19,9 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
 
 
 def joined(parts: Sequence[Any]) -> np.ndarray:
-    """int32 arrays, one behind the other."""
+    """int32 arrays, one behind the other; a single one is not copied."""
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate([np.empty(0, np.int32), *parts])
 
 

@@ -30,7 +30,7 @@ from mbe_stage.worker_pool import Piece, WorkerPool
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
-_PIECES_PER_THREAD = 32
+_PIECES_PER_THREAD = 8
 # Blocks that exist at once for each thread: its output, what is copied from it, one that is waiting.
 _BLOCKS_PER_THREAD = 3
 

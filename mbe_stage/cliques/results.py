@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from mbe_stage.ragged import joined, joined_offsets, offsets_of
+from mbe_stage.ragged import joined, offsets_of
 
 __all__ = [
     "CliqueBlock",
@@ -177,7 +177,7 @@ class CliqueTableSink:
     detail = Detail.MEMBERS
 
     def __init__(self) -> None:
-        self._blocks: list[CliqueBlock] = []
+        self._blocks: deque[CliqueBlock] = deque()
 
     def accept(self, block: CliqueBlock) -> None:
         """Take one block in."""
@@ -190,7 +190,22 @@ class CliqueTableSink:
 
     def table(self) -> CliqueTable:
         """Everything that was taken in so far."""
-        return CliqueTable(
-            joined_offsets([block.sizes for block in self._blocks]),
-            joined([block.members for block in self._blocks]),
-        )
+        if len(self._blocks) != 1:
+            self._join()
+        block = self._blocks[0]
+        offsets = np.zeros(len(block) + 1, np.int64)
+        np.cumsum(block.sizes, out=offsets[1:])
+        assert block.members is not None
+        return CliqueTable(offsets, block.members)
+
+    def _join(self) -> None:
+        """Make one block of all, each of which is let go when it is copied: there are never two of everything."""
+        sizes = joined([block.sizes for block in self._blocks])
+        members = np.empty(int(sizes.sum(dtype=np.int64)), np.int32)
+        used = 0
+        while self._blocks:
+            part = self._blocks.popleft().members
+            assert part is not None
+            members[used : used + part.size] = part
+            used += part.size
+        self._blocks.append(CliqueBlock(sizes.size, sizes, members))

@@ -53,7 +53,11 @@ def visit_root(graph, worker, output, root):
         control[at.NEEDED] = top + ints_of_frame(n, n_path + 1)
         return at.INTS_SHORT
     path = inserted(worker.ints, Path(frame[at.PATH], n_path), graph.vertices[root], top)
-    if n == 0:
+    if n_earlier == 0 and n == 1:
+        # Of one neighbour, or none: that is the clique (RMCE's reduction of degrees).
+        path = inserted(worker.ints, path, graph.vertices[graph.later[first]], top)
+        emit_path(worker, output, path)
+    elif n == 0:
         if n_earlier == 0:
             emit_path(worker, output, path)
     elif n <= at.WORD_BITS:

@@ -79,6 +79,7 @@ class Worker(QuantumWorker):
     def __init__(self, pool: WorkerPool, plan: Plan) -> None:
         super().__init__(pool)
         self._plan = plan
+        self._largest, self._first_root = plan.largest, plan.first_root
         self._output: Output | None = None
         self._n_found = self._n_out = self._members_used = 0
         self.n_visited = 0
@@ -117,7 +118,7 @@ class Worker(QuantumWorker):
         """Go on with a state's piece, with this worker's output."""
         plan, control = self._plan, state.control
         control[at.MIN_SIZE], control[at.MAX_SIZE] = plan.min_size, plan.max_size
-        control[at.LARGEST], control[at.FIRST_ROOT] = plan.largest, plan.first_root
+        control[at.LARGEST], control[at.FIRST_ROOT] = self._largest, self._first_root
         control[at.N_OUT], control[at.MEMBERS_USED] = self._n_out, self._members_used
         control[at.COUNT] = control[at.VISITED] = 0
         status = run_quantum(plan.graph, state, self._output, work_limit)
