@@ -111,17 +111,18 @@ def _candidate_rows(graph, worker, root, candidates):
     for k in range(graph.later_offsets[root], graph.later_offsets[root + 1]):
         bit = worker.marks[_U(graph.later[k])]
         row = _marked(graph, worker.marks, graph.later[k])
-        rows[lowest_bit_index(bit)] |= row
+        rows[_U(lowest_bit_index(bit))] |= row
         while row != _U(0):
-            rows[lowest_bit_index(row)] |= bit
+            rows[_U(lowest_bit_index(row))] |= bit
             row &= row - _ONE
 
 
 @njit(inline="always")
 def _marked(graph, marks, vertex):
     """The columns among the later neighbours of a vertex."""
+    # Unsigned: nobody has to look whether a position counts from the end.
     row = _U(0)
-    for k in range(graph.later_offsets[vertex], graph.later_offsets[vertex + 1]):
+    for k in range(_U(graph.later_offsets[vertex]), _U(graph.later_offsets[vertex + 1])):
         row |= marks[_U(graph.later[k])]
     return row
 

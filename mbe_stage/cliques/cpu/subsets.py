@@ -68,12 +68,12 @@ def maximal_subsets(candidates, n_candidates, rows, excluded, words, start, end,
         row = others[k]
         inside_of |= _U(row & required == required) << extract_bits(row, candidates)
     while excluded != _U(0):
-        inside_of |= _ONE << extract_bits(rows[lowest_bit_index(excluded)], candidates)
+        inside_of |= _ONE << extract_bits(rows[_U(lowest_bit_index(excluded))], candidates)
         excluded &= excluded - _ONE
     cliques = _OF_FIRST[n_candidates]
     rest = candidates
     for k in range(n_candidates):
-        adjacent = extract_bits(rows[lowest_bit_index(rest)], candidates)
+        adjacent = extract_bits(rows[_U(lowest_bit_index(rest))], candidates)
         rest &= rest - _ONE
         inside_of |= _ONE << adjacent
         cliques &= _WITHOUT[k] | _INSIDE[adjacent] << (_ONE << _U(k))

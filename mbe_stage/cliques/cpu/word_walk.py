@@ -61,7 +61,7 @@ def _not_dominated(words, rows, start, end):
     for k in range(start, end):
         common, rest = ~_ZERO, words[k]
         while rest != _ZERO and common != _ZERO:
-            common &= rows[lowest_bit_index(rest)]
+            common &= rows[_U(lowest_bit_index(rest))]
             rest &= rest - _ONE
         if common == _ZERO:
             words[kept] = words[k]
@@ -78,7 +78,7 @@ def _open(worker, output, candidates, joined, excluded):
     universal, pivot, best = _ZERO, _ZERO, np.int64(-1)
     rest = candidates
     while rest != _ZERO:
-        row = rows[lowest_bit_index(rest)] & candidates
+        row = rows[_U(lowest_bit_index(rest))] & candidates
         degree = popcount(row)
         if UNIVERSAL and degree == n - 1:
             universal |= rest & (~rest + _ONE)
@@ -152,7 +152,7 @@ def walk_words(worker, output, work_limit):
 def _visit(worker, output, node, bit):
     """The child of a node where one more candidate has joined."""
     control, rows, words = worker.control, worker.rows, worker.words
-    row = rows[lowest_bit_index(bit)]
+    row = rows[_U(lowest_bit_index(bit))]
     before = node[at.BRANCH] & (bit - _ONE)
     excluded = before & row
     candidates = node[at.P] & ~before & row
@@ -174,7 +174,7 @@ def _visit(worker, output, node, bit):
         words[top] = inside
         top += (other & bit != _ZERO) & (inside != _ZERO)
     while excluded != _ZERO:
-        inside = rows[lowest_bit_index(excluded)] & candidates
+        inside = rows[_U(lowest_bit_index(excluded))] & candidates
         if inside == candidates:
             return
         words[top] = inside
