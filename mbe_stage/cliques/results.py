@@ -193,9 +193,10 @@ class CliqueTableSink:
         if len(self._blocks) != 1:
             self._join()
         block = self._blocks[0]
+        assert block.sizes is not None
+        assert block.members is not None
         offsets = np.zeros(len(block) + 1, np.int64)
         np.cumsum(block.sizes, out=offsets[1:])
-        assert block.members is not None
         return CliqueTable(offsets, block.members)
 
     def _join(self) -> None:
