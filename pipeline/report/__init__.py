@@ -3,7 +3,8 @@
 `page` puts it together around what the problem's publication shows; `page.html` is the template with its style sheet.
 `asked` and `wording` put things into words and `sections` into HTML, for any problem. `bicliques` is what is shown of
 bicliques: `tables` reads them, `explain` says what they mean, `charts` and `heat_map` draw; `markdown` is the same for
-pages that show no files. `pq_counts` is what is shown of counts; `heat_grid` draws for both.
+pages that show no files. `cliques` is what is shown of cliques, `pq_counts` of counts;
+`heat_grid` draws for bicliques and counts.
 """
 
 from pipeline.report.page import write_report

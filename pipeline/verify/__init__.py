@@ -12,7 +12,8 @@ must be there, `two_hop` recounts. `groups` checks the derived output of that na
 `edge_scores` vertices, `group_tables` looks at members and vertices, `grown_groups` at groups with missing edges. Of a
 run that was published without its bicliques `elsewhere` finds them anew or in the run that it was made of; without them
 `groups_alone` checks what the groups say themselves. With buckets of time `half_later` finds those of the second graph.
-`pq_counts` checks the problem of that name: `pq_tables` reads its tables, `pq_recount` counts anew.
+`pq_counts` checks the problem of that name: `pq_tables` reads its tables, `pq_recount` counts anew; and `cliques` that
+of cliques, by the graph that `clique_graph` makes again.
 """
 
 from mbe_stage.compile_ahead import CompileStep

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 HEAVY = {"numba", "numpy", "prefect", "pyarrow", "rich", "scipy", "yaml"}
 # What finds the problems of other packages.
 LIGHT = {
+    "mbe_stage.cliques",
+    "mbe_stage.cliques.problem",
     "mbe_stage.errors",
     "mbe_stage.lazy_names",
     "mbe_stage.pq_counts",
