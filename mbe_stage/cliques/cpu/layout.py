@@ -115,7 +115,7 @@ GRAPH = types.NamedTuple((INTS, INTS, LONGS, INTS, LONGS, INTS), OrderedGraph)
 WORKER_STATE = types.NamedTuple(
     (int64[:, ::1], WORDS, INTS, uint64[:, ::1], WORDS, INTS, WORDS, INTS, LONGS), WorkerState
 )
-OUTPUT = types.NamedTuple((INTS, INTS), Output)
+OUTPUT = types.NamedUniTuple(INTS, 2, Output)
 
 WORD_BITS = 64
 
