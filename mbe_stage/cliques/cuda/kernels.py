@@ -21,7 +21,7 @@ from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import find_open_node, take_child
+from mbe_stage.device.open_nodes import find_some_open_node, take_child
 from mbe_stage.device.quantum import read_shared, stops
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
 
@@ -33,7 +33,8 @@ _WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I64_2D)
 _DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(at.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
-_NAP_NS = 200
+_SHORTEST_NAP_NS, _LONGEST_NAP_NS = 100, 2000
+_TRIES = 4
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
 _L = np.int64
@@ -51,8 +52,8 @@ def _next_root(graph, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_task(newest, roots_left, graph, device, launch):
-    """What to do next: a root, or a child of a node.
+def _next_task(newest, roots_left, turn, graph, device, launch):
+    """What to do next: a root, or a child of a node; nothing, too, where others were always faster.
 
     Parameters
     ----------
@@ -60,6 +61,8 @@ def _next_task(newest, roots_left, graph, device, launch):
         The node that this warp made last, of those that had children left; or -1.
     roots_left : bool
         Whether there may be roots that nobody has taken.
+    turn : int32
+        As `find_some_open_node` takes it.
     graph : Graph
     device : Device
     launch : Launch
@@ -84,12 +87,15 @@ def _next_task(newest, roots_left, graph, device, launch):
             return _I(at.ROOT), root, newest, roots_left
         roots_left = False
     is_any = launch.techniques & SHARING != 0
-    node = find_open_node(is_any, device.nodes, device.control, device.settings)
-    while node >= 0:
+    tries = _I(0)
+    while tries < _TRIES:
+        node = find_some_open_node(_I(turn + tries), is_any, device.nodes, device.control, device.settings)
+        if node < 0:
+            break
         child = take_child(node, False, device.nodes, device.control)
         if child >= 0:
             return node, child, newest, roots_left
-        node = find_open_node(is_any, device.nodes, device.control, device.settings)
+        tries = _I(tries + 1)
     return _I(at.NOTHING), _I(0), newest, roots_left
 
 
@@ -102,14 +108,18 @@ def _wait_for_work(n_warps, own, device, launch):
         cuda.atomic.add(control, at.N_IDLE, _L(1))
     cuda.syncwarp()
     goes_on = False
+    nap = _I(_SHORTEST_NAP_NS)
     while True:
-        # Nodes come from busy warps alone, and who is idle has found none open: if all are, there is none.
-        if read_shared(control, at.N_IDLE) >= n_warps or stops(control, launch.deadline):
-            break
+        # Who reads the words that busy warps write to keeps them waiting: the longer in vain, the less often.
+        cuda.nanosleep(nap)
+        nap = _I(min(2 * nap, _LONGEST_NAP_NS))
+        n_idle = read_shared(control, at.N_IDLE)
         if read_shared(control, at.N_OPEN) > 0:
-            goes_on = True
+            goes_on = not stops(control, launch.deadline)
             break
-        cuda.nanosleep(_NAP_NS)
+        # Nodes come from busy warps alone: if all were idle before none was open, there is none.
+        if n_idle >= n_warps or stops(control, launch.deadline):
+            break
     if cuda.laneid == 0:
         own.state[at.IDLE_NS] += _L(global_nanoseconds() - began)
         if goes_on:
@@ -224,12 +234,14 @@ def _work(graph, warps, device, output, mode, techniques):
     launch = at.Launch(_I(settings[at.MIN_SIZE]), _I(settings[at.MAX_SIZE]), deadline, mode, techniques)
     newest = _I(-1)
     roots_left = True
+    turn = _I(warp)
     node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
     while True:
         if stops(device.control, launch.deadline):
             break
         if node == at.NOTHING:
-            node, child, newest, roots_left = _next_task(newest, roots_left, graph, device, launch)
+            node, child, newest, roots_left = _next_task(newest, roots_left, turn, graph, device, launch)
+            turn = _I(turn + 1)
         if node == at.NOTHING:
             if not _wait_for_work(n_warps, own, device, launch):
                 break
