@@ -7,9 +7,9 @@ search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,12 +29,14 @@ from mbe_stage.ragged import offsets_of
 from mbe_stage.tasks import Task, cut, positions, ranges_of
 
 if TYPE_CHECKING:
+    from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
     from mbe_stage.cliques.cuda.session import Session
 
-__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
 
 _EVERYTHING = Techniques()
 _LARGEST_SIZE = 2**31 - 1
+Block = TypeVar("Block")
 
 
 def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
@@ -98,13 +100,85 @@ def run(
         The graph does not fit the budget.
     """
     part = _part(graph, query)
+
+    def found(session: Session) -> Iterator[CliqueBlock]:
+        return _found(session, part, detail, execution.block_bytes)
+
     wanted = None if tasks is None else _wanted(list(tasks), graph, query, part)
     is_something = part.is_possible and (wanted is None or wanted.size > 0)
     if part.graph.n > 0 and is_something:
-        yield from _searched(part, query, execution, detail, wanted, sizes or {}, statistics, techniques)
+        search = _Search(part, query, execution, detail, wanted, sizes or {}, techniques)
+        yield from _searched(search, found, statistics)
     elif part.held and is_something and query.accepts(len(part.held)):
         yield from _blocks(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, execution.block_bytes, 1.0)
     yield CliqueBlock.empty(detail, work_done=1.0)
+
+
+def device_blocks(
+    graph: UndirectedCSR,
+    query: CliqueQuery,
+    execution: Execution,
+    tasks: Iterable[Task] | None = None,
+    *,
+    sizes: dict[str, Any] | None = None,
+    statistics: dict[str, int] | None = None,
+) -> Iterator[DeviceCliqueBlock]:
+    """Every maximal clique of `graph` that satisfies `query`, as CuPy arrays: nothing leaves the device.
+
+    Parameters and errors are those of `run`. The last block is empty, with all work done. Where vertices must be
+    members, the host puts them into the cliques.
+    """
+    from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
+
+    if query.containing:
+        for block in run(graph, query, execution, Detail.MEMBERS, tasks, sizes=sizes, statistics=statistics):
+            yield _uploaded(block)
+        return
+    part = _part(graph, query)
+    wanted = None if tasks is None else _wanted(list(tasks), graph, query, part)
+    if graph.n > 0 and (wanted is None or wanted.size > 0):
+        search = _Search(part, query, execution, Detail.MEMBERS, wanted, sizes or {}, _EVERYTHING)
+        yield from _searched(search, _found_on_device, statistics)
+    yield DeviceCliqueBlock.empty(work_done=1.0)
+
+
+def _uploaded(block: CliqueBlock) -> DeviceCliqueBlock:
+    import cupy as cp
+
+    from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
+
+    return DeviceCliqueBlock(cp.asarray(block.sizes), cp.asarray(block.members), block.work_done)
+
+
+def _found_on_device(session: Session) -> Iterator[DeviceCliqueBlock]:
+    """What a quantum found; the next one writes where it did."""
+    from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
+
+    sizes, members = session.written()
+    yield DeviceCliqueBlock(sizes.copy(), members.copy(), 0.999 * session.share)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """What is searched for, and with what means.
+
+    Attributes
+    ----------
+    part : CommonPart
+        With one vertex at least.
+    query, execution, detail, sizes, techniques
+        As `run` has them.
+    wanted : (n_roots,) int64 or None
+        Vertices of the part; None for all.
+    """
+
+    part: CommonPart
+    query: CliqueQuery
+    execution: Execution
+    detail: Detail
+    wanted: np.ndarray | None
+    sizes: dict[str, Any]
+    techniques: Techniques
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
@@ -180,54 +254,35 @@ def _wanted(tasks: list[Task], graph: UndirectedCSR, query: CliqueQuery, part: C
 
 
 def _searched(
-    part: CommonPart,
-    query: CliqueQuery,
-    execution: Execution,
-    detail: Detail,
-    wanted: np.ndarray | None,
-    sizes: dict[str, Any],
-    statistics: dict[str, int] | None,
-    techniques: Techniques,
-) -> Iterator[CliqueBlock]:
-    """What each quantum finds; device memory is held from the first to the last.
-
-    Parameters
-    ----------
-    part : CommonPart
-        With one vertex at least.
-    query, execution, detail, sizes, techniques
-        As `run` has them.
-    wanted : (n_roots,) int64, optional
-        Vertices of the part; all of them by default.
-    statistics : dict, optional
-    """
+    search: _Search, found: Callable[[Session], Iterator[Block]], statistics: dict[str, int] | None
+) -> Iterator[Block]:
+    """What each quantum finds; device memory is held from the first to the last."""
     from mbe_stage.cliques.cuda.kernels import searching_blocks
     from mbe_stage.cliques.cuda.prepare import prepare
     from mbe_stage.cliques.cuda.session import Session
     from mbe_stage.device.launch import resident_blocks
     from mbe_stage.device.memory_budget import device_budget, device_work
 
-    budget = device_budget(execution)
-    mode = _mode(query, detail)
+    part, query = search.part, search.query
+    budget = device_budget(search.execution)
+    mode = _mode(query, search.detail)
     most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
     limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
     with device_work(budget):
         prepared = prepare(_on_device(part.graph), resident_blocks(), budget)
-        if wanted is not None:
-            prepared = prepared.with_roots(wanted)
+        if search.wanted is not None:
+            prepared = prepared.with_roots(search.wanted)
         facts = SearchSizes(part.graph.n_edges, prepared.most_later, prepared.most_neighbours, mode)
-        plan = replace(plan_memory(facts, searching_blocks(), budget), **sizes)
-        session = Session(prepared.lists, mode, limits, plan, budget, techniques.kernel_mask)
+        plan = replace(plan_memory(facts, searching_blocks(), budget), **search.sizes)
+        session = Session(prepared.lists, mode, limits, plan, budget, search.techniques.kernel_mask)
     is_over = False
     while not is_over:
         with device_work(budget):
             is_over = session.quantum()
-        yield from _found(session, part, detail, execution.block_bytes)
+        yield from found(session)
         if not is_over:
             with device_work(budget):
                 is_over = not session.make_room()
-    if mode == at.SIZES and detail == Detail.SIZES:
-        yield from _of_histogram(session.histogram(), len(part.held), execution.block_bytes)
     if statistics is not None:
         statistics.update(session.statistics)
 
@@ -239,12 +294,12 @@ def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
 
 
 def _found(session: Session, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
-    """What a quantum found, and how far the search is; sizes come at the end."""
+    """What a quantum found, and how far the search is."""
     share = 0.999 * session.share
     if detail == Detail.COUNT:
         yield CliqueBlock(session.n_found, work_done=share)
     elif detail == Detail.SIZES:
-        yield CliqueBlock.empty(detail, share)
+        yield from _of_histogram(session.take_histogram(), len(part.held), block_bytes, share)
     else:
         import cupy as cp
 
@@ -252,14 +307,15 @@ def _found(session: Session, part: CommonPart, detail: Detail, block_bytes: int)
         yield from _blocks(sizes, members, part, detail, block_bytes, share)
 
 
-def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int) -> Iterator[CliqueBlock]:
-    """A size for each clique, of cliques that were counted by size."""
+def _of_histogram(histogram: np.ndarray, n_held: int, block_bytes: int, share: float) -> Iterator[CliqueBlock]:
+    """A size for each clique, of cliques that were counted by size; an empty block first, for progress."""
+    yield CliqueBlock.empty(Detail.SIZES, share)
     most = max(1, block_bytes // 4)
     for size in np.flatnonzero(histogram).tolist():
         n_left = int(histogram[size])
         while n_left:
             n = min(n_left, most)
-            yield CliqueBlock(n, np.full(n, size + n_held, np.int32), work_done=0.999)
+            yield CliqueBlock(n, np.full(n, size + n_held, np.int32), work_done=share)
             n_left -= n
 
 

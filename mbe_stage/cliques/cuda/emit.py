@@ -1,8 +1,9 @@
-"""Maximal cliques counted, by size too, or written into the output.
+"""Maximal cliques counted, by size too, or written.
 
-Room for the cliques of a node is one addition to one word, which holds how many cliques and how many members there are:
-so the cliques stand without gaps, and in the same order in both arrays. What does not fit ends the quantum: then nobody
-gets room any more, and what was written before is what stands before the first that did not fit.
+A warp writes cliques onto a page of its own, and copies a full page to the output. Room there is one addition to one
+word, which holds how many cliques and how many members there are: so the cliques stand without gaps, and in the same
+order in both arrays. What does not fit ends the quantum: then nobody gets room any more, and what was written before is
+what stands before the first that did not fit. A page that does not fit waits for the next quantum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.device.masks import has, low_bits, size_of
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, sum_small
 
-__all__ = ["emit", "place_members"]
+__all__ = ["emit", "empty_page", "place_members"]
 
 _I = np.int32
 _L = np.int64
@@ -36,6 +37,56 @@ def _reserve(n_cliques, n_members, control, output):
             cuda.atomic.or_(control, at.STATUS, _L(at.OUTPUT_FULL))
             start = _L(-1)
     return cuda.shfl_sync(ALL, start, 0)
+
+
+@cuda.jit(device=True, forceinline=True)
+def empty_page(own, control, output):
+    """Copy the warp's page to the output; False where it does not fit, and the page is as it was."""
+    n_cliques, n_members = _I(own.state[at.PAGE_CLIQUES]), _I(own.state[at.PAGE_MEMBERS])
+    if n_cliques == 0:
+        return True
+    start = _reserve(n_cliques, n_members, control, output)
+    if start < 0:
+        return False
+    clique_at, member_at = _L(start >> at.CLIQUES_SHIFT), _L(start & _MEMBERS)
+    k = _I(cuda.laneid)
+    while k < n_cliques:
+        output.sizes[clique_at + k] = own.page_sizes[k]
+        k = next_tile(k)
+    k = _I(cuda.laneid)
+    while k < n_members:
+        output.members[member_at + k] = own.page[k]
+        k = next_tile(k)
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        own.state[at.PAGE_CLIQUES] = _L(0)
+        own.state[at.PAGE_MEMBERS] = _L(0)
+    cuda.syncwarp()
+    return True
+
+
+@cuda.jit(device=True, forceinline=True)
+def _room_for(n_cliques, n_members, own, control, output):
+    """Room for some cliques on the warp's page, or, where it is too small for so many, in the output.
+
+    Returns
+    -------
+    is_on_page : bool
+    start : int64
+        Where they begin, as in `OUTPUT_TOP`; -1 where there is no room.
+    """
+    if n_members > own.page.size or n_cliques > own.page_sizes.size:
+        return False, _reserve(n_cliques, n_members, control, output)
+    before, members_before = own.state[at.PAGE_CLIQUES], own.state[at.PAGE_MEMBERS]
+    if before + n_cliques > own.page_sizes.size or members_before + n_members > own.page.size:
+        if not empty_page(own, control, output):
+            return True, _L(-1)
+        before, members_before = _L(0), _L(0)
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        own.state[at.PAGE_CLIQUES] = _L(before + n_cliques)
+        own.state[at.PAGE_MEMBERS] = _L(members_before + n_members)
+    return True, _L((before << at.CLIQUES_SHIFT) | members_before)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -75,8 +126,8 @@ def _set_of(number, six):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_sets(sets, joined, six, start, frame, words, output):
-    """Write a clique for each set; where the next one begins, as `_reserve` gave it.
+def _write_sets(sets, joined, six, start, frame, words, members, sizes):
+    """Write a clique for each set; where the next one begins, as in `OUTPUT_TOP`.
 
     Parameters
     ----------
@@ -87,15 +138,16 @@ def _write_sets(sets, joined, six, start, frame, words, output):
     start : int64
     frame : Frame
     words : uint32, global
-    output : Output
+    members, sizes : int32, global
+        What is written.
     """
     while sets != 0:
         mask = _W(joined | _set_of(first_bit(sets), six))
         sets = _U(sets & _U(sets - _U(1)))
-        _write_clique(mask, _L(start & _MEMBERS), frame, words, output.members)
+        _write_clique(mask, _L(start & _MEMBERS), frame, words, members)
         size = _I(frame.n_base + size_of(mask))
         if cuda.laneid == 0:
-            output.sizes[start >> at.CLIQUES_SHIFT] = size
+            sizes[start >> at.CLIQUES_SHIFT] = size
         start = _L(start + (_L(1) << at.CLIQUES_SHIFT) + _L(size))
     return start
 
@@ -140,11 +192,15 @@ def emit(low, high, joined, six, frame, own, device, output, launch):
             cuda.atomic.add(own.histogram, _I(size + 1), _L(1))
         return True, n_found
     n_members = sum_small(_I((size if is_low else _I(0)) + (_I(size + 1) if is_high else _I(0))))
-    start = _reserve(n_found, n_members, device.control, output)
+    is_on_page, start = _room_for(n_found, n_members, own, device.control, output)
     if start < 0:
         return False, _I(0)
-    start = _write_sets(low, joined, six, start, frame, device.words, output)
-    _write_sets(high, _W(joined | six[5]), six, start, frame, device.words, output)
+    members, sizes = output.members, output.sizes
+    if is_on_page:
+        members, sizes = own.page, own.page_sizes
+    start = _write_sets(low, joined, six, start, frame, device.words, members, sizes)
+    _write_sets(high, _W(joined | six[5]), six, start, frame, device.words, members, sizes)
+    cuda.syncwarp()
     return True, n_found
 
 

@@ -14,6 +14,7 @@ from numba import cuda, types
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.child_piece import child_piece
+from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
 from mbe_stage.cliques.cuda.levels import open_level
 from mbe_stage.cliques.cuda.root_piece import FRAME, SHORT_OF, root_piece
@@ -29,7 +30,7 @@ __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "kernel_for", "searching_blocks"]
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 _GRAPH = bundle(at.Graph, I64, I64, I32, I32)
-_WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I64_2D)
+_WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I32_2D, I32_2D, I64_2D)
 _DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(at.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
@@ -112,7 +113,7 @@ def _wait_for_work(n_warps, own, device, launch):
     while True:
         # Who reads the words that busy warps write to keeps them waiting: the longer in vain, the less often.
         cuda.nanosleep(nap)
-        nap = _I(min(2 * nap, _LONGEST_NAP_NS))
+        nap = min(_I(2 * nap), _I(_LONGEST_NAP_NS))
         n_idle = read_shared(control, at.N_IDLE)
         if read_shared(control, at.N_OPEN) > 0:
             goes_on = not stops(control, launch.deadline)
@@ -202,6 +203,8 @@ def _own(warps):
         held(warps.mask[warp]),
         held(warps.joined[warp]),
         warps.histogram[warp],
+        held(warps.page[warp]),
+        held(warps.page_sizes[warp]),
         warps.state[warp],
         frames,
         _I(slot * at.FRAME_WORDS),
@@ -250,6 +253,9 @@ def _work(graph, warps, device, output, mode, techniques):
         if not is_done:
             break
         node = _I(at.NOTHING)
+    if launch.mode == at.MEMBERS:
+        # Where it does not fit, the page stays as it is for the next quantum.
+        empty_page(own, device.control, output)
     cuda.syncwarp()
     if cuda.laneid == 0:
         cuda.atomic.min(device.control, at.BEGAN, began)

@@ -89,9 +89,9 @@ N_SETTINGS = OWN_SETTINGS + 5
 # Fields of a node, int64: masks are those of a frame's level.
 IS_FRAME, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
 
-# What a warp could not finish, and what it has done so far: nanoseconds without work, with work, and of these before
-# frames were walked; nodes of frames, and what became frames or wide nodes.
-PENDING_NODE, PENDING_CHILD, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(7)
+# What a warp could not finish; members and cliques on its page; and what it has done so far: nanoseconds without work,
+# with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
+PENDING_NODE, PENDING_CHILD, PAGE_MEMBERS, PAGE_CLIQUES, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(9)
 STATE_FIELDS = 16
 
 
@@ -127,6 +127,9 @@ class Warps(NamedTuple):
     joined : (n_warps, n_words) uint32
     histogram : (n_warps, most_members + 1) int64
         Cliques by size.
+    page : (n_warps, n_members) int32
+        Cliques that are on their way to the output.
+    page_sizes : (n_warps, n_cliques) int32
     state : (n_warps, STATE_FIELDS) int64
     """
 
@@ -135,6 +138,8 @@ class Warps(NamedTuple):
     mask: Any
     joined: Any
     histogram: Any
+    page: Any
+    page_sizes: Any
     state: Any
 
 
@@ -146,6 +151,8 @@ class Own(NamedTuple):
     mask: Any
     joined: Any
     histogram: Any
+    page: Any
+    page_sizes: Any
     state: Any
     frame: Any
     frame_at: Any

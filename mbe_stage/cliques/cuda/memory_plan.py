@@ -15,6 +15,7 @@ _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
 _LEAST_CLIQUES = 64
 """A node has at most so many cliques at once."""
+_PAGE_MEMBERS, _PAGE_CLIQUES = 4096, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class MemoryPlan:
         Without the warps' own.
     members, cliques : int
         Of the output.
+    page_members, page_cliques : int
+        Of each warp, on their way there.
     narrow : int
         Candidates of a frame at most.
     quantum_seconds : float
@@ -69,6 +72,8 @@ class MemoryPlan:
     pool_words: int
     members: int
     cliques: int
+    page_members: int
+    page_cliques: int
     narrow: int = at.FRAME_WIDTH
     quantum_seconds: float = 0.5
 
@@ -92,7 +97,8 @@ class MemoryPlan:
         """What a warp has to itself."""
         scratch = 4 * (self.scratch_columns + self.scratch_rows + 2 * self.scratch_words)
         own = 4 * self.own_words + 8 * at.NODE_FIELDS * at.LEVELS
-        return scratch + own + 8 * self.histogram + 8 * at.STATE_FIELDS
+        page = 4 * self.page_members + 4 * self.page_cliques
+        return scratch + own + page + 8 * self.histogram + 8 * at.STATE_FIELDS
 
     @property
     def total_bytes(self) -> int:
@@ -135,8 +141,9 @@ def _smallest_budget(sizes: SearchSizes) -> int:
 
 def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     pool_words = max(_LEAST_POOL_WORDS, min(_MOST_POOL_WORDS, budget // 16, _LEAST_POOL_WORDS + 128 * sizes.n_edges))
+    is_written = sizes.mode == at.MEMBERS
     members, cliques = 1, 1
-    if sizes.mode == at.MEMBERS:
+    if is_written:
         members = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, budget // 32, _LEAST_MEMBERS + 128 * sizes.n_edges))
         cliques = max(_LEAST_CLIQUES, members // 4)
     return MemoryPlan(
@@ -152,6 +159,8 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         pool_words=_whole_lines(pool_words),
         members=members,
         cliques=cliques,
+        page_members=_PAGE_MEMBERS if is_written else 1,
+        page_cliques=_PAGE_CLIQUES if is_written else 1,
     )
 
 

@@ -64,6 +64,8 @@ class Session:
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
             cp.empty((n_warps, plan.scratch_words), cp.uint32),
             cp.zeros((n_warps, plan.histogram), cp.int64),
+            cp.empty((n_warps, plan.page_members), cp.int32),
+            cp.empty((n_warps, plan.page_cliques), cp.int32),
             state,
         )
         self._device = Device(
@@ -120,9 +122,11 @@ class Session:
         """Cliques that the last quantum found."""
         return int(self._control[at.FOUND])
 
-    def histogram(self) -> np.ndarray:
-        """How many cliques of each size all quanta found, int64."""
-        return cp.asnumpy(self._warps.histogram.sum(axis=0))
+    def take_histogram(self) -> np.ndarray:
+        """How many cliques of each size were found since this was asked last, int64."""
+        counts = cp.asnumpy(self._warps.histogram.sum(axis=0))
+        self._warps.histogram.fill(0)
+        return counts
 
     def written(self) -> tuple[cp.ndarray, cp.ndarray]:
         """The cliques that the last quantum wrote: their sizes, and their members; views, until the next one."""
@@ -142,7 +146,8 @@ class Session:
         pending = state[:, at.PENDING_NODE]
         kept = KeptNodes(self._device.nodes, pending)
         roots_left = int(self._control[at.NEXT_ROOT]) < self._graph.order.size
-        if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left:
+        is_all_written = (state[:, at.PAGE_CLIQUES] == 0).all()
+        if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
             return False
         old, self._plan = self._plan, self._with_room(kept.n_words, kept.n)
         words = cp.empty(self._plan.all_words, cp.uint32)

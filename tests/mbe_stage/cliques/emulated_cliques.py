@@ -17,7 +17,7 @@ import numpy as np
 from mbe_stage import CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.cliques import engine_cuda, reference
 from mbe_stage.cliques.cuda.techniques import Techniques
-from mbe_stage.cliques.results import CliqueTableSink, Detail
+from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
 
@@ -58,7 +58,14 @@ def specified(graph: UndirectedCSR, query: CliqueQuery, detail: Detail) -> Any:
 
 
 # The emulator has much less memory to fill than a device.
-SMALL: dict[str, Any] = {"pool_words": 1 << 14, "n_nodes": 64, "members": 1 << 12, "cliques": 1 << 10}
+SMALL: dict[str, Any] = {
+    "pool_words": 1 << 14,
+    "n_nodes": 64,
+    "members": 1 << 12,
+    "cliques": 1 << 10,
+    "page_members": 60,
+    "page_cliques": 9,
+}
 # What the search works in, so small that all of it runs short: frames, pool, table of nodes, output, time.
 TINY: list[dict[str, Any]] = [
     {},
@@ -171,6 +178,22 @@ def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": "tasks", "same": is_same, "tasks": len(tasks)}
 
 
+def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Blocks that stay on the device, and their first cliques."""
+    launcher.seed = 5
+    graph = graphs.random_graph(np.random.default_rng(8), 22, 0.5)
+    for query in (CliqueQuery(), CliqueQuery(2, 4, (3,))):
+        found_cliques: list[tuple[int, ...]] = []
+        sizes = SMALL | {"members": 90, "cliques": 64}
+        for block in engine_cuda.device_blocks(graph, query, Execution(), sizes=sizes):
+            for part in (block, block.first(len(block) // 2)):
+                table = CliqueTable(part.offsets, part.members)
+                assert len(table) == len(part)
+            found_cliques += CliqueTable(block.offsets, block.members).as_set()
+        is_same = sorted(found_cliques) == sorted(specified(graph, query, Detail.MEMBERS))
+        yield {"case": "on the device", "same": is_same}
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "random": lambda launcher: random_cases(launcher, 0, 40),
     "more random": lambda launcher: random_cases(launcher, 40, 240),
@@ -179,6 +202,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "shared": shared_cases,
     "techniques": technique_cases,
     "tasks": task_cases,
+    "on the device": device_cases,
 }
 
 

@@ -87,6 +87,11 @@ def test_parts_of_the_work_are_all_of_it() -> None:
     assert any(case["tasks"] > 2 for case in cases)
 
 
+@on_the_emulator
+def test_blocks_stay_on_the_device() -> None:
+    assert len(emulated("on the device")) == 2
+
+
 def test_tasks_of_another_query_are_refused() -> None:
     graph = UndirectedCSR.from_edges([0, 1, 2], [1, 2, 3])
     tasks = engine_cuda.tasks_of(graph, CliqueQuery(), 2)

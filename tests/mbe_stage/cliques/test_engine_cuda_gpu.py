@@ -27,8 +27,9 @@ SIZES: list[dict[str, Any]] = [
     {"n_blocks": 1, "narrow": 5, "pool_words": 64},
     {"n_blocks": 1, "narrow": 3, "n_nodes": 2},
     {"quantum_seconds": 0.0001},
-    {"members": 90, "cliques": 64},
-    {"narrow": 0, "quantum_seconds": 0.0001, "pool_words": 32, "n_nodes": 1, "members": 40, "cliques": 64},
+    {"members": 90, "cliques": 64, "page_members": 50, "page_cliques": 8},
+    {"narrow": 0, "quantum_seconds": 0.0001, "pool_words": 32, "n_nodes": 1, "members": 40, "cliques": 64}
+    | {"page_members": 30, "page_cliques": 5},
 ]
 SHAPES = [(9, 0.5), (14, 0.7), (20, 0.3), (12, 0.9), (24, 0.5), (30, 0.2), (16, 0.8)]
 QUERIES = [CliqueQuery(), CliqueQuery(3), CliqueQuery(1, 4), CliqueQuery(4, 6), CliqueQuery(containing=(3,))]
@@ -112,6 +113,19 @@ def test_every_technique_can_be_left_out() -> None:
     wanted = table_of(graph, CliqueQuery()).as_set()
     for field in fields(Techniques):
         assert table_of(graph, CliqueQuery(), techniques=Techniques.without(field.name)).as_set() == wanted
+
+
+def test_blocks_in_device_memory() -> None:
+    graph = graphs.random_graph(np.random.default_rng(6), 120, 0.4)
+    for query in (CliqueQuery(), CliqueQuery(3, 5, (7,))):
+        wanted = table_of(graph, query).as_set()
+        for sizes in ({}, {"members": 5000, "cliques": 700}):
+            found = set()
+            for block in engine_cuda.device_blocks(graph, query, PLENTY, sizes=sizes):
+                table = CliqueTable(block.offsets.get(), block.members.get())
+                assert not found & table.as_set()
+                found |= table.as_set()
+            assert found == wanted
 
 
 def test_parts_of_the_work() -> None:

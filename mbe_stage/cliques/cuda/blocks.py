@@ -1,0 +1,55 @@
+"""Blocks of cliques in device memory: what `CliqueBlock` is on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy as cp
+
+__all__ = ["DeviceCliqueBlock"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceCliqueBlock:
+    """Some cliques, in device memory.
+
+    Attributes
+    ----------
+    sizes : (n_cliques,) int32
+        Members of each.
+    members : int32
+        Dense ids, clique after clique, ascending within each.
+    work_done : float
+        Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    """
+
+    sizes: cp.ndarray
+    members: cp.ndarray
+    work_done: float = 0.0
+
+    @classmethod
+    def empty(cls, work_done: float) -> DeviceCliqueBlock:
+        """No clique: such a block only reports progress."""
+        return cls(cp.empty(0, cp.int32), cp.empty(0, cp.int32), work_done)
+
+    def __len__(self) -> int:
+        return self.n_cliques
+
+    @property
+    def n_cliques(self) -> int:
+        """How many. Zero is allowed: such a block only reports progress."""
+        return int(self.sizes.size)
+
+    @property
+    def offsets(self) -> cp.ndarray:
+        """``(n_cliques + 1,) int64``: where each clique's members begin."""
+        offsets = cp.zeros(self.n_cliques + 1, cp.int64)
+        cp.cumsum(self.sizes, dtype=cp.int64, out=offsets[1:])
+        return offsets
+
+    def first(self, n: int) -> DeviceCliqueBlock:
+        """The first `n` cliques of this block, as views."""
+        if n >= self.n_cliques:
+            return self
+        n_members = int(self.sizes[:n].sum(dtype=cp.int64))
+        return DeviceCliqueBlock(self.sizes[:n], self.members[:n_members], self.work_done)
