@@ -7,7 +7,7 @@ RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu check bench bench-groups ablation bench-gpu bench-pq-gpu bench-rapids compare-tiers flow-gpu clean
+.PHONY: help run test test-all test-gpu check bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -20,6 +20,7 @@ help:
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
 	@echo "make bench-pq-gpu   counts of (p, q)-bicliques on a GPU, beside GBC; the same Python"
+	@echo "make bench-cliques-gpu  maximal cliques on a GPU, beside RDMCE and mce-gpu; the same Python"
 	@echo "make bench-rapids   from Parquet to published Parquet on a GPU; needs the extra rapids-cu13 or rapids-cu12"
 	@echo "make compare-tiers  every table of a dozen graphs, published by the CPU and by RAPIDS; needs the same"
 	@echo "make flow-gpu       one graph through the Prefect flow on a GPU, tasks and artifacts printed; and the extra flows"
@@ -74,6 +75,9 @@ bench-gpu:
 
 bench-pq-gpu:
 	$(PYTHON) -m benchmarks.pq_gpu --tables
+
+bench-cliques-gpu:
+	$(PYTHON) -m benchmarks.cliques_gpu --members
 
 bench-rapids:
 	$(PYTHON) benchmarks/bench_rapids.py

@@ -17,6 +17,7 @@ from benchmarks import (
     bench,
     bench_diff,
     bench_gpu,
+    cliques_gpu,
     estimates,
     groups_gpu,
     machine,
@@ -33,7 +34,9 @@ from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_threa
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table, results_table
 from benchmarks.targets import geometric_mean, ratio_to_best, targets
-from mbe_stage import Execution, Progress
+from mbe_stage import Execution, Progress, UndirectedCSR
+from mbe_stage.cliques.results import CliqueBlock
+from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.query import PqQuery
 from pipeline.bench import CountTimes, WriteTimes
@@ -319,7 +322,7 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    for program in (bench, ablation, bench_gpu, estimates, groups, groups_gpu, pq_gpu, pq_gpu_memory):
+    for program in (bench, ablation, bench_gpu, estimates, groups, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out
@@ -383,10 +386,30 @@ def test_counts_on_a_gpu_that_are_wrong_are_told(
     assert measured["times"] == measured["GBC"] / measured["seconds"]
     monkeypatch.setattr(pq_gpu, "count", lambda *_, **__: ({(4, 4): 1}, True))
     assert pq_gpu._row(*row)["right"] is False
-    for program in (pq_gpu, pq_gpu_memory):
+    for program in (pq_gpu, pq_gpu_memory, cliques_gpu):
         monkeypatch.setattr(program.engine_cuda, "unavailable_reason", lambda: "it is not plugged in")
         assert program.main([]) == 4
         assert "no CUDA engine here: it is not plugged in" in capsys.readouterr().err
+
+
+def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"kernel_us": 500, "warps": 8, "busy_ns": 3_000_000, "idle_ns": 500_000, "piece_ns": 1_000_000}
+    facts |= dict.fromkeys(("visited", "pieces", "nodes", "pool_words", "quanta", "plan_bytes"), 1)
+    peers = cliques_gpu.PEERS["wiki_Vote"]
+    found = [peers.n_cliques, peers.n_cliques, peers.n_cliques - 1]
+
+    def run(*_: object, statistics: dict[str, int], **__: object) -> list[CliqueBlock]:
+        statistics.update(facts)
+        return [CliqueBlock(found.pop(0))]
+
+    monkeypatch.setattr(cliques_gpu.engine_cuda, "run", run)
+    graph = UndirectedCSR.from_edges([0], [1])
+    right = cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)
+    assert right["right"] is True
+    assert right["times RDMCE"] == pytest.approx(0.0016 / 0.0005)
+    assert right["busy"] == pytest.approx(0.75)
+    found += [peers.n_cliques]
+    assert cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)["right"] is False
 
 
 @pytest.mark.usefixtures("graphs")

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage import BicliqueQuery, BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.cliques import engine_cuda as clique_engine
+from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.device.jit import known_kernels
 
@@ -23,7 +25,7 @@ SIZES: tuple[dict[str, Any], ...] = ({}, {"n_blocks": 4, "words": 128, "nodes": 
 
 
 def main() -> None:
-    compile_ahead(engine_cuda.compile_steps())
+    compile_ahead((*engine_cuda.compile_steps(), *clique_engine.compile_steps()))
     ahead = {call.name: set(kernel.overloads) for kernel, call in known_kernels().items()}
     graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(1).random((300, 12)) < 0.5))
     for query in QUERIES:
@@ -31,6 +33,11 @@ def main() -> None:
             for sizes in SIZES if detail == Detail.COUNT else SIZES[:1]:
                 for _block in engine_cuda.run(graph, query, Execution(), detail, sizes=sizes):
                     pass
+    cliques = UndirectedCSR.from_edges(*np.nonzero(np.random.default_rng(2).random((60, 60)) < 0.3), n=60)
+    for detail in CliqueDetail:
+        for sizes in ({}, {"narrow": 3, "quantum_seconds": 1e-5}):
+            for _block in clique_engine.run(cliques, CliqueQuery(), Execution(), detail, sizes=sizes):
+                pass
     for kernel, call in known_kernels().items():
         if call.name in ahead:
             assert set(kernel.overloads) == ahead[call.name] == {call.signature}, (call.name, set(kernel.overloads))

@@ -1,8 +1,8 @@
 """The CUDA engine under each tool of compute-sanitizer: ``python -m tests.mbe_stage.sanitized_cuda [TOOL...]``.
 
-Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups, and
-counts. Needs a GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line per
-tool, in the order they were named in, and exits with 1 where one of them found an error.
+Small graphs, few warps, and so little memory that stacks, pool and output grow; then the candidates of groups, counts,
+and cliques. Needs a GPU and compute-sanitizer. The tools run side by side, each in a process of its own. Prints a line
+per tool, in the order they were named in, and exits with 1 where one of them found an error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ import cupy as cp
 import numpy as np
 import pytest
 
-from mbe_stage import BicliqueQuery, BipartiteCSR, Execution
+from mbe_stage import BicliqueQuery, BipartiteCSR, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.cuda import allocation
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.cliques import engine_cuda as clique_engine
+from mbe_stage.cliques import reference as clique_reference
+from mbe_stage.cliques.cuda import session as clique_session
+from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pq_counts import engine_cpu as counting_on_the_host
 from mbe_stage.pq_counts import engine_cuda as counting_engine
 from mbe_stage.pq_counts.cuda import session as counting_session
@@ -39,6 +43,8 @@ ROOMY = {"n_blocks": 4}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
 TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
+TIGHT_CLIQUES = {"n_blocks": 4, "narrow": 12, "pool_words": 256, "n_nodes": 4, "quantum_seconds": 20.0}
+TIGHT_PAGES = TIGHT_CLIQUES | {"members": 2000, "cliques": 200, "page_members": 90, "page_cliques": 16}
 _SECONDS = 500
 _OPTIONS = {
     # It warns of CuPy's scan behind `flatnonzero`, which is not this project's to change. initcheck has to see CuPy's
@@ -56,11 +62,13 @@ def main() -> int:
     if options.work == "initcheck":
         # Stacks have gaps, and are moved as a whole. First nothing moves, then there is something in the gaps.
         work(ROOMY, ROOMY)
-        allocation.cp = counting_session.cp = _Filled()
+        find_cliques({"n_blocks": 4})
+        allocation.cp = counting_session.cp = clique_session.cp = _Filled()
     if options.work:
         work(TIGHT, TIGHT_OUTPUT)
         keep_candidates()
         count_cells()
+        find_cliques(TIGHT_PAGES)
         return 0
     tools = options.tools or TOOLS
     worst = 0
@@ -111,6 +119,19 @@ def count_cells() -> None:
         for block in counting_on_the_host.run(graph, query, Execution(), CountDetail.COUNTS):
             wanted.accept(block)
         assert sink.counts() == wanted.counts(), (shape, sink.counts())
+
+
+def find_cliques(sizes: dict[str, Any]) -> None:
+    """Cliques of a graph, in frames and wider nodes, in every mode; the numbers are compared with the specification."""
+    matrix = np.random.default_rng(5).random((60, 60)) < 0.3
+    graph = UndirectedCSR.from_edges(*np.nonzero(matrix), n=60)
+    cliques = clique_reference.maximal_cliques(graph)
+    for query in (CliqueQuery(), CliqueQuery(3, 6)):
+        wanted = sum(clique_reference.matches(one, query) for one in cliques)
+        for detail in CliqueDetail:
+            blocks = clique_engine.run(graph, query, Execution(), detail, sizes=sizes)
+            found = sum(block.n_cliques for block in blocks)
+            assert found == wanted, (query, detail, found, wanted)
 
 
 def _sanitize(tool: str) -> tuple[bool, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import networkx
 import numpy as np
 from hypothesis import strategies as st
 
@@ -77,7 +76,9 @@ def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
 
 
 def of_networkx(graph: UndirectedCSR) -> Cliques:
-    """Its maximal cliques, as networkx finds them."""
+    """Its maximal cliques, as networkx finds them; where tests run on a GPU it need not be installed."""
+    import networkx
+
     other = networkx.Graph()
     other.add_nodes_from(range(graph.n))
     src, dst = graph.edges()
