@@ -109,51 +109,53 @@ def _write_clique(mask, place, frame, words, members):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _set_of(number, six):
-    """The candidates of a set that has a number, 0 to 31."""
+def _set_of(number, candidates):
+    """The candidates of a set that has a number, 0 to 63."""
     mask = _W(0)
-    if number & 1 != 0:
-        mask = _W(mask | six[0])
-    if number & 2 != 0:
-        mask = _W(mask | six[1])
-    if number & 4 != 0:
-        mask = _W(mask | six[2])
-    if number & 8 != 0:
-        mask = _W(mask | six[3])
-    if number & 16 != 0:
-        mask = _W(mask | six[4])
+    while number != 0:
+        lowest = _W(candidates & _W(~candidates + _W(1)))
+        candidates = _W(candidates & ~lowest)
+        if number & 1 != 0:
+            mask = _W(mask | lowest)
+        number = _I(number >> 1)
     return mask
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_sets(sets, joined, six, start, frame, words, members, sizes):
-    """Write a clique for each set; where the next one begins, as in `OUTPUT_TOP`.
+def _write_sets(low, high, joined, candidates, start, frame, words, members, sizes):
+    """Write a clique for each set.
 
     Parameters
     ----------
-    sets : uint32
+    low, high : uint32
     joined : uint64
         What all of them have.
-    six : six uint64
+    candidates : uint64
     start : int64
+        Where they begin, as in `OUTPUT_TOP`.
     frame : Frame
     words : uint32, global
     members, sizes : int32, global
         What is written.
     """
-    while sets != 0:
-        mask = _W(joined | _set_of(first_bit(sets), six))
-        sets = _U(sets & _U(sets - _U(1)))
+    base = _I(0)
+    while True:
+        if low == 0:
+            low, high, base = high, _U(0), _I(32)
+            if low == 0:
+                break
+        mask = _W(joined | _set_of(_I(base + first_bit(low)), candidates))
+        low = _U(low & _U(low - _U(1)))
         _write_clique(mask, _L(start & _MEMBERS), frame, words, members)
         size = _I(frame.n_base + size_of(mask))
         if cuda.laneid == 0:
             sizes[start >> at.CLIQUES_SHIFT] = size
         start = _L(start + (_L(1) << at.CLIQUES_SHIFT) + _L(size))
-    return start
+    cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def emit(low, high, joined, six, frame, own, device, output, launch):
+def emit(low, high, joined, candidates, frame, own, device, output, launch):
     """Count the maximal cliques of a node, or write them.
 
     Parameters
@@ -162,7 +164,8 @@ def emit(low, high, joined, six, frame, own, device, output, launch):
         Sets of the node's candidates, as `maximal_sets` gave them.
     joined : uint64
         What all of the cliques have, of the frame's candidates.
-    six : six uint64
+    candidates : uint64
+        Of the node.
     frame : Frame
     own : Own
     device : Device
@@ -198,9 +201,7 @@ def emit(low, high, joined, six, frame, own, device, output, launch):
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    start = _write_sets(low, joined, six, start, frame, device.words, members, sizes)
-    _write_sets(high, _W(joined | six[5]), six, start, frame, device.words, members, sizes)
-    cuda.syncwarp()
+    _write_sets(low, high, joined, candidates, start, frame, device.words, members, sizes)
     return True, n_found
 
 

@@ -109,7 +109,7 @@ def _visit(joined, candidates, frame, own, device, output, launch):
     if n == 0 or (launch.techniques & SMALL_ENDS != 0 and n <= MOST_CANDIDATES):
         six = lowest_six(candidates)
         low, high = maximal_sets(joined, candidates, six, frame, device.words)
-        is_done, n_found = emit(low, high, joined, six, frame, own, device, output, launch)
+        is_done, n_found = emit(low, high, joined, candidates, frame, own, device, output, launch)
         return joined, candidates, _W(0), is_done, n_found
     row = _pivot_row(joined, candidates, frame, device.words, launch.techniques)
     return joined, candidates, _W(candidates & ~row), True, _I(0)
