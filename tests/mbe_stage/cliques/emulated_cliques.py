@@ -175,7 +175,7 @@ def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         tasks = engine_cuda.tasks_of(graph, query, 5)
         parts = [found(graph, query, Detail.MEMBERS, tasks=part) for part in (tasks[::2], tasks[1::2])]
         is_same = parts[0] | parts[1] == specified(graph, query, Detail.MEMBERS) and not parts[0] & parts[1]
-        yield {"case": "tasks", "same": is_same, "tasks": len(tasks)}
+        yield {"case": "tasks", "same": is_same, "tasks": len(tasks), "n": len(parts[0] | parts[1])}
 
 
 def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
