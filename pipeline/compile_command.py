@@ -8,11 +8,12 @@ from pathlib import Path
 from mbe_stage.bicliques import estimation
 from mbe_stage.code_cache import cache_directories, can_keep
 from mbe_stage.engines import engine_names, get_engine
-from mbe_stage.problem import problem_named, problem_names
+from mbe_stage.problem import problem_named
 from pipeline import diff, verify
 from pipeline.compiling import OnCompile
 from pipeline.config import ExecutionConfig
 from pipeline.errors import PublishError
+from pipeline.installed_publications import every_publication
 from pipeline.tiers import choose_tier
 
 __all__ = ["Compiled", "compile_everything"]
@@ -78,8 +79,13 @@ def compile_everything(
 
 
 def _of_others(problem: str, engine: str) -> set[str]:
-    """What only other problems' engines of that name need."""
-    there = [name for name in problem_names() if engine in engine_names(name)]
-    needed = {name: {step.what for step in get_engine(name, engine).compile_steps()} for name in there}
+    """What only other problems' engines of that name need, and the graphs that they search."""
+    needed = {
+        each.problem: {
+            step.what for step in (*get_engine(each.problem, engine).compile_steps(), *each.graph_steps(None))
+        }
+        for each in every_publication()
+        if engine in engine_names(each.problem)
+    }
     own = needed.pop(problem_named(problem).name, set())
     return set().union(*needed.values()) - own

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mbe_stage.compile_ahead import CompileStep
+from mbe_stage.jit import readonly_view
 from pipeline.errors import VerificationError
 from pipeline.terminal import shortened
 from pipeline.verify import closure, recipe, rows
@@ -308,5 +309,5 @@ def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
             raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")
     lists, sizes = record.column("vertices"), record.column("size").to_numpy()
     offsets, members = list_offsets(lists), lists.flatten().to_numpy()
-    keys, n_members = record.column("clique_key").to_numpy(), sizes.astype(np.int64)
+    keys, n_members = record.column("clique_key").to_numpy(), readonly_view(sizes.astype(np.int64))
     return Batch(start, keys, (offsets, offsets), (members, members), sizes, sizes, n_members, "cliques")

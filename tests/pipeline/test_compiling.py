@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -204,7 +203,7 @@ def test_the_samplers_steps_are_those_of_who_samples() -> None:
 def test_steps_are_named_once() -> None:
     names = [step.what for step in host_steps("cpu")]
     assert len(names) == len(set(names))
-    assert partial(host_steps, "reference")("count") == ()
+    assert host_steps("reference", "count", Config()) == ()
 
 
 def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,14 +215,18 @@ def test_compiling_for_one_problem_leaves_out_the_engines_of_others(monkeypatch:
         return 0.0
 
     monkeypatch.setattr(tiers.Tier, "compile", noted)
-    for problem in (None, "bicliques", "pq_counts"):
+    for problem in (None, "bicliques", "pq_counts", "cliques"):
         compile_everything("cpu", None, problem)
-    everything, of_bicliques, of_counts = asked
+    everything, of_bicliques, of_counts, of_cliques = asked
     counts = {what for what in everything if what.startswith("mbe_stage.pq_counts.")}
+    cliques = {what for what in everything if what.startswith(("mbe_stage.cliques.", "mbe_stage.graphs.projection."))}
     assert counts
-    assert everything - of_bicliques == counts
-    assert everything - of_counts
+    assert cliques
+    assert everything - of_bicliques == counts | cliques
     assert counts <= of_counts
+    assert not cliques & of_counts
+    assert cliques <= of_cliques
+    assert not counts & of_cliques
     assert any(what.startswith("mbe_stage.graphs.") for what in of_bicliques & of_counts)
     result = CliRunner().invoke(app, ["compile", "--problem", "triangles"])
     assert result.exit_code == 2

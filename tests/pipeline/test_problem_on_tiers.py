@@ -59,11 +59,13 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Any:
         "get_engine",
         lambda problem, name: SimpleNamespace(compile_steps=lambda *_: (step(f"{name} of {problem}"),)),
     )
-    for problem in ("bicliques", "butterflies"):
+    for problem in ("bicliques", "cliques", "butterflies"):
         where = problem_named(problem).publication
         assert where is not None
-        tables = lambda _config, problem=problem: (step(f"tables of {problem}"),)  # noqa: E731
-        replaced_publication(monkeypatch, where, device_compile_steps=tables, frames=("arrow", "cudf"))
+        steps = {"device_compile_steps": lambda _config, problem=problem: (step(f"tables of {problem}"),)}
+        if problem == "cliques":
+            steps["graph_steps"] = lambda _config: (step("projection"),)
+        replaced_publication(monkeypatch, where, **steps, frames=("arrow", "cudf"))
     sides = "tests.toys.smaller_sides.publication:PUBLICATION"
     replaced_publication(monkeypatch, sides, compile_steps=lambda _config: (step("sides"),))
     groups = {"compile_steps": lambda _: (step("groups"),), "device_compile_steps": lambda _: (step("their sink"),)}
@@ -81,7 +83,8 @@ def test_what_is_compiled_on_rapids_is_what_the_run_needs_and_all_of_ours(compil
     assert compiling("count", Config(problem="butterflies")) == ours | {"cuda of butterflies"}
     assert compiling("publish", Config.from_mapping({"smaller_sides": {}})) == ours | {"sides"}
     assert compiling("publish", Config.from_mapping({"groups": {}})) == ours | {"groups", "their sink"}
-    assert compiling() == ours | theirs | {"sides", "groups", "their sink", "cuda of pq_counts"}
+    of_cliques = {"cuda of cliques", "tables of cliques", "projection"}
+    assert compiling() == ours | theirs | of_cliques | {"sides", "groups", "their sink", "cuda of pq_counts"}
 
 
 def test_where_everything_is_kept_a_run_loads_what_it_needs(compiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
