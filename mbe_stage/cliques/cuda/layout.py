@@ -74,10 +74,12 @@ BASE_AT = EARLIER_AT + FRAME_WIDTH
 # first warp began and the last one ended, by the device's clock.
 FOUND, OUTPUT_TOP, OUTPUT_END, OUTPUT_NEEDED, BEGAN, ENDED = (OWN_CONTROL + CONTROL_LINE * k for k in range(6))
 CONTROL_WORDS = OWN_CONTROL + 6 * CONTROL_LINE
-CLIQUES_SHIFT = 36
-"""In `OUTPUT_TOP`, members stand below the cliques."""
-NEVER = 1 << 62
+CLIQUES_SHIFT = 34
+"""In `OUTPUT_TOP`, members stand below the cliques. Both have to fit: `MemoryPlan` refuses what might not."""
+NEVER = (1 << 63) - 1
 """In `OUTPUT_END` where everything fitted, and in `BEGAN` before."""
+MOST_AT_ONCE = 1 << 6
+"""Cliques of a node that are written together: a set of six candidates each."""
 
 # One more reason to end a quantum.
 OUTPUT_FULL = OWN_STATUS

@@ -13,8 +13,6 @@ WARPS_PER_BLOCK = 8
 _NODES = 1 << 16
 _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
-_LEAST_CLIQUES = 64
-"""A node has at most so many cliques at once."""
 _PAGE_MEMBERS, _PAGE_CLIQUES = 4096, 512
 
 
@@ -40,6 +38,9 @@ class SearchSizes:
 class MemoryPlan:
     """What is allocated.
 
+    Room in the output is an addition to one word, and what is asked in vain stays in it. In a quantum a warp asks so
+    twice at most: for its page, or for the cliques of a node that are more than a page, and for its page at the end.
+
     Attributes
     ----------
     n_blocks : int
@@ -60,6 +61,11 @@ class MemoryPlan:
     narrow : int
         Candidates of a frame at most.
     quantum_seconds : float
+
+    Raises
+    ------
+    ValueError
+        The output is larger than the word counts.
     """
 
     n_blocks: int
@@ -76,6 +82,21 @@ class MemoryPlan:
     page_cliques: int
     narrow: int = at.FRAME_WIDTH
     quantum_seconds: float = 0.5
+
+    def __post_init__(self) -> None:
+        # The root and later neighbours of it.
+        most_at_once = at.MOST_AT_ONCE * (self.scratch_columns + 1)
+        members_in_vain = self.n_warps * (self.page_members + max(self.page_members, most_at_once))
+        cliques_in_vain = self.n_warps * (self.page_cliques + max(self.page_cliques, at.MOST_AT_ONCE))
+        for name, room, most in (
+            ("members", self.members, (1 << at.CLIQUES_SHIFT) - 1 - members_in_vain),
+            ("cliques", self.cliques, (at.NEVER >> at.CLIQUES_SHIFT) - 1 - cliques_in_vain),
+        ):
+            if room > most:
+                raise ValueError(
+                    f"the output has room for {room:,} {name}: expected {most:,} at most, since {self.n_warps:,} warps "
+                    "count them in one word; give it less room, the rest comes in further blocks"
+                )
 
     @property
     def n_warps(self) -> int:
@@ -145,7 +166,7 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
     members, cliques = 1, 1
     if is_written:
         members = max(_LEAST_MEMBERS, min(_MOST_MEMBERS, budget // 32, _LEAST_MEMBERS + 128 * sizes.n_edges))
-        cliques = max(_LEAST_CLIQUES, members // 4)
+        cliques = max(at.MOST_AT_ONCE, members // 4)
     return MemoryPlan(
         n_blocks=n_blocks,
         scratch_columns=_whole_lines(sizes.most_later),

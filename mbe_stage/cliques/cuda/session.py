@@ -52,7 +52,8 @@ class Session:
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
         self.n_quanta = 0
-        self._nanoseconds = 0
+        self._nanoseconds = self._n_found = self._n_written = 0
+        self._is_written = mode == at.MEMBERS
         self._graph, self._size_limits, self._plan, self._budget = graph, size_limits, plan, budget_bytes
         self._kernel = kernel_for(mode, techniques)
         n_warps = plan.n_warps
@@ -102,7 +103,13 @@ class Session:
         return min(n_roots, int(self._control[at.NEXT_ROOT])) / n_roots if n_roots else 1.0
 
     def quantum(self) -> bool:
-        """Work for a while; whether the search is over. What was found before is forgotten."""
+        """Work for a while; whether the search is over. What was found before is forgotten.
+
+        Raises
+        ------
+        RuntimeError
+            More or fewer cliques were written than found.
+        """
         control = self._control
         for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.NEEDED, at.FOUND, at.OUTPUT_TOP, at.OUTPUT_NEEDED):
             control[word] = 0
@@ -115,7 +122,12 @@ class Session:
         self._control = cp.asnumpy(self._device.control).copy()
         self._nanoseconds += int(self._control[at.ENDED] - self._control[at.BEGAN])
         self.n_quanta += 1
-        return int(self._control[at.STATUS]) == 0
+        self._n_found += self.n_found
+        self._n_written += self._written_end >> at.CLIQUES_SHIFT
+        if int(self._control[at.STATUS]) != 0:
+            return False
+        self._check_all_is_written()
+        return True
 
     @property
     def n_found(self) -> int:
@@ -130,9 +142,22 @@ class Session:
 
     def written(self) -> tuple[cp.ndarray, cp.ndarray]:
         """The cliques that the last quantum wrote: their sizes, and their members; views, until the next one."""
-        end = min(int(self._control[at.OUTPUT_TOP]), int(self._control[at.OUTPUT_END]))
+        end = self._written_end
         n_members = end & ((1 << at.CLIQUES_SHIFT) - 1)
         return self._output.sizes[: end >> at.CLIQUES_SHIFT], self._output.members[:n_members]
+
+    @property
+    def _written_end(self) -> int:
+        """Cliques and members that the last quantum wrote, as in `OUTPUT_TOP`."""
+        return min(int(self._control[at.OUTPUT_TOP]), int(self._control[at.OUTPUT_END]))
+
+    def _check_all_is_written(self) -> None:
+        """At the end, when all pages are empty."""
+        if self._is_written and self._n_written != self._n_found:
+            raise RuntimeError(
+                f"{self._n_found:,} cliques were found and {self._n_written:,} written, an error of the CUDA engine: "
+                "use the engine cpu, and please report this with the graph"
+            )
 
     def make_room(self) -> bool:
         """After a quantum that ended early: new room for what was short. False where nothing is left to do.
@@ -141,6 +166,8 @@ class Session:
         ------
         MemoryBudgetExceeded
             It does not fit the budget, with the old pool beside the new one.
+        RuntimeError
+            Nothing is left to do, and more or fewer cliques were written than found.
         """
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, at.PENDING_NODE]
@@ -148,6 +175,7 @@ class Session:
         roots_left = int(self._control[at.NEXT_ROOT]) < self._graph.order.size
         is_all_written = (state[:, at.PAGE_CLIQUES] == 0).all()
         if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
+            self._check_all_is_written()
             return False
         old, self._plan = self._plan, self._with_room(kept.n_words, kept.n)
         words = cp.empty(self._plan.all_words, cp.uint32)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,71 @@ def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": "on the device", "same": is_same}
 
 
+_ALL_ONES = [(1 << bits) - 1 for bits in range(64)]
+
+
+def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """An output that is full again and again, in a word that has just room for what is counted in it.
+
+    What a word counts wrongly is told: the last case has one that is too small, and a plan that does not look.
+    """
+    from mbe_stage.cliques.cuda import emit, memory_plan
+    from mbe_stage.cliques.cuda import layout as at
+    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.device.grid import this_warp
+
+    launcher.seed = 6
+    graph = graphs.random_graph(np.random.default_rng(9), 30, 0.6)
+    sizes = {"narrow": 8, "members": 200, "cliques": 64, "page_members": 40, "page_cliques": 6}
+    in_vain: Counter[int] = Counter()
+    most: Counter[str] = Counter()
+    reserve, quantum = emit._reserve, Session.quantum
+
+    def counted_reserve(*arguments: Any) -> Any:
+        start = reserve(*arguments)
+        if emit.cuda.laneid == 0 and start < 0:
+            in_vain[this_warp()] += 1
+        return start
+
+    def counted_quantum(session: Session) -> bool:
+        in_vain.clear()
+        is_over = quantum(session)
+        most["asked_in_vain"] = max(most["asked_in_vain"], in_vain.total())
+        most["of_a_warp"] = max([most["of_a_warp"], *in_vain.values()])
+        return is_over
+
+    emit._reserve, Session.quantum = counted_reserve, counted_quantum  # type: ignore[method-assign]
+    at.CLIQUES_SHIFT = next(bits for bits in range(64) if _is_planned(graph, sizes, CLIQUES_SHIFT=bits))
+    emit._MEMBERS = (1 << at.CLIQUES_SHIFT) - 1
+    at.NEVER = next(never for never in _ALL_ONES if _is_planned(graph, sizes, NEVER=never))
+    yield case("no room to spare", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes) | most
+    at.NEVER = 20 << at.CLIQUES_SHIFT
+    memory_plan.MemoryPlan.__post_init__ = lambda _plan: None  # type: ignore[method-assign]
+    try:
+        found(graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes | {"members": 1 << 12, "cliques": 1 << 10})
+    except RuntimeError as error:
+        yield {"case": "told", "same": "cliques were found and 20 written" in str(error)}
+
+
+def _is_planned(graph: UndirectedCSR, sizes: dict[str, Any], **layout: int) -> bool:
+    """Whether a plan is accepted where the layout is another."""
+    from mbe_stage.cliques.cuda import layout as at
+    from mbe_stage.cliques.cuda import memory_plan
+
+    before = {name: getattr(at, name) for name in layout}
+    facts = memory_plan.SearchSizes(graph.n_edges, graph.n - 1, graph.n - 1, at.MEMBERS)
+    try:
+        for name, value in layout.items():
+            setattr(at, name, value)
+        replace(memory_plan.plan_memory(facts, 1, 1 << 30), **(SMALL | sizes))
+    except ValueError:
+        return False
+    finally:
+        for name, value in before.items():
+            setattr(at, name, value)
+    return True
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "random": lambda launcher: random_cases(launcher, 0, 40),
     "more random": lambda launcher: random_cases(launcher, 40, 240),
@@ -203,6 +269,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "techniques": technique_cases,
     "tasks": task_cases,
     "on the device": device_cases,
+    "full": full_cases,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -30,6 +31,7 @@ from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueBlock, Detail
 from mbe_stage.tasks import Task
 from tests.mbe_stage.cliques import undirected_graphs as graphs
+from tests.mbe_stage.cliques.fingerprints import fingerprint
 
 _NEEDS = {"cuda": [pytest.mark.gpu]}
 every_engine = pytest.mark.parametrize(
@@ -252,6 +254,20 @@ def test_the_first_cliques_of_a_block() -> None:
     assert CliqueBlock(7).first(4).n_cliques == 4
     with pytest.raises(TypeError, match="only counts its cliques"):
         CliqueBlock(7).offsets  # noqa: B018 - refused
+
+
+def test_a_fingerprint_is_that_of_a_set_of_cliques() -> None:
+    def of(*blocks: list[list[int]]) -> tuple[int, int]:
+        return fingerprint(
+            CliqueBlock(len(one), np.array(list(map(len, one)), np.int32), np.array(list(chain(*one)), np.int32))
+            for one in blocks
+        )
+
+    cliques = [[0], [1, 4], [2, 3, 5], [0, 7]]
+    wanted = of(cliques)
+    assert wanted == of(cliques[:2], [], cliques[:1:-1]) == of(*([one] for one in reversed(cliques)))
+    for others in ([[0], [1, 4], [2, 3, 5], [0, 6]], [[0], [1], [4, 2, 3, 5], [0, 7]], cliques[:3], [*cliques, [0, 7]]):
+        assert of(others) != wanted
 
 
 def test_sinks_merge_what_others_took_in() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,35 @@ def test_a_count_writes_nothing() -> None:
     counting = plan_memory(SearchSizes(790_000, 136, 3_156, at.COUNT), 264, plenty)
     assert counting.members == counting.cliques == 1
     assert plan_memory(_SIZES, 264, plenty).members > 1 << 24
+
+
+def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
+    """With what all warps ask for in vain besides."""
+    plan = plan_memory(_SIZES, 264, 64 * _GIB)
+    # All cliques of blogcatalog at once, and more.
+    assert replace(plan, cliques=240_000_000, members=5_000_000_000).cliques == 240_000_000
+    for name, bits in (("members", at.CLIQUES_SHIFT), ("cliques", 63 - at.CLIQUES_SHIFT)):
+        with pytest.raises(
+            ValueError, match=rf"the output has room for {1 << bits:,} {name}: expected [\d,]+ at most"
+        ) as refusal:
+            replace(plan, **{name: 1 << bits})
+        most = int(str(refusal.value).split("expected ")[1].split(" ")[0].replace(",", ""))
+        assert most > 0.9 * (1 << bits)
+        assert getattr(replace(plan, **{name: most}), name) == most
+        with pytest.raises(ValueError, match="in one word"):
+            replace(plan, **{name: most + 1})
+    # The largest graph that is prepared, one clique of all of its vertices.
+    assert plan_memory(SearchSizes(1 << 30, 46_340, 46_340, at.MEMBERS), 264, 64 * _GIB).n_blocks == 264
+
+
+@on_the_emulator
+def test_an_output_that_is_full_is_counted_within_its_word() -> None:
+    full, told = emulated("full")
+    assert full["quanta"] > 5
+    # In one quantum, by several warps; each asks for its page, and once more.
+    assert full["asked_in_vain"] > 4
+    assert full["of_a_warp"] == 2
+    assert told["case"] == "told"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,15 @@ def nearly_complete(rng: np.random.Generator, n: int, n_missing: int, n_others: 
     return UndirectedCSR.from_edges(ids[src], ids[dst], n=n + n_others)
 
 
+def two_densities(rng: np.random.Generator, n: int, n_dense: int, density: float) -> UndirectedCSR:
+    """A dense part whose vertices have few neighbours elsewhere, under shuffled ids."""
+    chance = np.full((n, n), 0.05)
+    chance[:n_dense, :n_dense] = density
+    ids = rng.permutation(n)
+    src, dst = np.nonzero(np.triu(rng.random((n, n)) < chance, 1))
+    return UndirectedCSR.from_edges(ids[src], ids[dst], n=n)
+
+
 def matrices(most: int = 14) -> st.SearchStrategy[np.ndarray]:
     """0/1 matrices of random sizes and densities."""
     return st.builds(
