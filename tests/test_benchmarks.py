@@ -7,6 +7,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from benchmarks import (
     machine,
     pq_gpu,
     pq_gpu_memory,
+    projection_gpu,
     rapids_start,
     scaling,
     shown_progress,
@@ -322,7 +324,8 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    for program in (bench, ablation, bench_gpu, estimates, groups, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu):
+    on_a_gpu = (bench_gpu, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu)
+    for program in (bench, ablation, estimates, groups, *on_a_gpu):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out
@@ -386,7 +389,7 @@ def test_counts_on_a_gpu_that_are_wrong_are_told(
     assert measured["times"] == measured["GBC"] / measured["seconds"]
     monkeypatch.setattr(pq_gpu, "count", lambda *_, **__: ({(4, 4): 1}, True))
     assert pq_gpu._row(*row)["right"] is False
-    for program in (pq_gpu, pq_gpu_memory, cliques_gpu):
+    for program in (pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu):
         monkeypatch.setattr(program.engine_cuda, "unavailable_reason", lambda: "it is not plugged in")
         assert program.main([]) == 4
         assert "no CUDA engine here: it is not plugged in" in capsys.readouterr().err
@@ -410,6 +413,22 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
     assert right["busy"] == pytest.approx(0.75)
     found += [peers.n_cliques]
     assert cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)["right"] is False
+
+
+def test_cliques_of_a_projection_are_counted_or_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = UndirectedCSR.from_edges([0], [1])
+
+    def run(searched: UndirectedCSR, *_: object, **__: object) -> Iterator[CliqueBlock]:
+        yield CliqueBlock(1 if searched is not graph else 70, work_done=0.25)
+        if searched is graph:
+            yield from blocks
+
+    monkeypatch.setattr(projection_gpu.engine_cuda, "run", run)
+    blocks = [CliqueBlock(5, work_done=1.0)]
+    assert [line.split(" in ")[0] for line in projection_gpu.counted_within(graph, 60.0)] == ["all 75 maximal cliques"]
+    (line,) = projection_gpu.counted_within(graph, 0.0)
+    assert "70 cliques" in line
+    assert "25.0000% of the roots begun" in line
 
 
 @pytest.mark.usefixtures("graphs")

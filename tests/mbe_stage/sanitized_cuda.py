@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from tests.mbe_stage.groups.random_graphs import blocks_of, keyed
 from tests.patience import completed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+PROBLEMS = ("bicliques", "groups", "counts", "cliques")
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)))
 ROOMY = {"n_blocks": 4}
@@ -45,7 +47,6 @@ TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_membe
 TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
 TIGHT_CLIQUES = {"n_blocks": 4, "narrow": 12, "pool_words": 256, "n_nodes": 4, "quantum_seconds": 20.0}
 TIGHT_PAGES = TIGHT_CLIQUES | {"members": 2000, "cliques": 200, "page_members": 90, "page_cliques": 16}
-_SECONDS = 500
 _OPTIONS = {
     # It warns of CuPy's scan behind `flatnonzero`, which is not this project's to change. initcheck has to see CuPy's
     # kernels: it would take what they write for never written.
@@ -57,23 +58,28 @@ def main() -> int:
     """Run the tools, or, under one of them, the work."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"of {', '.join(TOOLS)}; all of them by default")
+    parser.add_argument("--of", nargs="*", default=PROBLEMS, choices=PROBLEMS, help="whose kernels; all by default")
+    parser.add_argument("--seconds", type=float, default=500.0, help="after which a tool is given up")
     parser.add_argument("--work", choices=TOOLS, help="what is run under a tool")
     options = parser.parse_args()
     if options.work == "initcheck":
         # Stacks have gaps, and are moved as a whole. First nothing moves, then there is something in the gaps.
-        work(ROOMY, ROOMY)
-        find_cliques({"n_blocks": 4})
+        if "bicliques" in options.of:
+            work(ROOMY, ROOMY)
+        if "cliques" in options.of:
+            find_cliques({"n_blocks": 4})
         allocation.cp = counting_session.cp = clique_session.cp = _Filled()
     if options.work:
-        work(TIGHT, TIGHT_OUTPUT)
-        keep_candidates()
-        count_cells()
-        find_cliques(TIGHT_PAGES)
+        tight = (lambda: work(TIGHT, TIGHT_OUTPUT), keep_candidates, count_cells, lambda: find_cliques(TIGHT_PAGES))
+        for problem, do in zip(PROBLEMS, tight, strict=True):
+            if problem in options.of:
+                do()
         return 0
     tools = options.tools or TOOLS
     worst = 0
     with ThreadPoolExecutor(len(tools)) as threads:
-        for tool, (is_clean, report) in zip(tools, threads.map(_sanitize, tools), strict=True):
+        reports = threads.map(lambda tool: _sanitize(tool, options.of, options.seconds), tools)
+        for tool, (is_clean, report) in zip(tools, reports, strict=True):
             print(f"{tool}: {report}", flush=True)
             worst |= not is_clean
     return worst
@@ -134,15 +140,16 @@ def find_cliques(sizes: dict[str, Any]) -> None:
             assert found == wanted, (query, detail, found, wanted)
 
 
-def _sanitize(tool: str) -> tuple[bool, str]:
+def _sanitize(tool: str, problems: Sequence[str], seconds: float) -> tuple[bool, str]:
     """Run the work under a tool: whether it found nothing, and what it said."""
     # Numba and CuPy ask the driver for what it may not have; that is no error of theirs.
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "1"]
+    itself = [sys.executable, "-m", "tests.mbe_stage.sanitized_cuda"]
     try:
         done = completed(
-            [*command, *_OPTIONS.get(tool, ()), sys.executable, "-m", "tests.mbe_stage.sanitized_cuda", "--work", tool],
+            [*command, *_OPTIONS.get(tool, ()), *itself, "--work", tool, "--of", *problems],
             cwd=Path(__file__).parents[2],
-            patience=_SECONDS,
+            patience=seconds,
         )
     except pytest.fail.Exception as hangs:
         return False, str(hangs)
