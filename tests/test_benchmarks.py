@@ -6,8 +6,8 @@ import ast
 import json
 import re
 import xml.etree.ElementTree as ET
-from contextlib import nullcontext
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
