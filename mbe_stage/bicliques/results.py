@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from mbe_stage.ragged import joined, joined_offsets, offsets_of
+from mbe_stage.ragged import Growing, long_offsets, offsets_of
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
@@ -196,27 +196,28 @@ class BicliqueTable:
 
 
 class TableSink:
-    """Keeps every biclique in memory; `table` joins the blocks."""
+    """Keeps every biclique in memory."""
 
     detail = Detail.MEMBERS
 
     def __init__(self) -> None:
-        self._blocks: list[BicliqueBlock] = []
+        # Sizes and members of the left, then of the right.
+        self._arrays = Growing(), Growing(), Growing(), Growing()
 
     def accept(self, block: BicliqueBlock) -> None:
-        """Take one block in."""
+        """Take one block in; its arrays are copied."""
         if block.n_bicliques:
-            self._blocks.append(block)
+            parts = block.left_sizes, block.left_members, block.right_sizes, block.right_members
+            for array, part in zip(self._arrays, parts, strict=True):
+                assert part is not None
+                array.append(part)
 
     def merge(self, other: TableSink) -> None:
-        """Take in what another sink has kept of other tasks; the arrays are shared."""
-        self._blocks += other._blocks
+        """Take in what another sink has kept of other tasks."""
+        for array, part in zip(self._arrays, other._arrays, strict=True):
+            array.append(part.values())
 
     def table(self) -> BicliqueTable:
-        """Everything that was taken in so far."""
-        return BicliqueTable(
-            left_offsets=joined_offsets([block.left_sizes for block in self._blocks]),
-            left_members=joined([block.left_members for block in self._blocks]),
-            right_offsets=joined_offsets([block.right_sizes for block in self._blocks]),
-            right_members=joined([block.right_members for block in self._blocks]),
-        )
+        """Everything that was taken in so far; it stays as it is when more is taken in."""
+        left_sizes, left_members, right_sizes, right_members = (array.values() for array in self._arrays)
+        return BicliqueTable(long_offsets(left_sizes), left_members, long_offsets(right_sizes), right_members)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from mbe_stage.ragged import joined, offsets_of
+from mbe_stage.ragged import Growing, long_offsets, offsets_of
 
 __all__ = [
     "CliqueBlock",
@@ -172,41 +172,26 @@ class CliqueTable:
 
 
 class CliqueTableSink:
-    """Keeps every clique in memory; `table` joins the blocks."""
+    """Keeps every clique in memory."""
 
     detail = Detail.MEMBERS
 
     def __init__(self) -> None:
-        self._blocks: deque[CliqueBlock] = deque()
+        self._sizes, self._members = Growing(), Growing()
 
     def accept(self, block: CliqueBlock) -> None:
-        """Take one block in."""
+        """Take one block in; its arrays are copied."""
         if block.n_cliques:
-            self._blocks.append(block)
+            assert block.sizes is not None
+            assert block.members is not None
+            self._sizes.append(block.sizes)
+            self._members.append(block.members)
 
     def merge(self, other: CliqueTableSink) -> None:
-        """Take in what another sink has kept of other tasks; the arrays are shared."""
-        self._blocks += other._blocks
+        """Take in what another sink has kept of other tasks."""
+        self._sizes.append(other._sizes.values())
+        self._members.append(other._members.values())
 
     def table(self) -> CliqueTable:
-        """Everything that was taken in so far."""
-        if len(self._blocks) != 1:
-            self._join()
-        block = self._blocks[0]
-        assert block.sizes is not None
-        assert block.members is not None
-        offsets = np.zeros(len(block) + 1, np.int64)
-        np.cumsum(block.sizes, out=offsets[1:])
-        return CliqueTable(offsets, block.members)
-
-    def _join(self) -> None:
-        """Make one block of all, each of which is let go when it is copied: there are never two of everything."""
-        sizes = joined([block.sizes for block in self._blocks])
-        members = np.empty(int(sizes.sum(dtype=np.int64)), np.int32)
-        used = 0
-        while self._blocks:
-            part = self._blocks.popleft().members
-            assert part is not None
-            members[used : used + part.size] = part
-            used += part.size
-        self._blocks.append(CliqueBlock(sizes.size, sizes, members))
+        """Everything that was taken in so far; it stays as it is when more is taken in."""
+        return CliqueTable(long_offsets(self._sizes.values()), self._members.values())
