@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.device.masks import has, low_bits, size_of
+from mbe_stage.device.masks import has, low_bits, size_of, voted
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, sum_small
 
 __all__ = ["emit", "empty_page", "place_members"]
@@ -90,40 +90,44 @@ def _room_for(n_cliques, n_members, own, control, output):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_clique(mask, place, frame, words, members):
-    """Write the base and some of a frame's candidates, ascending."""
-    lane = _I(cuda.laneid)
-    for half in range(2):
-        column = _I(lane + 32 * half)
-        if has(mask, column):
-            before = _L(words[frame.home + at.EARLIER_AT + column]) + size_of(_W(mask & low_bits(column)))
-            members[place + before] = _I(words[frame.home + at.IDS_AT + column])
-    k = lane
-    while k < frame.n_base:
-        entry = _L(frame.home + at.BASE_AT + 2 * k)
-        # How many of the base are smaller, and how many of the candidates.
-        position = _U(words[entry + 1])
-        before = _L(position >> _U(7)) + size_of(_W(mask & low_bits(_I(position & _U(127)))))
-        members[place + before] = _I(words[entry])
-        k = next_tile(k)
+def _column(column, joined, candidates, frame, words):
+    """What this lane writes of a column, where a clique has it.
+
+    Returns
+    -------
+    vertex : int32
+    n_before : int32
+        Smaller vertices of the base.
+    turn : int32
+        Which of the candidates it is; -1 where all cliques have it, 31 where none has.
+    """
+    vertex, n_before, turn = _I(0), _I(0), _I(31)
+    if has(candidates, column):
+        turn = size_of(_W(candidates & low_bits(column)))
+    if has(joined, column):
+        turn = _I(-1)
+    if turn < 31:
+        vertex = _I(words[frame.home + at.IDS_AT + column])
+        n_before = _I(words[frame.home + at.EARLIER_AT + column])
+    return vertex, n_before, turn
 
 
 @cuda.jit(device=True, forceinline=True)
-def _set_of(number, candidates):
-    """The candidates of a set that has a number, 0 to 63."""
-    mask = _W(0)
-    while number != 0:
-        lowest = _W(candidates & _W(~candidates + _W(1)))
-        candidates = _W(candidates & ~lowest)
-        if number & 1 != 0:
-            mask = _W(mask | lowest)
-        number = _I(number >> 1)
-    return mask
+def _is_in(turn, number):
+    """Whether a set of candidates has the one of a turn; the set's number has a bit for each."""
+    return turn < 0 or (number >> turn) & 1 != 0
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_base(vertex, position, mask, place, members):
+    """Write a vertex of the base, which knows how many of it are smaller, and how many of the candidates."""
+    n_before = _L(position >> _U(7)) + size_of(_W(mask & low_bits(_I(position & _U(127)))))
+    members[place + n_before] = vertex
 
 
 @cuda.jit(device=True, forceinline=True)
 def _write_sets(low, high, joined, candidates, start, frame, words, members, sizes):
-    """Write a clique for each set.
+    """Write a clique for each set, ascending. What all of them have is read once.
 
     Parameters
     ----------
@@ -138,17 +142,36 @@ def _write_sets(low, high, joined, candidates, start, frame, words, members, siz
     members, sizes : int32, global
         What is written.
     """
+    lane = _I(cuda.laneid)
+    vertex, n_before, turn = _column(lane, joined, candidates, frame, words)
+    high_vertex, high_n_before, high_turn = _column(_I(lane + 32), joined, candidates, frame, words)
+    first, position = _I(0), _U(0)
+    if lane < frame.n_base:
+        entry = _L(frame.home + at.BASE_AT + 2 * lane)
+        first, position = _I(words[entry]), _U(words[entry + 1])
     base = _I(0)
     while True:
         if low == 0:
             low, high, base = high, _U(0), _I(32)
             if low == 0:
                 break
-        mask = _W(joined | _set_of(_I(base + first_bit(low)), candidates))
+        number = _I(base + first_bit(low))
         low = _U(low & _U(low - _U(1)))
-        _write_clique(mask, _L(start & _MEMBERS), frame, words, members)
+        mask = voted(_is_in(turn, number), _is_in(high_turn, number))
+        place = _L(start & _MEMBERS)
+        if has(mask, lane):
+            members[place + n_before + size_of(_W(mask & low_bits(lane)))] = vertex
+        if has(mask, lane + 32):
+            members[place + high_n_before + size_of(_W(mask & low_bits(_I(lane + 32))))] = high_vertex
+        if lane < frame.n_base:
+            _write_base(first, position, mask, place, members)
+        k = _I(lane + 32)
+        while k < frame.n_base:
+            entry = _L(frame.home + at.BASE_AT + 2 * k)
+            _write_base(_I(words[entry]), _U(words[entry + 1]), mask, place, members)
+            k = next_tile(k)
         size = _I(frame.n_base + size_of(mask))
-        if cuda.laneid == 0:
+        if lane == 0:
             sizes[start >> at.CLIQUES_SHIFT] = size
         start = _L(start + (_L(1) << at.CLIQUES_SHIFT) + _L(size))
     cuda.syncwarp()

@@ -144,7 +144,7 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
     frame_walk._LOOK_EVERY = 2
     graph = graphs.complement(graphs.random_graph(np.random.default_rng(2), 30, 0.12))
-    for seed, sizes in enumerate(({}, {"quantum_seconds": 0.02}, {"narrow": 8}, {"n_blocks": 2, "n_nodes": 4})):
+    for seed, sizes in enumerate(({}, {"quantum_seconds": 0.01}, {"narrow": 8}, {"n_blocks": 2, "n_nodes": 4})):
         launcher.seed = seed
         yield case(f"shared {seed}", graph, CliqueQuery(), Detail(2 - seed % 2), sizes=sizes)
 
