@@ -38,6 +38,7 @@ from pipeline.installed_publications import reading_of
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
 from pipeline.signals import signals_are_heard
+from pipeline.stores.address import absolute_place
 from pipeline.terminal import say, visible_lines
 from pipeline.verify import verify_run
 
@@ -140,13 +141,13 @@ def flow_command(
 ) -> None:
     """Run the flow that the command is of, the `Runnable` of the context."""
     runnable: Runnable = context.obj
-    parameters: dict[str, Any] = {
-        "config_path": None if config is None else str(config.absolute()),
-        "input_path": None if input_path is None else str(Path(input_path).absolute()),
-        "output_directory": None if output is None else str(Path(output).absolute()),
-        "overrides": list(overrides or ()),
-    }
     try:
+        parameters: dict[str, Any] = {
+            "config_path": None if config is None else str(config.absolute()),
+            "input_path": None if input_path is None else absolute_place(input_path),
+            "output_directory": None if output is None else absolute_place(output),
+            "overrides": list(overrides or ()),
+        }
         # A mistake must show now, not when the schedule first fires.
         checked = runnable.configure(**parameters)
         parameters["force"] = force

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pipeline.backends.arrow.backend import ARROW
-from pipeline.backends.backend import Backend, HostNeeded
+from pipeline.backends.backend import Backend, HostNeeded, Rows
 from pipeline.clean.cleaning import clean
 from pipeline.config import InputConfig
+from pipeline.stores.address import is_address
 
 __all__ = ["ingest"]
 
@@ -26,7 +28,8 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     ----------
     config : InputConfig
     source : object, optional
-        Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), or a path.
+        Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or an
+        address in an object store.
     backend : Backend, optional
         Where the edges are to live: in host memory by default.
 
@@ -47,7 +50,22 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
     (['ann', 'bob'], 2, 1)
     """
+    place = config.path if source is None else source
+    if not is_address(place):
+        return _ingested(config, source, backend)
+    from pipeline.stores.remote_input import fetched_input
+
+    with fetched_input(str(place)) as (copy, mirror):
+        return _ingested(config, copy, backend, mirror.named)
+
+
+def _ingested(
+    config: InputConfig, source: object | None, backend: Backend, named: Callable[[object], str] | None = None
+) -> Any:
+    """As `ingest`, of what is on this machine; `named` says what the user calls it."""
     read, read_on_host = backend.readers(config, source)
+    if named is not None:
+        read, read_on_host = _called(read, named), _called(read_on_host, named)
     try:
         return clean(read(), config, backend)
     except HostNeeded as reason:
@@ -56,3 +74,11 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     edges: Any = clean(read_on_host(), config, ARROW)
     facts = replace(edges.facts, warnings=(*edges.facts.warnings, warning))
     return backend.from_host(replace(edges, facts=facts))
+
+
+def _called(read: Callable[[], Rows], named: Callable[[object], str]) -> Callable[[], Rows]:
+    def read_and_called() -> Rows:
+        rows = read()
+        return rows.called(named(rows.source))
+
+    return read_and_called

@@ -16,6 +16,7 @@ from pipeline.errors import VerificationError
 from pipeline.installed_publications import reading_of
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import resolve_run
+from pipeline.stores.presence import is_there
 from pipeline.verify import compile_steps, publications_of_run, verify_run
 
 __all__ = ["check"]
@@ -73,4 +74,4 @@ def check(
 
 def _is_where_it_was(manifest: Manifest, config: InputConfig) -> bool:
     """A run on edges in memory may have a path that was not read."""
-    return not manifest.input.source.startswith("memory:") and config.path is not None and Path(config.path).exists()
+    return not manifest.input.source.startswith("memory:") and config.path is not None and is_there(config.path)

@@ -131,6 +131,9 @@ class Rows(Protocol):
     def input_columns(self) -> tuple[InputColumn, ...]:
         """`InputFacts.columns`."""
 
+    def called(self, source: str) -> Rows:
+        """The same, of a source that goes by another name."""
+
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError | HostNeeded:
         """An error about one row, or, with `row=None`, about a whole column."""
 

@@ -32,6 +32,7 @@ from pipeline.naming import setting
 from pipeline.publish import RunStore, resolve_run
 from pipeline.reading import bicliques_batches, check_members, check_problem, run_with_bicliques, vertex_keys
 from pipeline.steps import Clock, EnumerationFacts, collect_to, enumerate_to, finish
+from pipeline.stores.presence import is_there
 from pipeline.takeover import OnProgress
 from pipeline.tiers import choose_tier
 
@@ -200,7 +201,7 @@ def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | N
     if source is None:
         path = config.input.path
         in_memory = stated.source.startswith("memory:") and path == manifest.config.input.path
-        if path is None or in_memory or not Path(path).exists():
+        if path is None or in_memory or not is_there(path):
             found = "edges in memory" if in_memory or path is None else f"{path}, which is not there any more"
             raise InputError.at(
                 run_dir, found=f"a run of {found}", expected="its input, for the degrees", remedy=remedy

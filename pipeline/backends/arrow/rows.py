@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -49,6 +49,9 @@ class HostRows:
     @property
     def input_columns(self) -> tuple[InputColumn, ...]:
         return self.raw.input_columns
+
+    def called(self, source: str) -> HostRows:
+        return replace(self, raw=replace(self.raw, source=source))
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         return self.raw.refusal(row, role, found=found, expected=expected, remedy=remedy)

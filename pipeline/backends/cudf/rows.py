@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cudf
 import pylibcudf as plc
@@ -51,6 +51,10 @@ class DeviceRows:
     def roles(self) -> list[str]:
         """As in `Rows`."""
         return list(self.columns)
+
+    def called(self, source: str) -> DeviceRows:
+        """As in `Rows`."""
+        return replace(self, source=source)
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> HostNeeded:  # noqa: ARG002 - as in `Rows`
         """The host judges: it knows the row in the file."""

@@ -1,0 +1,110 @@
+"""What a store answers, in words of our own: its messages quote requests, which may hold signatures and tokens."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipeline.errors import InputError, PublishError
+
+__all__ = ["NoSuchObject", "StoreConflict", "StoreFailure", "as_input_errors", "as_store_publish_errors", "translated"]
+
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_STATUS = re.compile(r"status code: (\d{3})")
+_HOST = re.compile(r"https?://(?:[^/\s@]*@)?([\w.:\[\]-]+)")
+# Where object stores look for credentials that nobody gave: the metadata services of their machines.
+_METADATA = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "token request", "Account must be")
+
+_CREDENTIALS = (
+    "give credentials as environment variables: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of "
+    "docs/object-stores.md"
+)
+_ALLOW = "check the credentials, and allow this user to list, read, write and delete there"
+_AGAIN = "check the network and the endpoint, and try again"
+
+
+class StoreFailure(OSError):
+    """A store refused something, or could not be reached; the errno says whether another attempt may succeed.
+
+    Attributes
+    ----------
+    reason : str
+    place : str
+        Address of the object or prefix.
+    remedy : str
+    """
+
+    def __init__(self, number: int, reason: str, place: str, remedy: str) -> None:
+        super().__init__(number, reason)
+        self.reason = reason
+        self.place = place
+        self.remedy = remedy
+
+
+class NoSuchObject(StoreFailure):
+    """There is nothing under that name."""
+
+
+class StoreConflict(StoreFailure):
+    """A conditional write came too late: somebody else has written the object."""
+
+
+@contextmanager
+def translated(place: object) -> Iterator[None]:
+    """Turn what obstore raises into a `StoreFailure` about a place."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, FileNotFoundError) as error:
+        failure = _failure(error, str(place))
+    else:
+        return
+    # Out of the handler: what obstore said is nowhere behind it, not in a traceback either.
+    raise failure
+
+
+@contextmanager
+def as_input_errors(expected: str = "an object or a prefix of edges") -> Iterator[None]:
+    """Turn the failure of a store into an `InputError`."""
+    try:
+        yield
+    except StoreFailure as failure:
+        raise InputError.at(failure.place, found=failure.reason, expected=expected, remedy=failure.remedy) from failure
+
+
+@contextmanager
+def as_store_publish_errors(outcome: str = "nothing was published") -> Iterator[None]:
+    """Turn the failure of a store into a `PublishError`."""
+    try:
+        yield
+    except StoreFailure as failure:
+        raise PublishError(f"{failure.place}: {failure.reason}; {outcome}; {failure.remedy}") from failure
+
+
+def _failure(error: Exception, place: str) -> StoreFailure:
+    text = str(error)
+    kind = type(error).__name__
+    status = found[1] if (found := _STATUS.search(text)) else ""
+    code = found[1] if (found := _CODE.search(text)) else ""
+    said = f" ({' '.join(filter(None, (status, code)))})" if status or code else ""
+    if code in ("NoSuchBucket", "ContainerNotFound") or "bucket does not exist" in text:
+        return StoreFailure(errno.ENOENT, "no such bucket", place, "correct the address, or make the bucket")
+    if kind == "NotSupportedError" or status == "501":
+        reason = f"the store cannot do what is asked of it{said}"
+        return StoreFailure(errno.EOPNOTSUPP, reason, place, "choose a store with conditional writes")
+    if kind in ("AlreadyExistsError", "PreconditionError") or status in ("409", "412"):
+        return StoreConflict(errno.EAGAIN, "somebody else has written it meanwhile", place, "run it again")
+    if any(sign in text for sign in _METADATA):
+        return StoreFailure(errno.EACCES, "no credentials", place, _CREDENTIALS)
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):
+        return StoreFailure(errno.EACCES, f"access denied{said}", place, _ALLOW)
+    if isinstance(error, FileNotFoundError) or status == "404":
+        return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
+    if status in ("301", "307", "400"):
+        remedy = "check the region (AWS_REGION) and the endpoint (AWS_ENDPOINT_URL)"
+        return StoreFailure(errno.EINVAL, f"the store refuses the request{said}", place, remedy)
+    at = f" at {found[1]}" if (found := _HOST.search(text)) else ""
+    return StoreFailure(errno.EIO, f"the store{at} does not answer{said}", place, _AGAIN)

@@ -1,0 +1,235 @@
+"""Objects below one address, by names relative to it, over obstore: listed, read, written, also conditionally.
+
+Files are moved in chunks by threads, so that a signal is heard between two chunks, and memory is bounded whatever their
+size.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigError
+from pipeline.stores.address import Address
+from pipeline.stores.failures import NoSuchObject, translated
+
+__all__ = ["Objects", "OnBytes", "StoredObject"]
+
+OnBytes = Callable[[int], object]
+"""Told of bytes as they have been moved, from any thread."""
+
+_AT_ONCE = 4
+_CHUNK = 8 << 20
+# The most parts that S3 takes of one object is 10,000.
+_MOST_PARTS = 9_000
+_WAIT = 0.2
+_RETRIES = {
+    "max_retries": 5,
+    "retry_timeout": timedelta(minutes=3),
+    "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=10), "base": 2},
+}
+# A transfer may take as long as it goes on; one that stands still does not.
+_TIMEOUTS = {
+    "timeout": timedelta(days=1),
+    "read_timeout": timedelta(minutes=1),
+    "connect_timeout": timedelta(seconds=10),
+}
+_S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object as it was listed; `name` is relative to the address; None of an object that was not listed."""
+
+    name: str
+    size: int
+    modified: datetime | None = None
+
+
+class Objects:
+    """What lies below an address.
+
+    Parameters
+    ----------
+    address : Address
+
+    Raises
+    ------
+    ConfigError
+        The extra `object-stores` is not installed, or the library knows no such store.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._store = _open(address)
+
+    def listed(self, below: str = "") -> list[StoredObject]:
+        """Every object below a name, by name."""
+        place = self.address / below if below else self.address
+        with translated(place):
+            import obstore
+
+            found = [each for chunk in obstore.list(self._store, prefix=place.key or None) for each in chunk]
+        skipped = len(self.address.key) + 1 if self.address.key else 0
+        objects = (StoredObject(each["path"][skipped:], each["size"], each["last_modified"]) for each in found)
+        return sorted(objects, key=lambda each: each.name)
+
+    def size(self, name: str = "") -> int | None:
+        """Bytes of an object; None where there is none."""
+        try:
+            with translated(self.address / name if name else self.address):
+                import obstore
+
+                return obstore.head(self._store, self._key(name))["size"]
+        except NoSuchObject:
+            return None
+
+    def read(self, name: str) -> tuple[bytes, Mapping[str, Any]] | None:
+        """The content of a small object, and its version for `replace`; None where there is none."""
+        try:
+            with translated(self.address / name):
+                import obstore
+
+                found = obstore.get(self._store, self._key(name))
+                version = {"e_tag": found.meta["e_tag"], "version": found.meta["version"]}
+                return bytes(found.bytes()), version
+        except NoSuchObject:
+            return None
+
+    def create(self, name: str, content: bytes) -> Mapping[str, Any]:
+        """Write an object that is not there yet, and give its version.
+
+        Raises
+        ------
+        StoreConflict
+            It is there.
+        """
+        return self._put(name, content, "create")
+
+    def replace(self, name: str, content: bytes, version: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Write an object that still has this version, and give its new one.
+
+        Raises
+        ------
+        StoreConflict
+            It has another.
+        """
+        return self._put(name, content, {key: value for key, value in version.items() if value is not None})
+
+    def delete(self, names: list[str]) -> None:
+        """Remove objects; those that are not there are no error."""
+        if names:
+            with translated(self.address):
+                import obstore
+
+                obstore.delete(self._store, [self._key(name) for name in names])
+
+    def upload(self, directory: Path, names: list[str], below: str, on_bytes: OnBytes = lambda _: None) -> None:
+        """Write the files of these names to objects of the same names below another name."""
+
+        def move(name: str, stop: threading.Event) -> None:
+            self._upload(directory / name, f"{below}/{name}", stop, on_bytes)
+
+        _side_by_side(names, move)
+
+    def download(self, names: Mapping[str, Path], on_bytes: OnBytes = lambda _: None) -> None:
+        """Write objects to files; directories are made."""
+
+        def move(name: str, stop: threading.Event) -> None:
+            self._download(name, names[name], stop, on_bytes)
+
+        _side_by_side(list(names), move)
+
+    def _put(self, name: str, content: bytes, mode: Any) -> Mapping[str, Any]:
+        with translated(self.address / name):
+            import obstore
+
+            return {**obstore.put(self._store, self._key(name), content, mode=mode)}
+
+    def _upload(self, path: Path, name: str, stop: threading.Event, on_bytes: OnBytes) -> None:
+        size = path.stat().st_size
+        chunk = max(_CHUNK, -(-size // _MOST_PARTS))
+
+        def chunks() -> Iterator[bytes]:
+            with path.open("rb") as file:
+                while data := file.read(chunk):
+                    if stop.is_set():
+                        raise _Stopped
+                    yield data
+                    on_bytes(len(data))
+
+        with translated(self.address / name):
+            import obstore
+
+            if size <= chunk:
+                obstore.put(self._store, self._key(name), b"".join(chunks()))
+            else:
+                obstore.put(self._store, self._key(name), chunks(), chunk_size=chunk, max_concurrency=_AT_ONCE)
+
+    def _download(self, name: str, path: Path, stop: threading.Event, on_bytes: OnBytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file, translated(self.address / name if name else self.address):
+            import obstore
+
+            found = obstore.get(self._store, self._key(name))
+            for data in found.stream(min_chunk_size=_CHUNK):
+                if stop.is_set():
+                    raise _Stopped
+                file.write(data)
+                on_bytes(len(data))
+
+    def _key(self, name: str) -> str:
+        return (self.address / name).key if name else self.address.key
+
+
+class _Stopped(Exception):
+    """Another transfer failed, or a signal came: what is under way ends."""
+
+
+def _side_by_side(names: list[str], move: Callable[[str, threading.Event], None]) -> None:
+    """Move several at once; the first failure ends the others, and is raised."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        moved = {pool.submit(move, name, stop) for name in names}
+        try:
+            waiting = moved
+            while waiting:
+                # A wait without limit would hear no signal on some systems.
+                done, waiting = wait(waiting, timeout=_WAIT, return_when=FIRST_EXCEPTION)
+                for each in done:
+                    each.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _open(address: Address) -> Any:
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"{address}: is in an object store, and what reads those is not installed; expected a path of this "
+            "machine; install it: pip install 'mbe-stage[object-stores]'"
+        ) from None
+    options: dict[str, Any] = dict(_TIMEOUTS)
+    # Whoever names an endpoint without encryption means it.
+    if address.root.startswith("s3") and _endpoint().startswith("http://"):
+        options["allow_http"] = True
+    try:
+        return from_url(address.root, client_options=options, retry_config=_RETRIES)
+    except (BaseError, ValueError):
+        # What it says may quote the settings.
+        remedy = "check the address and the store's environment variables (docs/object-stores.md)"
+        raise ConfigError(f"{address}: no such store can be opened; expected a bucket; {remedy}") from None
+
+
+def _endpoint() -> str:
+    return next((os.environ[name] for name in _S3_ENDPOINTS if os.environ.get(name)), "")

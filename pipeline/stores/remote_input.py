@@ -1,0 +1,142 @@
+"""Input that lies in a store: copied to this machine while it is read, and called by its address."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mbe_stage.errors import StageError
+from pipeline.errors import InputError
+from pipeline.io.parquet import SUFFIXES
+from pipeline.stores.address import Address, parse_address
+from pipeline.stores.failures import as_input_errors
+from pipeline.stores.mirror import Mirror
+from pipeline.stores.objects import Objects, StoredObject
+from pipeline.wording import bytes_text
+
+__all__ = ["MovedBytes", "fetched_input", "something_is_at"]
+
+log = logging.getLogger(__name__)
+
+_LOG_EVERY = 5.0
+
+
+class MovedBytes:
+    """Says now and then how much of a transfer is done.
+
+    Parameters
+    ----------
+    what : str
+        What is done with what.
+    n_bytes : int
+        In all.
+    """
+
+    def __init__(self, what: str, n_bytes: int) -> None:
+        self._what, self._n_bytes, self._n_moved = what, n_bytes, 0
+        self._lock, self._last = threading.Lock(), time.monotonic()
+
+    def __call__(self, n_bytes: int) -> None:
+        """Count bytes that were moved; from any thread."""
+        with self._lock:
+            self._n_moved += n_bytes
+            now = time.monotonic()
+            if now - self._last < _LOG_EVERY:
+                return
+            self._last = now
+            done, of_all = self._n_moved, self._n_bytes
+        log.info("%s: %s of %s", self._what, bytes_text(done), bytes_text(of_all))
+
+
+@contextmanager
+def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
+    """Copy an object, or the data files below a prefix, into a temporary directory while the context lasts.
+
+    What is refused within it names the address.
+
+    Yields
+    ------
+    Path
+        Of the copy.
+    Mirror
+        Gives texts the address in the place of the path.
+
+    Raises
+    ------
+    ConfigError
+        It is no address that can be read.
+    InputError
+        Nothing is there, or the store does not give it.
+    """
+    address = parse_address(place)
+    objects = Objects(address)
+    with as_input_errors():
+        found = _data(objects, address)
+    above, _, name = address.key.rpartition("/")
+    with Mirror(Address(address.root, above)) as mirror:
+        target = mirror.root / name
+        targets = {each.name: target / each.name if each.name else target for each in found}
+        n_bytes = sum(each.size for each in found)
+        log.info("fetching %s: %s", address, bytes_text(n_bytes))
+        try:
+            with as_input_errors():
+                objects.download(targets, MovedBytes(f"fetching {address}", n_bytes))
+        except OSError as error:
+            raise InputError.at(
+                address,
+                found=f"cannot be copied to {mirror.root} ({error.strerror or error})",
+                expected=f"room for {bytes_text(n_bytes)} there",
+                remedy="free some space, or set TMPDIR to a larger disk",
+            ) from error
+        try:
+            yield target, mirror
+        except StageError as error:
+            mirror.naming(error)
+            raise
+
+
+def something_is_at(place: str) -> bool:
+    """Whether there is an object at an address, or one below it.
+
+    Raises
+    ------
+    ConfigError, InputError
+        The store cannot be asked.
+    """
+    address = parse_address(place)
+    objects = Objects(address)
+    with as_input_errors():
+        return bool(address.key and objects.size() is not None) or bool(objects.listed())
+
+
+def _data(objects: Objects, address: Address) -> list[StoredObject]:
+    """The object at an address, by an empty name, or what a reader of directories takes of those below it."""
+    size = objects.size() if address.key else None
+    if size is not None:
+        return [StoredObject("", size)]
+    below = objects.listed()
+    tables = [each for each in below if each.name.lower().endswith(SUFFIXES) and not _is_hidden(each.name)]
+    lists = [each for each in below if each.name.startswith("out.") and "/" not in each.name]
+    if found := tables or lists:
+        return found
+    if not below:
+        raise InputError.at(
+            address,
+            found="no such object, and none below it",
+            expected="an object or a prefix of edges",
+            remedy="correct the address",
+        )
+    raise InputError.at(
+        address,
+        found=f"a prefix of {', '.join(repr(each.name) for each in below[:10])}",
+        expected="a prefix of .parquet files, or with one KONECT file out.*",
+        remedy="give one of the objects in it",
+    )
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in name.split("/"))

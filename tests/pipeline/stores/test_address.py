@@ -1,0 +1,73 @@
+"""What an address is; none of this needs the library of object stores."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from pipeline import ConfigError
+from pipeline.stores.address import SCHEMES, Address, absolute_place, is_address, parse_address
+from tests.patience import completed
+
+
+def test_paths_are_no_addresses() -> None:
+    for path in ("edges.csv", "/data/edges.csv", "s3:/bucket", "data://"[:5], "C:\\edges.csv", None, 3):
+        assert not is_address(path)
+    assert all(is_address(f"{scheme}://bucket/key") for scheme in (*SCHEMES, "https", "file"))
+
+
+@pytest.mark.parametrize(
+    ("text", "root", "key"),
+    [
+        ("s3://b", "s3://b", ""),
+        ("s3://b/", "s3://b", ""),
+        ("S3://b//a//c/", "s3://b", "a/c"),
+        ("abfss://container@account.dfs.core.windows.net/a", "abfss://container@account.dfs.core.windows.net", "a"),
+        ("gs://b/day=1/a b.parquet", "gs://b", "day=1/a b.parquet"),
+    ],
+)
+def test_the_parts_of_an_address(text: str, root: str, key: str) -> None:
+    address = parse_address(text)
+    assert address == Address(root, key)
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hdfs://host/a", "a scheme that is not known"),
+        ("https://host/a", "a scheme that is not known"),
+        ("file:///a", "a scheme that is not known"),
+        ("s3://user:secret@b/a", "holds a user or a password"),
+        ("https://user:secret@b/a", "holds a user or a password"),
+        ("s3://user@b/a", "holds a user or a password"),
+        ("abfs://container:secret@account/a", "holds a user or a password"),
+        ("s3://b/a?key=secret", "settings behind its key"),
+        ("s3://b/a#secret", "settings behind its key"),
+        ("s3:///a", "names no place in a store"),
+        ("s3://b/../a", "names no place in a store"),
+    ],
+)
+def test_what_is_refused_and_never_repeats_a_secret(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)) as error:
+        parse_address(text)
+    assert "secret" not in str(error.value)
+
+
+def test_places_from_anywhere() -> None:
+    assert absolute_place("s3://b/a/") == "s3://b/a"
+    assert absolute_place("/data/x") == "/data/x"
+    with pytest.raises(ConfigError):
+        absolute_place("s3://user:secret@b")
+
+
+def test_the_library_is_not_imported_for_paths() -> None:
+    code = (
+        "import sys; from pipeline import count; from pipeline.config import Config; "
+        "count(Config.from_mapping({'execution': {'engine': 'reference'}}), ([1, 1], [2, 3])); "
+        "assert not [name for name in sys.modules if name.startswith(('obstore', 'pipeline.stores.objects'))]"
+    )
+    result = completed([sys.executable, "-c", code])
+    assert result.returncode == 0, result.stderr
