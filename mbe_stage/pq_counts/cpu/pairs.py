@@ -11,11 +11,11 @@ import numpy as np
 from numba import njit
 
 from mbe_stage.bits import popcount
-from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, MAX_COLUMNS, MAX_ROWS, Size
+from mbe_stage.pq_counts.cpu.layout import BYTES_HELD, MAX_COLUMNS, MAX_ROWS, MEMORY_BUDGET, STOP, Size
 from mbe_stage.pq_counts.cpu.leaves import tally_times
 from mbe_stage.pq_counts.cpu.list_nodes import has_room, turned
 
-__all__ = ["NO_SIDE", "bits_pay", "count_pairs", "pairs_side"]
+__all__ = ["NO_SIDE", "OF_COLUMNS", "OF_ROWS", "bits_pay", "count_pairs", "pairs_side", "share_bits", "share_steps"]
 
 NO_SIDE, OF_ROWS, OF_COLUMNS = range(3)
 # A step along a column reads where it writes next; a word of a row is read in a stream.
@@ -53,17 +53,18 @@ def count_pairs(worker, asked, size, lists, side, part, n_parts):
     by_rows = side == OF_ROWS
     lines = lists if by_rows else turned(lists)
     n_lines, n_others = lines.row_offsets.size - 1, lines.column_offsets.size - 1
-    uses_bits = bits_pay(lines)
-    n_bytes = 8 * (n_others + 1) + 4 * n_lines
+    control = worker.control
+    n_bytes, bit_bytes = 8 * (n_others + 1) + 4 * n_lines, 8 * n_lines * ((n_others + 63) // 64)
+    uses_bits = bits_pay(lines) and control[BYTES_HELD] + n_bytes + bit_bytes <= control[MEMORY_BUDGET]
     if uses_bits:
-        n_bytes += 8 * n_lines * ((n_others + 63) // 64)
+        n_bytes += bit_bytes
     if not has_room(worker, n_bytes):
         return
     times = np.zeros(n_others + 1, np.int64)
     if uses_bits:
-        _share_bits(lines, times, part, n_parts)
+        share_bits(lines, times, part, n_parts, control)
     else:
-        _share_steps(lines, times, part, n_parts)
+        share_steps(lines, times, part, n_parts, control)
     for n_shared in range(n_others + 1):
         if times[n_shared]:
             _tally(worker, asked, size, by_rows, 2, n_shared, times[n_shared])
@@ -71,7 +72,7 @@ def count_pairs(worker, asked, size, lists, side, part, n_parts):
         _tally(worker, asked, size, by_rows, 1, lines.row_offsets[line + 1] - lines.row_offsets[line], 1)
     if part == 0:
         _tally(worker, asked, size, by_rows, 0, n_others, 1)
-    worker.control[BYTES_HELD] -= n_bytes
+    control[BYTES_HELD] -= n_bytes
 
 
 @njit(nogil=True, inline="always")
@@ -130,8 +131,17 @@ def _wedges(lines):
 
 
 @njit(nogil=True)
-def _share_bits(lines, times, part, n_parts):
-    """How many pairs share so many columns, into `times`: by the common bits of two rows."""
+def share_bits(lines, times, part, n_parts, control):
+    """How many pairs share so many columns, into `times`: by the common bits of two rows.
+
+    Parameters
+    ----------
+    lines : Lists
+    times : (n_columns + 1,) int64
+    part, n_parts : int64
+    control : (N_CONTROL,) int64
+        Who is told to stop has counted some of the pairs.
+    """
     n_lines, n_others = lines.row_offsets.size - 1, lines.column_offsets.size - 1
     n_words = (n_others + 63) // 64
     bits = np.zeros((n_lines, n_words), np.uint64)
@@ -140,6 +150,8 @@ def _share_bits(lines, times, part, n_parts):
             other = lines.columns[k]
             bits[line, other >> 6] |= np.uint64(1) << np.uint64(other & 63)
     for line in range(part, n_lines, n_parts):
+        if control[STOP]:
+            return
         for second in range(line + 1, n_lines):
             n_shared = 0
             for word in range(n_words):
@@ -148,11 +160,19 @@ def _share_bits(lines, times, part, n_parts):
 
 
 @njit(nogil=True)
-def _share_steps(lines, times, part, n_parts):
-    """As `_share_bits`, along the columns of each row."""
+def share_steps(lines, times, part, n_parts, control):
+    """As `share_bits`, along the columns of each row.
+
+    Parameters
+    ----------
+    lines, times, part, n_parts, control
+        As there.
+    """
     n_lines = lines.row_offsets.size - 1
     shared = np.zeros(n_lines, np.int32)
     for line in range(part, n_lines, n_parts):
+        if control[STOP]:
+            return
         for k in range(lines.row_offsets[line], lines.row_offsets[line + 1]):
             other = lines.columns[k]
             # The rows of a column ascend: the later ones are its last.
