@@ -46,9 +46,10 @@ class PartSizes:
     n_root_entries, n_column_entries : int
         Of the lists of its roots, and of those of its columns.
     max_row_degree, max_column_degree : int
-        No list of a root or of a column is longer.
+        No list of a root or of a column is longer. No node has more columns than `max_row_degree`.
     max_matrix_rows : int
-        No more rows share enough columns with any of the roots.
+        No more rows share enough columns with any of the roots: no node has more rows. Of columns whose lists are short
+        a root may have so many that this is far above `max_column_degree`.
     max_node_words : int
         What is below a root takes no more words of 32 bits, its rows and its columns as bits.
     paths : int

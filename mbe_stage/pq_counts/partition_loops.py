@@ -63,7 +63,8 @@ class Prices(NamedTuple):
     reserve : int
         What makes the search faster: so much, or half of what is left beside all that is needed.
     degree : int
-        For each vertex of its longest list, of rows or of columns, whichever is the shorter.
+        For each column of the root that has the most, or for each row of the largest matrix of a root, whichever are
+        fewer: so many kinds of leaves one node may have.
     node_word : int
         For each word of the largest node.
     warp, warp_row, warp_matrix_row, warp_word : int
@@ -209,7 +210,7 @@ def _whole_lines(n):
 def _warps_and_bytes(sizes, prices):
     """How many warps can search a part, and the bytes that the fewest take."""
     lists = 8 * (sizes[ROWS] + sizes[COLUMNS] + 2) + 12 * sizes[ROOT_ENTRIES] + 4 * sizes[COLUMN_ENTRIES]
-    shared = lists + 4 * sizes[ROOTS] + prices.fixed + prices.degree * min(sizes[ROW_DEGREE], sizes[COLUMN_DEGREE])
+    shared = lists + 4 * sizes[ROOTS] + prices.fixed + prices.degree * min(sizes[ROW_DEGREE], sizes[MATRIX_ROWS])
     shared += prices.node_word * _whole_lines(sizes[NODE_WORDS])
     one = prices.warp + prices.warp_row * _whole_lines(sizes[ROWS])
     one += prices.warp_matrix_row * _whole_lines(sizes[MATRIX_ROWS])

@@ -291,8 +291,9 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
 
 def _with_blocks(plan: MemoryPlan, sizes: SearchSizes, n_blocks: int) -> MemoryPlan:
     """The plan for so many blocks, and the table of kinds that their warps need."""
-    # A wide node's leaves differ in one number: of rows in how many columns they have, or the other way round.
-    largest = 4 + min(sizes.max_row_degree, sizes.max_column_degree)
+    # A wide node's leaves differ in one number: of rows in how many columns they have, or the other way round
+    # (`pieces._tally_piece`). No node has more columns than a root, nor more rows than a root's matrix.
+    largest = 4 + min(sizes.max_row_degree, sizes.max_matrix_rows)
     n_kinds = 1 << int((n_blocks * WARPS_PER_BLOCK * at.CREDIT + largest) / _FULL).bit_length()
     return replace(plan, n_blocks=n_blocks, n_kinds=n_kinds)
 

@@ -64,7 +64,8 @@ class Session:
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
         self.n_quanta = self.n_roots_taken = self._n_kinds = self._n_undone = self._n_done = self._n_waits = 0
-        self._seconds = 0.0
+        self._seconds = self._waiting_seconds = 0.0
+        self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
         self._graph, self._asked, self._keys, self._plan, self._budget = graph, asked, keys, plan, budget_bytes
         self._kernel = kernel_for(techniques)
         n_warps = plan.n_warps
@@ -101,6 +102,7 @@ class Session:
             "kinds": self._n_kinds,
             "quanta": self.n_quanta,
             "waits": self._n_waits,
+            "waiting_us": round(1e6 * self._waiting_seconds),
             "nodes": int(control[at.N_NODES]),
             "pool_words": int(control[at.POOL_TOP]),
             "warps": self._plan.n_warps,
@@ -161,6 +163,7 @@ class Session:
         sizes = cp.asnumpy(self._device.nodes[cp.asarray(live), at.WORDS])
         ends = np.cumsum(-(-sizes // 32) * 32)
         n_words = int(ends[-1]) if ends.size else 0
+        self._check_progress(live, n_pending)
         plan = self._grown(n_words + self._waiting.n_words, live.size + self._waiting.n_nodes)
         # Tasks that could not be done are counted as often as they were begun.
         self._n_undone += n_pending
@@ -168,10 +171,12 @@ class Session:
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
         if self._waiting or is_stuck or n_words > plan.moved_words or 2 * live.size > plan.n_nodes:
-            self._waiting.fetch(self._device, live, state)
+            began = time.perf_counter()
+            self._waiting.fetch(self._device, self._plan, live, state)
             self._replace_pool(plan)
             self._waiting.load(self._device, plan, state, self._control)
             self._n_waits += bool(self._waiting)
+            self._waiting_seconds += time.perf_counter() - began
         else:
             self._move_together(live, sizes, ends, plan)
             numbers = np.full(int(live.max()) + 1 if live.size else 0, -1, np.int64)
@@ -179,6 +184,37 @@ class Session:
             pending[pending >= 0] = numbers[pending[pending >= 0]]
         upload(state, self._warps.state)
         return True
+
+    def _check_progress(self, live: np.ndarray, n_pending: int) -> None:
+        """Be sure that quanta which end for want of places in the table of kinds lead on.
+
+        Parameters
+        ----------
+        live : (n,) integers
+            Nodes that have children left or a task.
+        n_pending : int
+            Tasks that warps have begun and could not do.
+
+        Raises
+        ------
+        RuntimeError
+            Two such quanta in turn have found no leaf and done no task: the plan has too small a table.
+        """
+        # Time may be over as well: who is idle sees to that.
+        if not int(self._control[at.STATUS]) & at.KINDS_SHORT or bool(self._device.keys.any()):
+            self._n_fruitless = 0
+            return
+        nodes, there = self._device.nodes, cp.asarray(live)
+        n_children = int((nodes[:, at.END][there] - nodes[:, at.CURSOR][there]).sum())
+        left = self.n_roots_taken, n_pending, n_children, len(self._waiting)
+        self._n_fruitless = self._n_fruitless + 1 if left == self._left else 1
+        self._left = left
+        if self._n_fruitless > 1:
+            raise RuntimeError(
+                f"two quanta in turn found no leaf and did no task: the table of kinds has {self._plan.n_kinds:,} "
+                f"places for {self._plan.n_warps:,} warps, and some task needs more. The plan of the memory is wrong: "
+                "please report this, with the graph's sizes; the engine cpu counts the same"
+            )
 
     def _live_nodes(self, pending: np.ndarray) -> np.ndarray:
         """Nodes that have children left, or a child that a warp has taken and could not do."""

@@ -7,12 +7,16 @@ one of them to an end at least.
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import cupy as cp
 import numpy as np
 
 from mbe_stage.device.arrays import upload
+from mbe_stage.device.copying import copy_pieces
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Device
 from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan
@@ -33,46 +37,53 @@ class _Node:
 class Waiting:
     """What waits; false where nothing does."""
 
-    _nodes: list[_Node] = field(default_factory=list)
+    # The node with the fewest words comes first; of equally many the one that came first.
+    _nodes: list[tuple[int, int, _Node]] = field(default_factory=list)
     _roots: list[int] = field(default_factory=list)
+    _order: Iterator[int] = field(default_factory=count)
+    n_words: int = field(default=0, init=False)
+    """What the nodes that wait take of a pool."""
 
-    def __bool__(self) -> bool:
-        """Whether anything waits."""
-        return bool(self._nodes or self._roots)
+    def __len__(self) -> int:
+        """How many nodes and roots wait."""
+        return len(self._nodes) + len(self._roots)
 
     @property
     def n_nodes(self) -> int:
         """How many nodes wait."""
         return len(self._nodes)
 
-    @property
-    def n_words(self) -> int:
-        """What they take of a pool."""
-        return sum(_whole_lines(node.words.size) for node in self._nodes)
-
-    def fetch(self, device: Device, live: np.ndarray, state: np.ndarray) -> None:
+    def fetch(self, device: Device, plan: MemoryPlan, live: np.ndarray, state: np.ndarray) -> None:
         """Take all nodes and tasks from the device.
 
         Parameters
         ----------
         device : Device
+        plan : MemoryPlan
+            That the device has its memory by.
         live : (n,) integers
             The nodes that have children left or a task.
         state : (n_warps, STATE_FIELDS) int64, on the host
             Of the warps; no warp has a task afterwards.
         """
-        fields, words = cp.asnumpy(device.nodes), cp.asnumpy(device.words)
+        # Half of the nodes are what the plan has room for twice.
+        some = max(1, plan.n_nodes // 2)
         found = {}
-        for number in live.tolist():
-            start, n_words = fields[number, [at.OFFSET, at.WORDS]].tolist()
-            found[number] = _Node(fields[number].copy(), words[start : start + n_words].copy(), [])
-        self._nodes += found.values()
+        for first in range(0, live.size, some):
+            numbers = live[first : first + some]
+            fields = cp.asnumpy(device.nodes[cp.asarray(numbers)])
+            words = _words_of(device.words, fields[:, at.OFFSET], fields[:, at.WORDS], plan.moved_words)
+            for number, of_one, its_words in zip(numbers.tolist(), fields, words, strict=True):
+                found[number] = _Node(of_one.copy(), its_words, [])
         for node, child in state[:, [at.PENDING_NODE, at.PENDING_CHILD]].tolist():
             if node == at.ROOT:
                 self._roots.append(child)
             elif node >= 0:
                 found[node].children.append(child)
         state[:, at.PENDING_NODE] = at.NOTHING
+        for one in found.values():
+            self.n_words += _whole_lines(one.words.size)
+            heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
 
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
         """Put as many on the device as leave half of it free: the smallest nodes, which end first; else some roots.
@@ -110,17 +121,50 @@ class Waiting:
 
     def _smallest(self, plan: MemoryPlan) -> tuple[list[_Node], int]:
         """The nodes that are to be loaded, which wait no longer, and how many words of the pool they take."""
-        self._nodes.sort(key=lambda node: node.words.size)
-        n_words = n_tasks = n_chosen = 0
-        for node in self._nodes:
+        chosen: list[_Node] = []
+        n_words = n_tasks = 0
+        while self._nodes:
+            node = self._nodes[0][2]
             more_words, more_tasks = n_words + _whole_lines(node.words.size), n_tasks + len(node.children)
-            is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * n_chosen >= plan.n_nodes
+            is_full = 2 * more_words > plan.pool_words or more_tasks > plan.n_warps or 2 * len(chosen) >= plan.n_nodes
             # A warp has one task, so those of one node are never more than there are warps.
-            if is_full and n_chosen > 0:
+            if is_full and chosen:
                 break
-            n_words, n_tasks, n_chosen = more_words, more_tasks, n_chosen + 1
-        chosen, self._nodes = self._nodes[:n_chosen], self._nodes[n_chosen:]
+            n_words, n_tasks = more_words, more_tasks
+            chosen.append(heapq.heappop(self._nodes)[2])
+        self.n_words -= n_words
         return chosen, n_words
+
+
+def _words_of(pool: cp.ndarray, starts: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndarray]:
+    """The words of each node, of those of the pool no others.
+
+    Parameters
+    ----------
+    pool : uint32
+    starts, sizes : (n,) int64
+        Where the words of a node begin, and how many there are.
+    room : int
+        How many words of device memory may be taken to put them together.
+    """
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < sizes.size:
+        n_before = int(ends[first] - sizes[first])
+        stop = int(np.searchsorted(ends, n_before + room, side="right"))
+        if stop <= first:
+            # A node that there is no room for stands together already.
+            start = int(starts[first])
+            yield cp.asnumpy(pool[start : start + int(sizes[first])]).copy()
+            first += 1
+            continue
+        places = ends[first:stop] - sizes[first:stop] - n_before
+        together = cp.empty(int(ends[stop - 1]) - n_before, cp.int32)
+        copy_pieces(pool.view(cp.int32), starts[first:stop], sizes[first:stop], together, places)
+        words = cp.asnumpy(together).view(np.uint32)
+        for place, size in zip(places.tolist(), sizes[first:stop].tolist(), strict=True):
+            yield words[place : place + size].copy()
+        first = stop
 
 
 def _whole_lines(n: int) -> int:

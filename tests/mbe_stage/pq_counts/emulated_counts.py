@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from math import comb
@@ -17,9 +18,11 @@ import numpy as np
 
 from mbe_stage import BipartiteCSR, Execution
 from mbe_stage.errors import MemoryBudgetExceeded
-from mbe_stage.pq_counts import engine_cuda, reference
+from mbe_stage.pq_counts import engine_cpu, engine_cuda, reference
+from mbe_stage.pq_counts.cpu.search import Search
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.reduction import reduced, to_choose
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
@@ -199,6 +202,36 @@ def query_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield {"case": "tasks", "same": sink.counts() == specified(graph, query), "tasks": len(tasks)}
 
 
+def side_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Tasks that the CPU engine cut, of triples: refused where the roots of the other engine are of another side.
+
+    The sides are chosen twice, from what is on the device and from what is on the host.
+    """
+    from mbe_stage.pq_counts.cuda import searches
+
+    launcher.seed = 5
+    on_device = searches.preparation_bytes
+    graph = graphs.from_matrix(graphs.random_matrix(9, 11, 26, 0.55))
+    for each, sizes in ((graph, (5, 3)), (graph.swapped(), (3, 5)), (graph, (3, 5))):
+        query = PqQuery.of(*sizes)
+        wanted, tasks = specified(each, query), engine_cpu.tasks_of(each, query, 4)
+        core = reduced(to_choose(each, query)).graph
+        left_has_fewer = int(np.sum(core.right_degrees**2)) < int(np.sum(core.left_degrees**2))
+        for is_whole in (True, False):
+            searches.preparation_bytes = on_device if is_whole else lambda _graph: 1 << 40
+            sink = PqSink(query)
+            for some in (tasks[::2], tasks[1::2]):
+                for block in engine_cuda.run(each, query, Execution(), Detail.COUNTS, some):
+                    sink.accept(block)
+            yield {
+                "case": f"sides {sizes}",
+                "same": sink.counts() == wanted,
+                "n": sum(wanted.values()),
+                "tasks": len(tasks),
+                "against_paths": left_has_fewer != Search(each, query).are_left,
+            }
+
+
 def part_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that are larger than the budget, which is what a refusal names, and somewhat more; with tasks too."""
     from mbe_stage.pq_counts.cuda import memory_plan, searches
@@ -221,10 +254,10 @@ def part_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     yield {"case": "tasks", "same": sink.counts() == specified(graph, query), "tasks": len(tasks)}
 
 
-def refused_bytes(graph: BipartiteCSR, query: PqQuery) -> int:
+def refused_bytes(graph: BipartiteCSR, query: PqQuery, **options: Any) -> int:
     """What a refusal of the smallest budget says is needed; 0 where nothing is refused."""
     try:
-        counted(graph, query, budget=1)
+        counted(graph, query, budget=1, **options)
     except MemoryBudgetExceeded as refusal:
         return refusal.needed_bytes or -1
     return 0
@@ -247,6 +280,45 @@ def waiting_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         yield case(f"waiting {seed}", graph, PqQuery(2, 5, 2, 5), sizes=sizes | {"pool_words": 64})
 
 
+def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """A root of many columns, each of few rows, within the least budget: its leaves need more places than a column has
+    rows. Then a table of kinds without a place: a clear error, and no quantum after the other."""
+    from mbe_stage.pq_counts.cuda import searches
+
+    searches.preparation_bytes = lambda _graph: 1 << 40
+    launcher.seed = 1
+    graph, n_shared = root_of_short_columns(540, 20)
+    query, wanted = PqQuery.of(2, 2), sum(comb(n, 2) for n in n_shared)
+    # The first task is what is known without a search, the second the first root.
+    tasks = engine_cuda.tasks_of(graph, query, graph.n_left + 1)[1:2]
+    budget = refused_bytes(graph, query, tasks=tasks)
+    statistics: dict[str, int] = {}
+    found = counted(graph, query, budget, tasks=tasks, statistics=statistics)
+    yield {"case": "short columns", "same": found == {(2, 2): wanted}, "n": wanted} | statistics
+    try:
+        counted(graph, query, budget, tasks=tasks, sizes={"n_kinds": 64})
+    except RuntimeError as error:
+        yield {"case": "no places", "same": True, "said": str(error)}
+
+
+def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]:
+    """The left vertex 0 has `n` neighbours, of `degree` neighbours each, as all right vertices have at most.
+
+    The others have more neighbours than it has: each group of `degree` of them shares `n` that nobody else has.
+
+    Returns
+    -------
+    graph : BipartiteCSR
+    n_shared : list of int
+        How many each of them shares with the first, in order.
+    """
+    root = [(0, v) for v in range(n)]
+    shared = [(1 + (v + k * (n // degree)) % n, v) for v in range(n) for k in range(degree - 1)]
+    grouped = [(u, n + (u - 1) // degree * n + v) for u in range(1, n + 1) for v in range(n)]
+    n_shared = Counter(u for u, _ in shared)
+    return BipartiteCSR.from_edges(*zip(*root + shared + grouped, strict=True)), [n_shared[u] for u in range(1, n + 1)]
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "even graphs": lambda launcher: random_cases(launcher, 0),
     "odd graphs": lambda launcher: random_cases(launcher, 1),
@@ -258,8 +330,10 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "techniques": technique_cases,
     "few kinds": few_kinds_cases,
     "queries": query_cases,
+    "sides": side_cases,
     "parts": part_cases,
     "waiting": waiting_cases,
+    "short columns": short_columns_cases,
 }
 
 

@@ -114,6 +114,15 @@ def test_members_that_are_asked_for_and_parts_of_the_work() -> None:
 
 
 @on_the_emulator
+def test_tasks_that_the_cpu_engine_cut_have_the_same_roots() -> None:
+    cases = emulated("sides")
+    assert len(cases) == 6
+    assert all(case["tasks"] > 1 and case["n"] > 0 for case in cases)
+    # The side of the triples has more paths in the first two graphs, and fewer in the last.
+    assert sum(case["against_paths"] for case in cases) == 4
+
+
+@on_the_emulator
 def test_graphs_larger_than_the_budget_are_counted_in_parts() -> None:
     cases = emulated("parts")
     assert all(case["plan_bytes"] <= case["budget"] + 2000 for case in cases if case.get("budget"))
@@ -129,6 +138,15 @@ def test_what_has_no_room_in_the_pool_waits_on_the_host() -> None:
     cases = emulated("waiting")
     assert len(cases) == 3
     assert all(case["waits"] > 10 for case in cases)
+
+
+@on_the_emulator
+def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
+    """More than a column has rows: where places were planned for so many only, quanta went on for ever."""
+    short_columns, no_places = emulated("short columns")
+    assert short_columns["parts"] == 1
+    assert 0 < short_columns["quanta"] < 5
+    assert "two quanta in turn found no leaf and did no task: the table of kinds has 64 places" in no_places["said"]
 
 
 def test_importing_the_engine_needs_no_gpu_library() -> None:
@@ -160,7 +178,7 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     assert scarce.total_bytes <= _GIB // 4
     # Every warp can begin at once.
     for plan in (plenty, scarce):
-        assert plan.n_warps * at.CREDIT + min(_SIZES.max_column_degree, _SIZES.max_row_degree) <= plan.credit_limit
+        assert plan.n_warps * at.CREDIT + 3 + min(_SIZES.max_matrix_rows, _SIZES.max_row_degree) <= plan.credit_limit
     with pytest.raises(
         MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory, its budget is 1,000,000:"
     ) as refusal:
