@@ -19,7 +19,7 @@ help:
 	@echo "make bench-groups  groups on labelled and planted graphs, beside FRAUDAR and others (needs the labelled graphs)"
 	@echo "make ablation  what each technique of the CPU engine is worth, on the same graphs"
 	@echo "make bench-gpu the same on a GPU, with the Python that holds the extra cuda: make bench-gpu PYTHON=python3"
-	@echo "make bench-pq-gpu   counts of (p, q)-bicliques on a GPU, beside GBC; the same Python"
+	@echo "make bench-pq-gpu   counts of (p, q)-bicliques on a GPU, beside GBC, and without each technique; the same Python"
 	@echo "make bench-cliques-gpu  maximal cliques on a GPU, beside RDMCE and mce-gpu; the same Python"
 	@echo "make bench-rapids   from Parquet to published Parquet on a GPU; needs the extra rapids-cu13 or rapids-cu12"
 	@echo "make compare-tiers  every table of a dozen graphs, published by the CPU and by RAPIDS; needs the same"
@@ -74,7 +74,7 @@ bench-gpu:
 	$(PYTHON) benchmarks/bench_gpu.py
 
 bench-pq-gpu:
-	$(PYTHON) -m benchmarks.pq_gpu --tables
+	$(PYTHON) -m benchmarks.pq_gpu --tables --ablation
 
 bench-cliques-gpu:
 	$(PYTHON) -m benchmarks.cliques_gpu --members

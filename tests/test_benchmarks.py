@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +38,7 @@ from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_threa
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table, results_table
 from benchmarks.targets import geometric_mean, ratio_to_best, targets
-from mbe_stage import Execution, Progress, UndirectedCSR
+from mbe_stage import BipartiteCSR, Execution, Progress, UndirectedCSR
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
@@ -393,6 +395,33 @@ def test_counts_on_a_gpu_that_are_wrong_are_told(
         monkeypatch.setattr(program.engine_cuda, "unavailable_reason", lambda: "it is not plugged in")
         assert program.main([]) == 4
         assert "no CUDA engine here: it is not plugged in" in capsys.readouterr().err
+
+
+def test_counts_with_less_memory_that_are_given_up_or_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    preparation = SimpleNamespace(preparation_bytes=lambda _graph: 3200)
+    monkeypatch.setitem(sys.modules, "mbe_stage.pq_counts.cuda.prepare", preparation)
+
+    def count(_graph: object, _query: object, facts: dict[str, int], _limit: float, execution: Execution) -> object:
+        if execution.device_memory_bytes == 1:
+            raise MemoryBudgetExceeded("too little", needed_bytes=77)
+        if execution.device_memory_bytes == 77:
+            return {(2, 2): 3}, False
+        facts |= {"kernel_us": 1000, "plan_bytes": 3000}
+        return {(2, 2): 5 if execution.device_memory_bytes != 400 else 4}, True
+
+    monkeypatch.setattr(pq_gpu_memory, "count", count)
+    measured = list(pq_gpu_memory._measured(BipartiteCSR.from_edges([0], [0]), 2, 9.0))
+    texts, rights = zip(*measured, strict=True)
+    assert rights == (True, True, False, True, True)
+    assert [text.split(":")[0] for text in texts[1:]] == [
+        "1/2 of 3,200, 1,600 bytes",
+        "1/8 of 3,200, 400 bytes",
+        "1/32 of 3,200, 100 bytes",
+        "smallest, 77 bytes",
+    ]
+    assert "kernel 1.00 times, in all" in texts[1]
+    assert texts[-1].startswith("smallest, 77 bytes: given up after")
+    assert "kernel" not in texts[-1]
 
 
 def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

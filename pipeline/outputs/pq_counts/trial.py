@@ -93,10 +93,8 @@ def _expected(seconds: float, work_done: float) -> float | None:
 
 
 def _paths(trial: CountTrial) -> tuple[str, str]:
-    fewer = "left" if trial.left_paths <= trial.right_paths else "right"
     return "paths", (
-        f"{rough_number(trial.left_paths)} of two steps from the left, {rough_number(trial.right_paths)} from the "
-        f"right: a search begins on the {fewer}"
+        f"{rough_number(trial.left_paths)} of two steps from the left, {rough_number(trial.right_paths)} from the right"
     )
 
 
