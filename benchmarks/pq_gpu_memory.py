@@ -37,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graphs", nargs="*", default=_GRAPHS)
     parser.add_argument("--sizes", nargs="*", type=int, default=_SIZES, help="p and q, which are equal")
+    parser.add_argument("--parts", nargs="*", type=int, default=_PARTS, help="of what the whole needs: 2 is a half")
+    parser.add_argument("--no-smallest", action="store_true", help="not the smallest budget that a refusal names")
     parser.add_argument("--seconds", type=float, default=20.0, help="after which a count is given up")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
     options = parser.parse_args(arguments)
@@ -49,14 +51,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.graphs:
         graph = graph_on_device(name)
         for size in options.sizes:
-            for line, is_same in _measured(graph, size, options.seconds):
+            for line, is_same in _measured(graph, size, options.seconds, options.parts, not options.no_smallest):
                 print(f"{name} ({size},{size}) {line}", flush=True)
                 worst |= not is_same
     return worst
 
 
-def _measured(graph: BipartiteCSR, size: int, limit: float) -> Iterator[tuple[str, bool]]:
-    """A line for each budget, and whether its count is that of plenty."""
+def _measured(
+    graph: BipartiteCSR, size: int, limit: float, parts: Sequence[int] = _PARTS, with_smallest: bool = True
+) -> Iterator[tuple[str, bool]]:
+    """A line for each budget, and whether its count is that of plenty.
+
+    Parameters
+    ----------
+    graph : BipartiteCSR
+    size : int
+        p and q.
+    limit : float
+        Seconds.
+    parts : sequence of int
+        Of what the whole needs.
+    with_smallest : bool
+        What a refusal names too.
+    """
     from mbe_stage.pq_counts.cuda.prepare import preparation_bytes
 
     # The first compiles, and takes the memory that the others are given again.
@@ -64,9 +81,10 @@ def _measured(graph: BipartiteCSR, size: int, limit: float) -> Iterator[tuple[st
     wanted, facts, text = _counted(graph, size, None, limit)
     yield f"plenty: {text}", True
     needed = max(preparation_bytes(graph), facts.get("plan_bytes", 0))
-    budgets = [(f"1/{part} of {needed:,}", needed // part) for part in _PARTS]
+    budgets = [(f"1/{part} of {needed:,}", needed // part) for part in parts]
     try:
-        _counted(graph, size, 1, limit)
+        if with_smallest:
+            _counted(graph, size, 1, limit)
     except MemoryBudgetExceeded as refusal:
         budgets.append(("smallest", refusal.needed_bytes or 1))
     for name, budget in budgets:

@@ -273,11 +273,13 @@ def waiting_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             ((9, 12), {"narrow": 2, "n_nodes": 3}),
             ((12, 9), {"narrow": 3, "n_blocks": 2}),
             ((9, 10), {"narrow": 2, "quantum_seconds": 0.05}),
+            # Some of the words are put together on the device, others come one node at a time.
+            ((9, 12), {"narrow": 2, "n_nodes": 9, "pool_words": 160}),
         )
     ):
         launcher.seed = seed
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.75))
-        yield case(f"waiting {seed}", graph, PqQuery(2, 5, 2, 5), sizes=sizes | {"pool_words": 64})
+        yield case(f"waiting {seed}", graph, PqQuery(2, 5, 2, 5), sizes={"pool_words": 64} | sizes)
 
 
 def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:

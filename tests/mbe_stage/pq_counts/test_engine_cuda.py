@@ -136,8 +136,9 @@ def test_graphs_larger_than_the_budget_are_counted_in_parts() -> None:
 @pytest.mark.slow
 def test_what_has_no_room_in_the_pool_waits_on_the_host() -> None:
     cases = emulated("waiting")
-    assert len(cases) == 3
-    assert all(case["waits"] > 10 for case in cases)
+    assert len(cases) == 4
+    assert all(case["waits"] > 10 for case in cases[:3])
+    assert cases[3]["waits"] > 0
 
 
 @on_the_emulator
