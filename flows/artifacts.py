@@ -11,6 +11,7 @@ from pipeline.edges import InputFacts
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import DerivedPublication
+from pipeline.stores.mirror import address_of
 from pipeline.told import found, told_of_run
 from pipeline.wording import bytes_text
 
@@ -99,7 +100,7 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
         "peak memory": bytes_text(manifest.peak_memory_bytes),
         "peak device memory": None if on_device is None else bytes_text(on_device),
         "content fingerprint": f"`{manifest.content_fingerprint}`",
-        "run": code_cell(run_dir),
+        "run": code_cell(address_of(run_dir)),
     }
     rows = {name: value for name, value in rows.items() if value is not None}
     return "\n".join(
@@ -117,7 +118,7 @@ def unchanged_markdown(run_dir: Path, manifest: Manifest) -> str:
         f"# Unchanged since run {manifest.run_id}\n\n"
         f"The input holds the same edges (fingerprint `{manifest.input.fingerprint}`) and the configuration asks the"
         f" same (fingerprint `{manifest.config_fingerprint[:16]}`), so nothing was enumerated and nothing published."
-        f" The latest run stands: {code(run_dir)}, "
+        f" The latest run stands: {code(address_of(run_dir))}, "
         f"{text(found(manifest.problem, manifest.n_found, told_of_run(run_dir, manifest)))}.\n\n"
         "Run with `force` to enumerate again."
     )

@@ -36,9 +36,11 @@ from pipeline.errors import INTERRUPTED, ConfigError, exit_code
 from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.manifest import read_manifest
-from pipeline.publish import RunStore
 from pipeline.signals import signals_are_heard
 from pipeline.stores.address import absolute_place
+from pipeline.stores.mirror import address_of
+from pipeline.stores.places import opened_run, store_at
+from pipeline.stores.protocol import Store
 from pipeline.terminal import say, visible_lines
 from pipeline.verify import verify_run
 
@@ -161,11 +163,20 @@ def flow_command(
         raise typer.Exit(exit_code(error)) from None
     except (KeyboardInterrupt, TerminationSignal):
         # Prefect may have been at work for a run that is published already.
-        latest = RunStore(checked.output.directory).latest()
+        store = store_at(checked.output.directory)
         # Where the terminal has gone, nobody is there to be told.
         with suppress(OSError):
-            say(f"interrupted; the latest published run: {latest or 'none'}", sys.stderr)
+            say(f"interrupted; the latest published run: {_latest(store)}", sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _latest(store: Store) -> str:
+    """What is published, for who has interrupted the flow; where a store does not answer, that."""
+    try:
+        latest = store.latest()
+    except StageError as error:
+        return f"unknown ({error})"
+    return "none" if latest is None else address_of(latest)
 
 
 def cron_schedule(cron: str | None, timezone: str) -> Schedule:
@@ -202,10 +213,9 @@ def _run_once(flow: Flow[..., Any], parameters: dict[str, Any], show_it: bool) -
     say(result["run"])
     if show_it:
         # Against the edges as they are in the file, by code that shares none with engines and writers.
-        run_dir = Path(result["run"])
-        with signals_are_heard():
+        with signals_are_heard(), opened_run(result["run"]) as run_dir:
             outcome = verify_run(run_dir, ingest(reading_of(read_manifest(run_dir).config)))
-        show.verification(outcome, as_json=False)
+            show.verification(outcome, as_json=False)
 
 
 def _serve(flow: Flow[..., Any], name: str, schedule: Schedule, port: int, parameters: dict[str, Any]) -> None:

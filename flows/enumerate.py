@@ -40,8 +40,10 @@ from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of
 from pipeline.job import edges_read, stage
 from pipeline.manifest import Manifest, read_manifest
-from pipeline.publish import RunStore, Staging
+from pipeline.publish import Staging
 from pipeline.steps import find_unchanged
+from pipeline.stores.mirror import address_of, local_path
+from pipeline.stores.places import store_at
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
@@ -130,7 +132,7 @@ def enumerate_staged(
         edges = steps.load_edges(Path(scratch))
         seconds = {**read_seconds, "load": time.perf_counter() - start}
         seconds["compile"] += tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
-        store = RunStore(config.output.directory)
+        store = store_at(config.output.directory)
         stage(steps, edges, config, Path(run_path), store, seconds, warnings, note)
 
 
@@ -268,7 +270,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     try:
         with signals_are_heard_by_flow():
             config = configured()
-            with RunStore(config.output.directory).begin() as staging:
+            with store_at(config.output.directory).begin() as staging:
                 # Before anything is read: whether all that is asked for can be published together.
                 inputs_of(config)
                 return on_a_tier_that_fits(
@@ -282,7 +284,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
 def completed(result: dict[str, Any], manifest: Manifest) -> State[dict[str, Any]]:
     """The state of a published run: how many results it has."""
     end = f"; incomplete: {manifest.truncated}" if manifest.truncated else ""
-    told = told_of_run(Path(result["run"]), manifest)
+    told = told_of_run(local_path(result["run"]), manifest)
     message = f"{found(manifest.problem, manifest.n_found, told)} published{end}"
     return Completed(message=message, data=result)
 
@@ -314,7 +316,7 @@ def _run_on(
     read = ingest_task(config, scratch, tier.name)
     unchanged = None if force else find_unchanged(staging.store, facts_of(read["facts"]), config)
     if unchanged is not None:
-        return _skip(unchanged)
+        return _skip(staging.store.whole(unchanged))
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
@@ -338,7 +340,7 @@ def _skip(run_dir: Path) -> State[dict[str, Any]]:
 
 def _result(run_dir: str | Path, manifest: Manifest, unchanged: bool) -> dict[str, Any]:
     return {
-        "run": str(run_dir),
+        "run": address_of(Path(run_dir)),
         "unchanged": unchanged,
         **values(manifest.problem, manifest.n_found, told_of_run(Path(run_dir), manifest)),
         "truncated": manifest.truncated,

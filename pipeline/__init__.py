@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pipeline.job import CountResult, RunResult, count, run
     from pipeline.manifest import Manifest, read_manifest
     from pipeline.publish import RunStore, resolve_run
+    from pipeline.stores.places import opened_run, store_at
 
 __all__ = [
     "Config",
@@ -33,10 +34,12 @@ __all__ = [
     "VerificationError",
     "count",
     "load_config",
+    "opened_run",
     "read_manifest",
     "regroup",
     "resolve_run",
     "run",
+    "store_at",
 ]
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
@@ -48,6 +51,7 @@ _NAMES = {
     "job": ("CountResult", "RunResult", "count", "run"),
     "manifest": ("Manifest", "read_manifest"),
     "publish": ("RunStore", "resolve_run"),
+    "stores.places": ("opened_run", "store_at"),
 }
 
 if not TYPE_CHECKING:

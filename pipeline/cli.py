@@ -280,7 +280,7 @@ def inspect(**options: Any) -> None:
 
 @_command()
 def top(
-    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     by: opt.ByOption = "edges",
     vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only bicliques with this vertex.")] = None,
     side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
@@ -302,38 +302,38 @@ def top(
     from pipeline import show
     from pipeline.near_copies import Distinct, largest_distinct
     from pipeline.other_problems import refuse_of_bicliques, shown_by_problem
-    from pipeline.publish import resolve_run
+    from pipeline.stores.places import opened_run
     from pipeline.top import Conditions, find_vertex, largest_bicliques
 
     if side is not None and vertex is None:
         raise typer.BadParameter("says on which side --vertex is; name the vertex too", param_hint="--side")
     if csv and as_json:
         raise typer.BadParameter("is one form, --json another: name one of them", param_hint="--csv")
-    run_dir = resolve_run(run_path)
-    if (of_problem := shown_by_problem(run_dir)) is not None:
-        of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
-        refuse_of_bicliques(run_dir, {**of_bicliques, "--copies": copies is not None, "--csv": csv})
-        show.top(run_dir, of_problem(run_dir, limit, vertex), as_json)
-        return
-    where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
-    conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
-    # Data is whole unless it is asked for otherwise.
-    if csv or as_json if copies is None else copies:
-        found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
-    else:
-        found = largest_distinct(run_dir, limit, by, conditions)
-    if csv:
-        from pipeline.export import csv_output, export_bicliques
+    with opened_run(run_path) as run_dir:
+        if (of_problem := shown_by_problem(run_dir)) is not None:
+            of_bicliques = {"--by": by != "edges", "--side": side, "--min-left": min_left, "--min-right": min_right}
+            refuse_of_bicliques(run_dir, {**of_bicliques, "--copies": copies is not None, "--csv": csv})
+            show.top(run_dir, of_problem(run_dir, limit, vertex), as_json)
+            return
+        where, vertex_id = (None, None) if vertex is None else find_vertex(run_dir, vertex, side)
+        conditions = Conditions(where, vertex_id, min_left or 1, min_right or 1)
+        # Data is whole unless it is asked for otherwise.
+        if csv or as_json if copies is None else copies:
+            found = Distinct(largest_bicliques(run_dir, limit, by, conditions), 0)
+        else:
+            found = largest_distinct(run_dir, limit, by, conditions)
+        if csv:
+            from pipeline.export import csv_output, export_bicliques
 
-        with csv_output(None) as output:
-            export_bicliques(found.bicliques, output)
-    else:
-        show.largest(run_dir, by, found, as_json)
+            with csv_output(None) as output:
+                export_bicliques(found.bicliques, output)
+        else:
+            show.largest(run_dir, by, found, as_json)
 
 
 @_command()
 def runs(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Output directory.")],
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
 ) -> None:
     """List the runs of an output directory, the newest last."""
@@ -345,7 +345,7 @@ def runs(
 
 @_command()
 def export(
-    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     csv: Annotated[bool, typer.Option("--csv", help="As CSV, one row a member; the one format there is.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Into a file instead of stdout.")] = None,
     min_left: opt.Query.MinLeft = None,
@@ -357,12 +357,15 @@ def export(
     """Members with their own keys, for spreadsheets and databases."""
     from pipeline import console
     from pipeline.export import csv_output, export_run
-    from pipeline.publish import resolve_run
+    from pipeline.stores.mirror import address_of
+    from pipeline.stores.places import opened_run
 
     if not csv:
         raise typer.BadParameter("name the format", param_hint="--csv")
-    run_dir = resolve_run(run_path)
-    with console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the run") as progress:
+    with (
+        console.ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the run") as progress,
+        opened_run(run_path) as run_dir,
+    ):
         with csv_output(out) as output:
             found = export_run(
                 run_dir,
@@ -372,13 +375,13 @@ def export(
                 limit=limit,
                 on_progress=progress.exported,
             )
-        logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", run_dir)
+        logging.getLogger(__name__).info("%s bicliques of %s written as CSV", f"{found:,}", address_of(run_dir))
 
 
 @_command()
 def diff(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="Run, or output directory: its latest run.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run beside the other.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Run, or output directory: its latest run.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="As OLD; `latest`: the latest run beside the other.")],
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write all differences there as Parquet; new or empty.")
     ] = None,
@@ -392,17 +395,20 @@ def diff(
     from pipeline.diff.command import compare
     from pipeline.diff.job import resolve_both
     from pipeline.other_problems import compared_by_problem
+    from pipeline.stores.places import opened_runs
 
-    differ = compared_by_problem(*resolve_both(old, new), out, limit, as_json)
-    if differ is None:
-        differ = compare(old, new, out, limit, threads or 0, as_json, quiet)
+    with opened_runs(old, new) as places:
+        both = resolve_both(*places)
+        differ = compared_by_problem(*both, out, limit, as_json)
+        if differ is None:
+            differ = compare(*both, out, limit, threads or 0, as_json, quiet)
     if differ and exit_code:
         raise typer.Exit(1)
 
 
 @_command()
 def verify(
-    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
+    run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     source: Annotated[
         str | None, typer.Option("--input", metavar="INPUT", help="The run's input; by default where it was then.")
     ] = None,

@@ -118,7 +118,7 @@ class Means:
 class Output:
     """Section `output`, and what the command prints."""
 
-    Out = Annotated[Path | None, _option(_OUTPUT, "Output directory (out).", metavar="DIR")]
+    Out = Annotated[str | None, _option(_OUTPUT, "Output directory (out).", metavar="DIR")]
     Bicliques = Annotated[bool, _option(_OUTPUT, "Write the bicliques too.", "--bicliques")]
     NoBicliques = Annotated[bool, _option(_OUTPUT, "Only what is made of them, such as groups.", "--no-bicliques")]
     Members = Annotated[bool, _option(_OUTPUT, "Also write the long form, one row a member.", "--members")]

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.compared import ComparedGroup, Comparison
 from pipeline.errors import PublishError
 from pipeline.manifest import Manifest, lost_file, read_manifest
-from pipeline.publish import RunStore
+from pipeline.stores.protocol import Store
 from pipeline.terminal import shortened
 from pipeline.top import Biclique
 
@@ -32,28 +32,28 @@ _SHOWN_KEYS = 12
 _KEY_CHARACTERS = 200
 
 
-def last_complete(store: RunStore, config_fingerprint: str) -> tuple[Path, Manifest] | None:
+def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest] | None:
     """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file."""
     for run in reversed(store.runs()):
         try:
-            manifest = read_manifest(run)
+            manifest = read_manifest(store.opened(run))
         except PublishError as error:
             log.info("no run to compare with: %s", error)
             continue
         asked_the_same = manifest.config_fingerprint == config_fingerprint
-        if asked_the_same and manifest.truncated is None and lost_file(run, manifest) is None:
+        if asked_the_same and manifest.truncated is None and lost_file(run, manifest, store) is None:
             return run, manifest
     return None
 
 
 def compare_with_last(
-    store: RunStore, run_path: Path, manifest: Manifest, on_compile: Callable[[], object] = lambda: None
+    store: Store, run_path: Path, manifest: Manifest, on_compile: Callable[[], object] = lambda: None
 ) -> Comparison:
     """Compare a run, published or about to be, with the last complete one that was asked the same.
 
     Parameters
     ----------
-    store : RunStore
+    store : Store
     run_path : Path
         Where the run's tables are.
     manifest : Manifest
@@ -75,7 +75,7 @@ def compare_with_last(
     if of_before.content_fingerprint != manifest.content_fingerprint:
         on_compile()
     try:
-        return _compared(before, of_before, run_path, manifest)
+        return _compared(store.whole(before), of_before, run_path, manifest)
     except (PublishError, OSError, MemoryError) as error:
         # The run itself is whole: what went wrong with the other one stands in its report.
         reason = str(error) or "out of memory"

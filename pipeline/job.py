@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from pipeline.installed_publications import publication_of, reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
 from pipeline.publication import Told
-from pipeline.publish import RunStore
 from pipeline.published_tables import PublishedTables
 from pipeline.steps import Steps, find_unchanged, finish
+from pipeline.stores.mirror import address_of
+from pipeline.stores.places import store_at
+from pipeline.stores.protocol import Store
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
 
@@ -34,15 +36,23 @@ class RunResult:
     Attributes
     ----------
     run_dir : Path
-        ``OUT/runs/<run_id>``.
+        ``OUT/runs/<run_id>``; of a run in an object store a copy on this machine, as long as this object is there.
     manifest : Manifest
     unchanged : bool
         Whether it is an earlier run, which this one would have repeated; then nothing was enumerated.
+    store : Store or None
+        Where the run is published; it holds that copy.
     """
 
     run_dir: Path
     manifest: Manifest
     unchanged: bool = False
+    store: Store | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def address(self) -> str:
+        """What the run is called: its path, or its address in an object store."""
+        return address_of(self.run_dir)
 
     @property
     def tables(self) -> PublishedTables:
@@ -131,7 +141,7 @@ def run(
     """
     # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
     inputs_of(config)
-    store = RunStore(config.output.directory)
+    store = store_at(config.output.directory)
     store.check_writable()
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
@@ -141,14 +151,14 @@ def run(
             edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
         ):
             if if_changed and (unchanged := find_unchanged(store, edges.facts, config)) is not None:
-                return RunResult(unchanged, read_manifest(unchanged), unchanged=True)
+                return RunResult(store.whole(unchanged), read_manifest(unchanged), unchanged=True, store=store)
             # What cannot be read is refused before anybody waits for this.
             needed = tier.compile_steps("publish", config, samples=wants_outlook(note))
             seconds["compile"] += tier.compile(needed, on_compile)
             with staging:
                 stage(steps, edges, config, staging.path, store, seconds, warnings, note)
                 run_dir = staging.publish(config.output.keep_runs)
-        return RunResult(run_dir, Manifest.model_validate_json(staging.manifest))
+        return RunResult(run_dir, Manifest.model_validate_json(staging.manifest), store=store)
 
     return on_a_tier_that_fits(config, run_on, on_progress)
 
@@ -220,7 +230,7 @@ def stage(
     edges: Any,
     config: Config,
     run_path: Path,
-    store: RunStore,
+    store: Store,
     seconds: Mapping[str, float],
     warnings: Sequence[str] = (),
     on_progress: OnProgress | None = None,
@@ -235,7 +245,7 @@ def stage(
     config : Config
     run_path : Path
         `Staging.path`: an empty directory.
-    store : RunStore
+    store : Store
         Where the run will be published.
     seconds : mapping
         Of the steps before.

@@ -11,7 +11,9 @@ from pipeline.errors import PublishError
 from pipeline.installed_publications import publication_of
 from pipeline.manifest import Manifest, lost_file, read_manifest
 from pipeline.plugin_sections import is_here
-from pipeline.publish import MANIFEST_NAME, RunStore
+from pipeline.stores.mirror import address_of
+from pipeline.stores.places import store_at
+from pipeline.stores.protocol import Store
 
 __all__ = ["ListedRun", "asked", "list_runs"]
 
@@ -30,6 +32,9 @@ class ListedRun:
     Attributes
     ----------
     run_dir : Path
+        Of an object store only its name counts: what was copied of it is here no more.
+    address : str
+        What the user calls it.
     manifest : Manifest or None
         None where it cannot be read.
     damage : str or None
@@ -38,6 +43,7 @@ class ListedRun:
     """
 
     run_dir: Path
+    address: str
     manifest: Manifest | None
     damage: str | None
     is_latest: bool
@@ -51,15 +57,10 @@ def list_runs(directory: str | Path) -> list[ListedRun]:
     PublishError
         There is no such directory, or it is a run itself.
     """
-    directory = Path(directory)
-    if (directory / MANIFEST_NAME).exists():
-        raise PublishError(f"{directory}: is a run; expected an output directory, which holds runs; name that")
-    if not directory.is_dir():
-        what = "is a file" if directory.exists() else "does not exist"
-        raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
-    store = RunStore(directory)
+    store = store_at(directory)
+    store.check_listed()
     latest = store.latest()
-    found = (_listed(run, run == latest) for run in store.directories())
+    found = [_listed(store, run, run == latest) for run in store.directories()]
     return [run for run in found if run is not None]
 
 
@@ -77,11 +78,11 @@ def asked(config: Config) -> dict[str, Any]:
     return {**of_input, **given.get(own, {}), **of_execution, **derived}
 
 
-def _listed(run_dir: Path, is_latest: bool) -> ListedRun | None:
+def _listed(store: Store, run_dir: Path, is_latest: bool) -> ListedRun | None:
     try:
         manifest = read_manifest(run_dir)
-        damage = lost_file(run_dir, manifest)
+        damage = lost_file(run_dir, manifest, store)
     except (PublishError, OSError) as error:
         manifest, damage = None, str(error).removeprefix(f"{run_dir}/")
     # Another writer may have removed it by now.
-    return ListedRun(run_dir, manifest, damage, is_latest) if run_dir.exists() else None
+    return ListedRun(run_dir, address_of(run_dir), manifest, damage, is_latest) if run_dir.exists() else None

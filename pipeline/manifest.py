@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, StrictInt, TypeAdapter, ValidationError, ValidationInfo, field_validator
@@ -22,10 +22,13 @@ from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.plugin_sections import OURS, is_here
-from pipeline.publish import MANIFEST_NAME
+from pipeline.publish import MANIFEST_NAME, RunStore
 from pipeline.schemas import SCHEMA_VERSION
 from pipeline.section import message_of
 from pipeline.version import version_of
+
+if TYPE_CHECKING:
+    from pipeline.stores.protocol import Store
 
 __all__ = [
     "Counts",  # noqa: F822 - given by `__getattr__`
@@ -213,13 +216,22 @@ def file_entries(run_path: Path) -> tuple[FileEntry, ...]:
         return tuple(pool.map(lambda path: file_entry(run_path, path), paths))
 
 
-def lost_file(run_dir: Path, manifest: Manifest) -> str | None:
-    """The first file of a run that is missing or of another size than its manifest says; contents are not read."""
+def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> str | None:
+    """The first file of a run that is missing or of another size than its manifest says; contents are not read.
+
+    Parameters
+    ----------
+    run_dir : Path
+    manifest : Manifest
+    store : Store, optional
+        Of which it is a run, where not all of it may be on this machine.
+    """
+    size_of = (store or RunStore(run_dir)).sizes(run_dir)
     for entry in manifest.files:
-        path = run_dir / entry.path
-        if not path.is_file():
+        size = size_of(entry.path)
+        if size is None:
             return f"{entry.path} is missing"
-        if (size := path.stat().st_size) != entry.bytes:
+        if size != entry.bytes:
             return f"{entry.path} has {size} bytes, not {entry.bytes}"
     return None
 

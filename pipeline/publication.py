@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pipeline.derived_inputs import DerivedInput
     from pipeline.manifest import Manifest
     from pipeline.outlook import Prospect, Trying
-    from pipeline.publish import RunStore
     from pipeline.query import KeyedEdges
+    from pipeline.stores.protocol import Store
 
 __all__ = [
     "Collected",
@@ -164,7 +164,7 @@ class Completing:
         As in the manifest.
     counts : mapping of str to int
         What the output's collector gave.
-    store : RunStore or None
+    store : Store or None
         Where the run before is; None where nothing is compared.
     """
 
@@ -174,7 +174,7 @@ class Completing:
     config_fingerprint: str
     truncated: str | None
     counts: Mapping[str, int]
-    store: RunStore | None
+    store: Store | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +411,7 @@ class Publication:
         Takes the run path and a number, and gives so many results that are worth a look first: rows of plain values;
         None where the run has no table of them.
     compare : callable or None
-        Takes the `RunStore`, the run path and the manifest; gives the comparison with the run before, and the seconds
+        Takes the `Store`, the run path and the manifest; gives the comparison with the run before, and the seconds
         of it that went into compiling. None where runs of the problem are not compared.
     progress : callable
         Takes a `mbe_stage.stream.Progress` and gives what whoever watches a run is told; that itself by default. What
@@ -473,7 +473,7 @@ class Publication:
     markdown: Callable[[Path, Manifest], list[str]] | None = None
     beside_number: Callable[[Manifest], str] = lambda _: ""
     largest: Callable[[Path, int], list[dict[str, Any]] | None] | None = None
-    compare: Callable[[RunStore, Path, Manifest], tuple[Comparison, float]] | None = None
+    compare: Callable[[Store, Path, Manifest], tuple[Comparison, float]] | None = None
     progress: Callable[[Progress], Any] = lambda progress: progress
     next_command: str = "mbe verify {}"
     numbers: Numbers | None = None

@@ -22,17 +22,21 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from pipeline.errors import PublishError
 from pipeline.locks import is_locked, locked
 from pipeline.run_ids import next_run_id, provisional_id, renamed
+from pipeline.stores.address import is_address
+
+if TYPE_CHECKING:
+    from pipeline.stores.protocol import Store
 
 __all__ = [
     "MANIFEST_NAME",
@@ -107,6 +111,11 @@ class RunStore:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
 
+    @property
+    def address(self) -> str:
+        """What the user calls it."""
+        return str(self.directory)
+
     def check_writable(self) -> None:
         """Refuse early, before any work, a directory that `begin` would refuse; nothing is created.
 
@@ -130,6 +139,21 @@ class RunStore:
                 f"{latest}: is no symbolic link; expected the pointer to the latest run; "
                 "move it away, or choose another output directory"
             )
+
+    def check_listed(self) -> None:
+        """Refuse what is no output directory.
+
+        Raises
+        ------
+        PublishError
+            There is no such directory, or it is a run itself.
+        """
+        directory = self.directory
+        if (directory / MANIFEST_NAME).exists():
+            raise PublishError(f"{directory}: is a run; expected an output directory, which holds runs; name that")
+        if not directory.is_dir():
+            what = "is a file" if directory.exists() else "does not exist"
+            raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
 
     def begin(self) -> Staging:
         """Room for a new run, made when its context is entered.
@@ -161,6 +185,23 @@ class RunStore:
         """Every directory where published runs are, in the same order; one may have lost its manifest."""
         return sorted(path for path in (self.directory / _RUNS).glob("*") if path.is_dir())
 
+    def opened(self, run: Path) -> Path:
+        """A run with its manifest, which it has."""
+        return run
+
+    def whole(self, run: Path) -> Path:
+        """A run with all of its files, which are here."""
+        return run
+
+    def sizes(self, run: Path) -> Callable[[str], int | None]:
+        """What says how many bytes a file of a run has, by its path within; None where it is not there."""
+
+        def size_of(name: str) -> int | None:
+            path = run / name
+            return path.stat().st_size if path.is_file() else None
+
+        return size_of
+
 
 class Staging:
     """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
@@ -180,7 +221,7 @@ class Staging:
         The manifest as it was published: another writer with `keep_runs` may remove the run at any time.
     """
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.run_id = provisional_id(datetime.now(UTC))
         self._room = store.directory / _STAGING / self.run_id
@@ -348,6 +389,10 @@ def resolve_run(path: str | Path) -> Path:
     PublishError
         It is neither; the message says what is there.
     """
+    if is_address(path):
+        raise PublishError(
+            f"{path}: is in an object store; expected a path of this machine; copy it: with pipeline.opened_run(...)"
+        )
     path = Path(path)
     if (path / MANIFEST_NAME).is_file():
         return path.resolve() if path.is_symlink() else path
@@ -375,7 +420,7 @@ def _remove_leftovers(staging: Path) -> None:
         shutil.rmtree(room)
 
 
-def _remove_oldest(store: RunStore, keep_runs: int) -> None:
+def _remove_oldest(store: Store, keep_runs: int) -> None:
     latest = store.latest()
     others = [run for run in store.runs() if run != latest]
     for run in others[: max(0, len(others) + 1 - keep_runs)]:

@@ -12,6 +12,7 @@ from pipeline.installed_publications import publication_of
 from pipeline.listing import asked
 from pipeline.manifest import read_manifest
 from pipeline.plugin_sections import is_here
+from pipeline.stores.mirror import address_of
 from pipeline.terminal import say, shortened, visible
 from pipeline.told import found, listed, told_of_run, values
 from pipeline.wording import bytes_text, plural, seconds_text
@@ -65,15 +66,14 @@ def run(result: RunResult, as_json: bool) -> None:
     _more(told)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
-    say(f"run        {result.run_dir}")
-    report = result.run_dir / "report.html"
-    if report.exists():
-        say(f"report     {report}")
+    say(f"run        {result.address}")
+    if (result.run_dir / "report.html").exists():
+        say(f"report     {result.address}/report.html")
     if not result.unchanged:
         on_device = manifest.peak_device_memory_bytes
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
     next_command = publication.next_command if manifest.config.output.bicliques else "mbe verify {}"
-    say(f"next       {next_command.format(result.run_dir.parent.parent)}")
+    say(f"next       {next_command.format(address_of(result.run_dir.parent.parent))}")
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
@@ -96,7 +96,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "peak_memory_bytes": manifest.peak_memory_bytes,
         "peak_device_memory_bytes": manifest.peak_device_memory_bytes,
         "content_fingerprint": manifest.content_fingerprint,
-        "run": str(result.run_dir),
+        "run": result.address,
         "unchanged": result.unchanged,
         "input": asdict(manifest.input),
         "warnings": manifest.warnings,
@@ -173,10 +173,10 @@ def largest(run_dir: Path, by: str, found: Distinct, as_json: bool) -> None:
             }
             for biclique in bicliques
         ]
-        print_json({"run": str(run_dir), "by": by, "bicliques": rows})
+        print_json({"run": address_of(run_dir), "by": by, "bicliques": rows})
         return
     if not bicliques:
-        say(f"{run_dir}: no such biclique")
+        say(f"{address_of(run_dir)}: no such biclique")
         return
     lines: list[list[object]] = [
         [b.n_edges, len(b.left), len(b.right), keys(b.left), keys(b.right), str(b.key)] for b in bicliques
@@ -190,11 +190,11 @@ def top(run_dir: Path, found: Shown, as_json: bool) -> None:
     """The largest results of a run of another problem than bicliques."""
     publication = publication_of(read_manifest(run_dir).problem)
     if as_json:
-        print_json({"run": str(run_dir), publication.counted: list(found.values)})
+        print_json({"run": address_of(run_dir), publication.counted: list(found.values)})
     elif found.rows:
         results_console().print(_shown(found))
     else:
-        say(f"{run_dir}: no such {publication.unit[0]}")
+        say(f"{address_of(run_dir)}: no such {publication.unit[0]}")
 
 
 def differences(old: Path, new: Path, found: Differences, out: Path | None, as_json: bool) -> None:
@@ -230,7 +230,7 @@ def _shown(found: Shown, title: str | None = None) -> Table:
     return table(list(found.columns), [list(row) for row in found.rows], title)
 
 
-def runs(directory: Path, found: list[ListedRun], as_json: bool) -> None:
+def runs(directory: str | Path, found: list[ListedRun], as_json: bool) -> None:
     """The runs of a directory, the newest last."""
     if as_json:
         print_json({"directory": str(directory), "runs": [_listed_run(run) for run in found]})
@@ -252,7 +252,7 @@ def verification(report: VerifyReport, as_json: bool) -> None:
         print_json(
             {
                 "verified": True,
-                "run": str(report.run),
+                "run": address_of(report.run),
                 "problem": report.problem,
                 publication_of(report.problem).counted: report.n_found,
                 "checked_against_input": report.n_against_input,
@@ -266,7 +266,7 @@ def verification(report: VerifyReport, as_json: bool) -> None:
         say(f"ok         {check.name}: {check.detail}")
     for text in report.not_checked:
         say(f"unchecked  {text}")
-    say(f"verified   {report.run} in {seconds_text(report.seconds)}")
+    say(f"verified   {address_of(report.run)} in {seconds_text(report.seconds)}")
 
 
 def measurements(found: list[Measurement], as_json: bool) -> None:
@@ -361,7 +361,7 @@ def keys(of_side: Sequence[Any]) -> str:
 
 def _listed_run(run: ListedRun) -> dict[str, Any]:
     manifest = run.manifest
-    about: dict[str, Any] = {"run": str(run.run_dir), "latest": run.is_latest, "damaged": run.damage}
+    about: dict[str, Any] = {"run": run.address, "latest": run.is_latest, "damaged": run.damage}
     if manifest is None:
         return about
     return about | {

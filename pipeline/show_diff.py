@@ -11,6 +11,7 @@ from pipeline.console import print_json, results_console, table
 from pipeline.diff import PAIRED, Difference, RunDiff, searched_words, status_words
 from pipeline.diff.words import counts_words
 from pipeline.manifest import peak_memory_bytes
+from pipeline.stores.mirror import address_of
 from pipeline.terminal import say
 from pipeline.top import Biclique
 from pipeline.wording import plural
@@ -24,8 +25,8 @@ _SHOWN_KEYS = 8
 def summary(diff: RunDiff) -> dict[str, Any]:
     """What a difference amounts to, as plain values."""
     return {
-        "old": str(diff.old),
-        "new": str(diff.new),
+        "old": address_of(diff.old),
+        "new": address_of(diff.new),
         "remarks": list(diff.comparability.remarks),
         "knows_gone": diff.comparability.knows_gone,
         "knows_new": diff.comparability.knows_new,
@@ -49,8 +50,8 @@ def differences(diff: RunDiff, largest: list[Difference], out: Path | None, seco
     searched = searched_words(diff)
     for remark in (*diff.comparability.remarks, *([] if searched is None else [searched])):
         say(f"NOTE       {remark}")
-    say(f"old        {diff.old}: {plural(diff.n_old, 'biclique')}")
-    say(f"new        {diff.new}: {plural(diff.n_new, 'biclique')}, {diff.n_same:,} of them as before")
+    say(f"old        {address_of(diff.old)}: {plural(diff.n_old, 'biclique')}")
+    say(f"new        {address_of(diff.new)}: {plural(diff.n_new, 'biclique')}, {diff.n_same:,} of them as before")
     say(f"different  {counts_words(diff) if diff.differ else 'nothing: both hold the same bicliques'}")
     for status in dict.fromkeys(one.status for one in largest):
         rows = [one for one in largest if one.status == status]

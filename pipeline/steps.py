@@ -42,7 +42,8 @@ from pipeline.manifest import (
 )
 from pipeline.outputs.derived import derived_collectors
 from pipeline.publication import Collecting, Completed, Completing, Told
-from pipeline.publish import RunStore, as_publish_errors, synced_beside
+from pipeline.publish import as_publish_errors, synced_beside
+from pipeline.stores.protocol import Store
 
 __all__ = [
     "Clock",
@@ -317,7 +318,7 @@ def finish(
     config: Config,
     facts: EnumerationFacts,
     seconds: Mapping[str, float] | None = None,
-    store: RunStore | None = None,
+    store: Store | None = None,
 ) -> Manifest:
     """Write the report, the checksums and, last, the manifest; afterwards the run can be published.
 
@@ -330,7 +331,7 @@ def finish(
     facts : EnumerationFacts
     seconds : mapping, optional
         Of earlier steps, such as ``read``; those of a step that `facts` has too are added.
-    store : RunStore, optional
+    store : Store, optional
         Where the run will be published, and where the run is that it is compared with; without it nothing is compared.
 
     Raises
@@ -384,7 +385,7 @@ def finish(
     return manifest
 
 
-def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> Path | None:
+def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Path | None:
     """The latest run, if a new one would publish the same: the same edges and other files, and the same question.
 
     A run that a time limit cut short does not count (another attempt may get further), nor does one that has lost
@@ -412,11 +413,11 @@ def find_unchanged(store: RunStore, input_facts: InputFacts, config: Config) -> 
         name: {key: facts.fingerprint for key, facts in inputs.items()}
         for name, inputs in manifest.derived_inputs.items()
     }
-    return latest if beside == inputs_of(config) and lost_file(latest, manifest) is None else None
+    return latest if beside == inputs_of(config) and lost_file(latest, manifest, store) is None else None
 
 
 def _completed(
-    run_path: Path, config: Config, input_facts: InputFacts, facts: EnumerationFacts, store: RunStore | None
+    run_path: Path, config: Config, input_facts: InputFacts, facts: EnumerationFacts, store: Store | None
 ) -> dict[str, Completed]:
     """What derived outputs know once all tables are written, by their names."""
     fingerprint = config_fingerprint(config)
@@ -429,7 +430,7 @@ def _completed(
     }
 
 
-def _with_comparison(store: RunStore, run_path: Path, manifest: Manifest) -> Manifest:
+def _with_comparison(store: Store, run_path: Path, manifest: Manifest) -> Manifest:
     compare = publication_of(manifest.problem).compare
     if compare is None:
         return manifest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 from mbe_stage.bicliques import keys
 from mbe_stage.compile_ahead import compile_ahead
@@ -15,7 +14,8 @@ from pipeline.console import ProgressDisplay, print_json
 from pipeline.errors import VerificationError
 from pipeline.installed_publications import reading_of
 from pipeline.manifest import Manifest, read_manifest
-from pipeline.publish import resolve_run
+from pipeline.stores.mirror import address_of, addresses_in
+from pipeline.stores.places import opened_run
 from pipeline.stores.presence import is_there
 from pipeline.verify import compile_steps, publications_of_run, verify_run
 
@@ -23,7 +23,7 @@ __all__ = ["check"]
 
 
 def check(
-    run_path: Path,
+    run_path: str,
     given: Mapping[str, str],
     sample: int | None,
     seed: int,
@@ -36,7 +36,7 @@ def check(
 
     Parameters
     ----------
-    run_path : Path
+    run_path : str
         A run, or an output directory.
     given : mapping of str to str
         Keys of `input` to read it by in place of the manifest's: ``path``, ``format``.
@@ -52,24 +52,24 @@ def check(
     VerificationError
         Something is not as it should be.
     """
-    run_dir = resolve_run(run_path)
-    manifest = read_manifest(run_dir)
-    publications_of_run(run_dir, manifest)
-    config = reading_of(manifest.config, **given)
-    with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
-        compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
-        edges = ingest.ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None
-        if edges is None:
-            logging.getLogger(__name__).warning(
-                "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
-            )
-        try:
-            report = verify_run(run_dir, edges, sample, seed, threads=threads, on_progress=progress.verified)
-        except VerificationError as error:
-            if as_json:
-                print_json({"verified": False, "run": str(run_dir), "error": str(error)})
-            raise
-    show.verification(report, as_json)
+    with opened_run(run_path) as run_dir:
+        manifest = read_manifest(run_dir)
+        publications_of_run(run_dir, manifest)
+        config = reading_of(manifest.config, **given)
+        with ProgressDisplay(set_up_logging(quiet, verbose), quiet, "reading the input") as progress:
+            compile_ahead((*keys.compile_steps(), *compile_steps(manifest)), progress.compiled)
+            edges = ingest.ingest(config) if "path" in given or _is_where_it_was(manifest, config) else None
+            if edges is None:
+                logging.getLogger(__name__).warning(
+                    "%s cannot be read again: checking without the input; name it with --input", manifest.input.source
+                )
+            try:
+                report = verify_run(run_dir, edges, sample, seed, threads=threads, on_progress=progress.verified)
+            except VerificationError as error:
+                if as_json:
+                    print_json({"verified": False, "run": address_of(run_dir), "error": addresses_in(error)})
+                raise
+        show.verification(report, as_json)
 
 
 def _is_where_it_was(manifest: Manifest, config: InputConfig) -> bool:

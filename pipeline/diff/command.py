@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline import show_diff
 from pipeline.console import ProgressDisplay, set_up_logging
-from pipeline.diff.job import diff_runs, resolve_both
+from pipeline.diff.job import diff_runs
 from pipeline.diff.largest import largest_differences
 from pipeline.diff.write import check_free, write_diff
 
@@ -20,7 +20,7 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
     Parameters
     ----------
     old, new : Path
-        Runs, or output directories.
+        Run directories.
     out : Path, optional
         Where all differences are written.
     limit : int
@@ -30,11 +30,10 @@ def compare(old: Path, new: Path, out: Path | None, limit: int, threads: int, as
     as_json, quiet : bool
     """
     start = time.perf_counter()
-    runs = resolve_both(old, new)
     if out is not None:
         check_free(out)
     with ProgressDisplay(set_up_logging(quiet), quiet, "comparing keys") as progress:
-        diff = diff_runs(*runs, threads=threads, on_progress=progress.working, on_compile=progress.compiled)
+        diff = diff_runs(old, new, threads=threads, on_progress=progress.working, on_compile=progress.compiled)
         if out is not None:
             write_diff(diff, out, show_diff.summary(diff), lambda share: progress.working("writing", share))
         largest = largest_differences(diff, limit) if limit else []

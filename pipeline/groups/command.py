@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,7 +14,7 @@ from pipeline.console import ProgressDisplay
 from pipeline.groups import show
 from pipeline.groups.of_run import regroup
 from pipeline.job import RunResult
-from pipeline.publish import MANIFEST_NAME, RunStore
+from pipeline.stores.places import holds_runs
 
 __all__ = ["make_groups"]
 
@@ -34,7 +33,7 @@ def make_groups(options: Mapping[str, Any]) -> None:
         What the command was called with, by the names of `pipeline.cli_options.GROUPING`.
     """
     source, stderr = options["source"], set_up_logging(options["quiet"], options["verbose"])
-    of_run = _is_run(Path(source))
+    of_run = holds_runs(source)
     _check(options, of_run)
     with ProgressDisplay(stderr, options["quiet"], "reading the input") as progress:
         if of_run:
@@ -62,13 +61,6 @@ def _of_run(source: str, options: Mapping[str, Any], progress: ProgressDisplay) 
         on_progress=progress.enumerated,
         on_compile=progress.compiled,
     )
-
-
-def _is_run(path: Path) -> bool:
-    """Whether it is a published run, or a directory of runs; a directory of Parquet files is an input."""
-    if not path.is_dir():
-        return False
-    return (path / MANIFEST_NAME).is_file() or RunStore(path).latest() is not None or bool(RunStore(path).runs())
 
 
 def _check(options: Mapping[str, Any], of_run: bool) -> None:

@@ -29,9 +29,10 @@ from pipeline.job import RunResult
 from pipeline.loading import load_host_modules
 from pipeline.manifest import Manifest, lost_file, read_manifest
 from pipeline.naming import setting
-from pipeline.publish import RunStore, resolve_run
 from pipeline.reading import bicliques_batches, check_members, check_problem, run_with_bicliques, vertex_keys
 from pipeline.steps import Clock, EnumerationFacts, collect_to, enumerate_to, finish
+from pipeline.stores.mirror import address_of
+from pipeline.stores.places import opened_run, store_at
 from pipeline.stores.presence import is_there
 from pipeline.takeover import OnProgress
 from pipeline.tiers import choose_tier
@@ -92,16 +93,36 @@ def regroup(
     InputError
         The run's input is not to be had, or is another one now.
     """
-    clock, run_dir = Clock(), resolve_run(run_path)
+    with opened_run(run_path) as run_dir:
+        return _regrouped(run_dir, sections or {}, source, on_share, on_progress, on_compile)
+
+
+def _regrouped(
+    run_dir: Path,
+    sections: Mapping[str, Mapping[str, Any]],
+    source: object | None,
+    on_share: OnShare,
+    on_progress: OnProgress | None,
+    on_compile: OnCompile | None,
+) -> RunResult:
+    """As `regroup`, of a run on this machine.
+
+    Parameters
+    ----------
+    run_dir : Path
+    sections, source, on_share, on_progress, on_compile
+        As for `regroup`.
+    """
+    clock = Clock()
     check_problem(run_dir)
     with_bicliques = run_with_bicliques(run_dir)
     run_dir = with_bicliques or run_dir
     manifest = read_manifest(run_dir)
     if (lost := lost_file(run_dir, manifest)) is not None:
         raise PublishError(f"{run_dir}: {lost}; expected a whole run; publish it again")
-    config = _config(run_dir, manifest, sections or {})
+    config = _config(run_dir, manifest, sections)
     inputs_of(config)
-    store = RunStore(config.output.directory)
+    store = store_at(config.output.directory)
     store.check_writable()
     load_host_modules()
     clock.lap("load")
@@ -129,7 +150,7 @@ def regroup(
         facts = facts.model_copy(update={"made_of": None if with_bicliques is None else manifest.run_id})
         finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
         published = staging.publish(config.output.keep_runs)
-    return RunResult(published, Manifest.model_validate_json(staging.manifest))
+    return RunResult(published, Manifest.model_validate_json(staging.manifest), store=store)
 
 
 def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:
@@ -192,7 +213,7 @@ def _store_of(run_dir: Path) -> str:
             f"{run_dir}: is not where it was published; expected a run below an output directory; say where to "
             f"publish: {setting('output.directory')}"
         )
-    return str(run_dir.parent.parent if run_dir.parent.name == "runs" else run_dir.resolve().parent.parent)
+    return address_of(run_dir.parent.parent if run_dir.parent.name == "runs" else run_dir.resolve().parent.parent)
 
 
 def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | None) -> EdgeData:

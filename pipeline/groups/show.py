@@ -52,7 +52,7 @@ def published(result: RunResult, as_json: bool) -> None:
     if n_muted:
         say(f"muted      {n_muted:,} of what is known good alone{'' if shown else ': no other is significant'}")
     if n_groups > len(shown):
-        say(f"groups     {n_groups - len(shown):,} more in {result.run_dir / 'groups.parquet'}")
+        say(f"groups     {n_groups - len(shown):,} more in {result.address}/groups.parquet")
 
 
 def _table(groups: list[dict[str, Any]]) -> Any:

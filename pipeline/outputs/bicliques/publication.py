@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.compared import Comparison
     from pipeline.manifest import Manifest
     from pipeline.outlook import Prospect, Trying
-    from pipeline.publish import RunStore
+    from pipeline.stores.protocol import Store
 
 __all__ = ["PUBLICATION"]
 
@@ -135,7 +135,7 @@ def _progress(progress: StreamProgress) -> Progress:
     return Progress.of(progress)
 
 
-def _compare(store: RunStore, run_path: Path, manifest: Manifest) -> tuple[Comparison, float]:
+def _compare(store: Store, run_path: Path, manifest: Manifest) -> tuple[Comparison, float]:
     from mbe_stage.compile_ahead import compile_ahead
     from pipeline.comparison import compare_with_last
     from pipeline.diff import compile_steps

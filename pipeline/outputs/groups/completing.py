@@ -75,7 +75,7 @@ def complete(completing: Completing) -> Completed:
         seconds += compile_ahead(compile_steps())
 
     try:
-        old = read_group_rows(before)
+        old = read_group_rows(completing.store.whole(before))
         new = read_group_rows(completing.run_path)
         since = _since(completing, old, new, compile_first)
         cases = _cases(old, new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import tempfile
 from collections.abc import Iterator
@@ -41,4 +42,6 @@ def bucket(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     yield Bucket(server, f"bucket-{next(_numbers)}")
+    # What an error came up in keeps it, until it is collected.
+    gc.collect()
     assert list(temporary.iterdir()) == []

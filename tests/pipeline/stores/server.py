@@ -85,7 +85,7 @@ class Bucket:
     def get(self, key: str) -> bytes:
         return bytes(obstore.get(self.store, key).bytes())
 
-    def keys(self, below: str | None = None) -> list[str]:
+    def listed(self, below: str | None = None) -> list[str]:
         return sorted(each["path"] for chunk in obstore.list(self.store, prefix=below) for each in chunk)
 
     def unfinished_uploads(self) -> int:

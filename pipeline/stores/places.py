@@ -1,0 +1,114 @@
+"""The store of an output directory, and a published run to read: by a path or by an address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mbe_stage.errors import StageError
+from pipeline import publish
+from pipeline.errors import PublishError
+from pipeline.stores.address import is_address
+
+if TYPE_CHECKING:
+    from pipeline.stores.protocol import Store
+
+__all__ = ["holds_runs", "opened_run", "opened_runs", "store_at"]
+
+_LATEST = "latest"
+
+
+def store_at(directory: str | Path) -> Store:
+    """The store of an output directory: of this machine, or in an object store.
+
+    Raises
+    ------
+    ConfigError
+        It is an address that cannot be used, or what reads those is not installed.
+    """
+    if not is_address(directory):
+        return publish.RunStore(directory)
+    from pipeline.stores.remote_store import RemoteStore
+
+    return RemoteStore(str(directory))
+
+
+@contextmanager
+def opened_run(place: str | Path) -> Iterator[Path]:
+    """A published run to read while the context lasts; one of an object store is copied to this machine, whole.
+
+    What is refused within it says the address.
+
+    Parameters
+    ----------
+    place : path or str
+        A run, or an output directory, whose latest run is meant; or an address of either.
+
+    Raises
+    ------
+    PublishError
+        There is no run, or it cannot be copied.
+    """
+    if not is_address(place):
+        yield publish.resolve_run(place)
+        return
+    from pipeline.stores.remote_store import RemoteStore, found_run
+
+    address, name = found_run(str(place))
+    store = RemoteStore(address)
+    try:
+        yield store.with_source(store.whole(store.run_called(name)))
+    except StageError as error:
+        store.mirror.naming(error)
+        raise
+    finally:
+        store.mirror.close()
+
+
+@contextmanager
+def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, str | Path]]:
+    """As `opened_run`, of two; ``latest`` is the latest run beside the other, where no file is called so.
+
+    Yields
+    ------
+    path
+        Of either; where ``latest`` is meant beside a run of this machine, that word, for `pipeline.diff.resolve_both`.
+    """
+    both = [_beside(old, new), _beside(new, old)]
+    with ExitStack() as ends:
+        yield tuple(ends.enter_context(opened_run(each)) if is_address(each) else each for each in both)  # type: ignore[misc]
+
+
+def holds_runs(place: str) -> bool:
+    """Whether a place is a published run, or an output directory with one; a directory of Parquet files is neither.
+
+    Raises
+    ------
+    PublishError
+        A store cannot be asked.
+    """
+    if is_address(place):
+        from pipeline.stores.remote_store import RemoteStore
+
+        store = RemoteStore(place)
+        with store.mirror:
+            return store.is_run() or store.latest() is not None or bool(store.runs())
+    path = Path(place)
+    if not path.is_dir():
+        return False
+    store_here = publish.RunStore(path)
+    return (path / publish.MANIFEST_NAME).is_file() or store_here.latest() is not None or bool(store_here.runs())
+
+
+def _beside(name: str | Path, other: str | Path) -> str | Path:
+    """What ``latest`` means beside an address."""
+    if str(name) != _LATEST or Path(name).exists() or not is_address(other):
+        return name
+    from pipeline.stores.remote_store import found_run
+
+    try:
+        return found_run(str(other))[0]
+    except PublishError:
+        return name

@@ -1,0 +1,54 @@
+"""What a place of published runs is asked: `RunStore` answers for directories, `RemoteStore` for object stores.
+
+Runs are paths of this machine. Those of an object store are copies, in which the files are that somebody asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pipeline.publish import Staging
+
+__all__ = ["Store"]
+
+
+class Store(Protocol):
+    """An output directory: published runs, the latest of them, and room for the next."""
+
+    @property
+    def address(self) -> str:
+        """What the user calls it."""
+
+    @property
+    def directory(self) -> Path:
+        """Where rooms for new runs are made."""
+
+    def check_writable(self) -> None:
+        """Refuse early, before any work, what `Staging.publish` would refuse."""
+
+    def check_listed(self) -> None:
+        """Refuse what is no output directory."""
+
+    def begin(self) -> Staging:
+        """Room for a new run, made when its context is entered."""
+
+    def latest(self) -> Path | None:
+        """The run published last, with its manifest; or None."""
+
+    def runs(self) -> list[Path]:
+        """Every published run in the order of publication: the newest is the last."""
+
+    def directories(self) -> list[Path]:
+        """Every place where a published run is, in the same order, with its manifest unless it has lost that."""
+
+    def opened(self, run: Path) -> Path:
+        """A run of `runs`, with its manifest."""
+
+    def whole(self, run: Path) -> Path:
+        """A run of `runs`, with all of its files."""
+
+    def sizes(self, run: Path) -> Callable[[str], int | None]:
+        """What says how many bytes a file of a run has, by its path within; None where it is not there."""

@@ -1,0 +1,174 @@
+"""A run written on this machine, then uploaded: its manifest last, and then, on a condition, the pointer to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PublishError
+from pipeline.publish import MANIFEST_NAME, Staging, as_publish_errors
+from pipeline.run_ids import next_run_id
+from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
+from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
+from pipeline.stores.remote_input import MovedBytes
+from pipeline.wording import bytes_text
+
+if TYPE_CHECKING:
+    from pipeline.stores.remote_store import Pointer, RemoteStore
+
+__all__ = ["RemoteStaging"]
+
+log = logging.getLogger(__name__)
+
+# Names that somebody else has just claimed; more would be no chance.
+_MOST_CLAIMS = 20
+
+
+class RemoteStaging(Staging):
+    """Room for one run of an object store: as `Staging`, on this machine, until it is uploaded.
+
+    Parameters
+    ----------
+    store : RemoteStore
+    """
+
+    leftovers_after = ABANDONED_AFTER
+
+    def __init__(self, store: RemoteStore) -> None:
+        super().__init__(store)
+        self._remote = store
+
+    @contextmanager
+    def noted_by_interrupts(self) -> Iterator[None]:
+        """Let Ctrl-C that comes when this run has been published say so: around all that is done for the run."""
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            if self._published is not None:
+                interrupt.add_note(f"{self._remote.address}/{RUNS}/{self.run_id} is published")
+            raise
+
+    def publish(self, keep_runs: int | None = None) -> Path:
+        """Upload the run, and point `latest` at it if nobody else has published meanwhile.
+
+        Parameters
+        ----------
+        keep_runs : int, optional
+            Afterwards remove the oldest runs beyond this many; never the latest.
+
+        Returns
+        -------
+        Path
+            The copy of the run on this machine; it is there as long as the store is.
+
+        Raises
+        ------
+        PublishError
+            The run has no manifest, the store cannot be written, or another run was published since the upload began:
+            nothing is published, unless the message says that the run is.
+        """
+        run = self._published or self._upload()
+        place = f"{self._remote.address}/{RUNS}/{self.run_id}"
+        with as_store_publish_errors(f"{place} is published, but what it replaces could not be removed"):
+            self._remote.remove_leftovers(self.leftovers_after)
+            if keep_runs is not None:
+                self._remote.remove_oldest(keep_runs)
+        with as_publish_errors(self._room, f"{place} is published"):
+            self._remove()
+        return run
+
+    def _upload(self) -> Path:
+        if not (self.path / MANIFEST_NAME).is_file():
+            raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
+        with as_store_publish_errors():
+            before = self._remote.pointer()
+            claim = self._claim(before)
+            try:
+                self._send(before)
+            except BaseException as error:
+                # An answer may have been lost on its way: the pointer says whether the run is published.
+                if not self._is_published():
+                    self._withdraw(claim)
+                    raise
+                if not isinstance(error, Exception):
+                    self._settle(claim)
+                    raise
+            return self._settle(claim)
+
+    def _claim(self, before: Pointer | None) -> str:
+        """Take a name behind that of every run, which no other writer takes."""
+        taken = list(self._remote.uploads(again=True))
+        taken += [] if before is None else [before.run_id]
+        for _ in range(_MOST_CLAIMS):
+            run_id = next_run_id(taken, datetime.now(UTC))
+            try:
+                self._remote.objects.create(f"{STAGING}/{run_id}", b"the claim of a writer\n")
+            except StoreConflict:
+                taken.append(run_id)
+                continue
+            with as_publish_errors(self._room):
+                self._take_name(run_id)
+            return f"{STAGING}/{run_id}"
+        raise PublishError(
+            f"{self._remote.address}: {_MOST_CLAIMS} names were taken by others just now; nothing was published; "
+            "expected few writers at once; run it again"
+        )
+
+    def _send(self, before: Pointer | None) -> None:
+        objects, below = self._remote.objects, f"{RUNS}/{self.run_id}"
+        names = sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file())
+        names.remove(MANIFEST_NAME)
+        n_bytes = sum((self.path / name).stat().st_size for name in names)
+        log.info("uploading %s/%s: %s", self._remote.address, below, bytes_text(n_bytes))
+        objects.upload(self.path, names, below, MovedBytes(f"uploading {self.run_id}", n_bytes))
+        objects.create(f"{below}/{MANIFEST_NAME}", self.manifest)
+        values = {
+            "run_id": self.run_id,
+            "sequence": 1 if before is None else before.sequence + 1,
+            "manifest_sha256": hashlib.sha256(self.manifest).hexdigest(),
+        }
+        content = f"{json.dumps(values, indent=2)}\n".encode()
+        try:
+            if before is None:
+                objects.create(LATEST, content)
+            else:
+                objects.replace(LATEST, content, before.version)
+        except StoreConflict as conflict:
+            conflict.reason = "another run was published while this one was uploaded, and wins"
+            raise
+
+    def _is_published(self) -> bool:
+        """Whether the pointer names this run; a store that does not answer is taken at the word of its failure."""
+        with suppress(StoreFailure, PublishError):
+            pointer = self._remote.pointer()
+            return pointer is not None and pointer.run_id == self.run_id
+        return False
+
+    def _withdraw(self, claim: str) -> None:
+        """Remove what was uploaded, the manifest first; what cannot be removed is no run, and the next writer's."""
+        place = f"{self._remote.address}/{RUNS}/{self.run_id}"
+        try:
+            self._remote.remove_run(self.run_id)
+            self._remote.objects.delete([claim])
+        except StoreFailure as failure:
+            log.warning("%s: its files could not be removed (%s); a later run removes them", place, failure.reason)
+
+    def _settle(self, claim: str) -> Path:
+        """Keep the published run's copy where the store's copies are, and give the claim back."""
+        run = self._remote.run_called(self.run_id)
+        with as_publish_errors(self._room, f"{self._remote.address}/{RUNS}/{self.run_id} is published"):
+            run.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(self.path, run)
+        self._published = run
+        try:
+            self._remote.objects.delete([claim])
+        except StoreFailure as failure:
+            log.warning("%s/%s could not be removed (%s)", self._remote.address, claim, failure.reason)
+        return run

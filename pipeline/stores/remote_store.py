@@ -1,0 +1,365 @@
+"""Published runs in an object store.
+
+::
+
+    ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
+    ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
+    ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
+
+`latest` is written on the condition that it is what it was when the upload began: of two writers at once one wins, and
+the other removes what it has uploaded and fails. So runs sort by name as they were published, and each was numbered
+once. A store that does not keep the condition is refused before any work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import PublishError
+from pipeline.publish import MANIFEST_NAME, Staging, as_publish_errors
+from pipeline.run_ids import provisional_id
+from pipeline.stores.address import Address, parse_address
+from pipeline.stores.failures import StoreConflict, as_store_publish_errors
+from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
+from pipeline.stores.mirror import Mirror
+from pipeline.stores.objects import Objects, StoredObject
+from pipeline.stores.remote_input import MovedBytes
+from pipeline.wording import bytes_text
+
+__all__ = ["Pointer", "RemoteStore", "found_run"]
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What `latest` says.
+
+    Attributes
+    ----------
+    run_id : str
+    sequence : int
+        1 for the first run that was published there.
+    manifest_sha256 : str
+    version : mapping
+        Of the object, for a conditional write.
+    """
+
+    run_id: str
+    sequence: int
+    manifest_sha256: str
+    version: Mapping[str, Any]
+
+
+class RemoteStore:
+    """See `pipeline.stores.protocol.Store`.
+
+    Parameters
+    ----------
+    address : str
+
+    Attributes
+    ----------
+    objects : Objects
+    mirror : Mirror
+        Copies of runs that were looked at, and rooms for new ones; removed with the store.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = parse_address(address)
+        self.objects = Objects(self._address)
+        self.mirror = Mirror(self._address)
+        self._listed: list[StoredObject] | None = None
+        self._is_checked = False
+
+    @property
+    def address(self) -> str:
+        """What the user calls it."""
+        return str(self._address)
+
+    @property
+    def directory(self) -> Path:
+        """Where rooms for new runs are made: in a temporary directory."""
+        return self.mirror.root
+
+    def check_writable(self) -> None:
+        """Refuse a store that cannot be reached, or written on a condition; a small object is made and removed.
+
+        Raises
+        ------
+        PublishError
+        """
+        if self._is_checked:
+            return
+        self._refuse_among_published()
+        with as_store_publish_errors():
+            self.pointer()
+            self._probe()
+        self._is_checked = True
+
+    def check_listed(self) -> None:
+        """Refuse what is no output directory: a run, or an address with nothing below it.
+
+        Raises
+        ------
+        PublishError
+        """
+        if self.is_run():
+            raise PublishError(f"{self.address}: is a run; expected an output directory, which holds runs; name that")
+        if self.latest() is None and not self.names():
+            raise PublishError(
+                f"{self.address}: no run is there; expected an output directory, as after mbe enumerate --out "
+                f"{self.address}"
+            )
+
+    def begin(self) -> Staging:
+        """Room for a new run, on this machine, made when its context is entered.
+
+        Raises
+        ------
+        PublishError
+            As `check_writable`.
+        """
+        from pipeline.stores.remote_staging import RemoteStaging
+
+        self.check_writable()
+        return RemoteStaging(self)
+
+    def latest(self) -> Path | None:
+        """The run published last, with its manifest; or None."""
+        with as_store_publish_errors("nothing was changed"):
+            pointer = self.pointer()
+            if pointer is None:
+                return None
+            found = self.objects.read(f"{RUNS}/{pointer.run_id}/{MANIFEST_NAME}")
+        if found is None or hashlib.sha256(found[0]).hexdigest() != pointer.manifest_sha256:
+            return None
+        return self._keep_manifest(pointer.run_id, found[0])
+
+    def runs(self) -> list[Path]:
+        """Every published run in the order of publication; nothing of them is copied yet."""
+        return [self.run_called(name) for name in self.names()]
+
+    def directories(self) -> list[Path]:
+        """As `runs`, with their manifests: what has none was never published."""
+        runs = self.runs()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(self.opened, runs))
+
+    def opened(self, run: Path) -> Path:
+        """A run with its manifest; without, where another writer has removed it by now."""
+        if not (run / MANIFEST_NAME).exists():
+            with as_store_publish_errors("nothing was changed"):
+                found = self.objects.read(f"{RUNS}/{run.name}/{MANIFEST_NAME}")
+            if found is not None:
+                self._keep_manifest(run.name, found[0])
+        return run
+
+    def whole(self, run: Path) -> Path:
+        """A run with all of its files.
+
+        Raises
+        ------
+        PublishError
+            It cannot be read, or this disk is full.
+        """
+        below = f"{RUNS}/{run.name}"
+        with as_store_publish_errors("nothing was changed"):
+            of_run = self.objects.listed(below)
+        wanted = {each.name: self.mirror.root / each.name for each in of_run}
+        missing = {
+            each.name: wanted[each.name]
+            for each in of_run
+            if not (wanted[each.name].exists() and wanted[each.name].stat().st_size == each.size)
+        }
+        n_bytes = sum(each.size for each in of_run if each.name in missing)
+        log.info("fetching %s/%s: %s", self.address, below, bytes_text(n_bytes))
+        with as_publish_errors(self.mirror.root, "nothing was changed"), as_store_publish_errors("nothing was changed"):
+            self.objects.download(missing, MovedBytes(f"fetching {below}", n_bytes))
+        return run
+
+    def with_source(self, run: Path) -> Path:
+        """A whole run, and beside it the one of whose bicliques it was made, where that is there."""
+        made_of = json.loads((run / MANIFEST_NAME).read_bytes()).get("made_of")
+        if isinstance(made_of, str) and made_of in self.names():
+            self.whole(self.run_called(made_of))
+        return run
+
+    def sizes(self, run: Path) -> Callable[[str], int | None]:
+        """What says how many bytes a file of a run has, by its path within."""
+        below = f"{RUNS}/{run.name}/"
+        found = {each.name.removeprefix(below): each.size for each in self.listed() if each.name.startswith(below)}
+        return found.get
+
+    def is_run(self) -> bool:
+        """Whether the address is a run itself."""
+        with as_store_publish_errors("nothing was changed"):
+            return self.objects.size(MANIFEST_NAME) is not None
+
+    def pointer(self) -> Pointer | None:
+        """What `latest` says; None before the first run.
+
+        Raises
+        ------
+        PublishError
+            It says something else.
+        StoreFailure
+        """
+        found = self.objects.read(LATEST)
+        if found is None:
+            return None
+        try:
+            values = json.loads(found[0])
+            return Pointer(str(values["run_id"]), int(values["sequence"]), str(values["manifest_sha256"]), found[1])
+        except (ValueError, KeyError, TypeError):
+            raise PublishError(
+                f"{self.address}/{LATEST}: is no pointer to a run; expected JSON with run_id, sequence and "
+                "manifest_sha256; move it away, or choose another output directory"
+            ) from None
+
+    def names(self) -> list[str]:
+        """Of published runs, ascending: those that have a manifest."""
+        return [name for name, files in self.uploads().items() if any(_is_manifest(each.name) for each in files)]
+
+    def uploads(self, *, again: bool = False) -> dict[str, list[StoredObject]]:
+        """The objects of every run, published or not, by the run's name, ascending."""
+        found: dict[str, list[StoredObject]] = {}
+        for each in self.listed(again=again):
+            found.setdefault(each.name.split("/")[1], []).append(each)
+        return dict(sorted(found.items()))
+
+    def listed(self, *, again: bool = False) -> list[StoredObject]:
+        """Every object of every run, as it was first listed, or is now."""
+        if self._listed is None or again:
+            with as_store_publish_errors("nothing was changed"):
+                self._listed = [each for each in self.objects.listed(RUNS) if each.name.count("/") > 1]
+        return self._listed
+
+    def run_called(self, name: str) -> Path:
+        """Where the copy of a run is, or will be."""
+        return self.mirror.root / RUNS / name
+
+    def remove_leftovers(self, older_than: timedelta = ABANDONED_AFTER) -> None:
+        """Remove what uploads have left that ended before their manifest, and to which nothing was added for so long.
+
+        Raises
+        ------
+        StoreFailure
+        """
+        before = datetime.now(UTC) - older_than
+
+        def is_old(each: StoredObject) -> bool:
+            return each.modified is not None and each.modified < before
+
+        left = [each.name for each in self.objects.listed(STAGING) if is_old(each)]
+        published = set(self.names())
+        for name, files in self.uploads().items():
+            if name not in published and all(map(is_old, files)):
+                left += [each.name for each in files]
+        if left:
+            log.info("removing what unfinished uploads left: %d objects", len(left))
+            self.objects.delete(left)
+
+    def remove_oldest(self, keep_runs: int) -> None:
+        """Remove the oldest runs beyond so many, never the latest; the manifest first.
+
+        Raises
+        ------
+        StoreFailure
+        """
+        self.listed(again=True)
+        pointer = self.pointer()
+        others = [name for name in self.names() if pointer is None or name != pointer.run_id]
+        for name in others[: max(0, len(others) + 1 - keep_runs)]:
+            self.remove_run(name)
+
+    def remove_run(self, name: str) -> None:
+        """Remove a run, or what there is of it: without its manifest it is none."""
+        below = f"{RUNS}/{name}"
+        self.objects.delete([f"{below}/{MANIFEST_NAME}"])
+        self.objects.delete([each.name for each in self.objects.listed(below)])
+
+    def _keep_manifest(self, name: str, content: bytes) -> Path:
+        run = self.run_called(name)
+        with as_publish_errors(self.mirror.root, "nothing was changed"):
+            run.mkdir(parents=True, exist_ok=True)
+            (run / MANIFEST_NAME).write_bytes(content)
+        return run
+
+    def _probe(self) -> None:
+        """Refuse a store that writes although the condition does not hold."""
+        name = f"{STAGING}/{provisional_id(datetime.now(UTC))}-probe"
+        first = self.objects.create(name, b"first")
+        try:
+            holds = _is_refused(lambda: self.objects.create(name, b"second"))
+            self.objects.replace(name, b"third", first)
+            holds &= _is_refused(lambda: self.objects.replace(name, b"fourth", first))
+        finally:
+            self.objects.delete([name])
+        if not holds:
+            raise PublishError(
+                f"{self.address}: the store does not keep the conditions of writes (If-None-Match, If-Match); expected "
+                "one that does, or two writers could undo each other's runs; see docs/object-stores.md"
+            )
+
+    def _refuse_among_published(self) -> None:
+        parts = self._address.key.split("/")
+        for at, part in enumerate(parts):
+            above = Address(self._address.root, "/".join(parts[:at]))
+            if part == RUNS:
+                with as_store_publish_errors():
+                    is_store = Objects(above).size(LATEST) is not None
+                if is_store:
+                    raise PublishError(
+                        f"{self.address}: lies in {above / RUNS}, where published runs are; expected a place "
+                        f"outside it; choose {above}, or another"
+                    )
+
+
+def found_run(place: str) -> tuple[str, str]:
+    """The output directory and the name of the run that is meant by an address of either, whose latest run it is then.
+
+    Raises
+    ------
+    PublishError
+        There is none; the message says what is there.
+    """
+    address = parse_address(place)
+    above, _, name = address.key.rpartition("/")
+    if above.rpartition("/")[2] == RUNS:
+        store = RemoteStore(str(Address(address.root, above.rpartition("/")[0])))
+        with store.mirror:
+            if name in store.names():
+                return store.address, name
+        raise PublishError(f"{place}: no such run; expected one of those that mbe runs {store.address} lists; name it")
+    store = RemoteStore(place.removesuffix("/").removesuffix(f"/{LATEST}"))
+    with store.mirror:
+        latest, names = store.latest(), store.names()
+    if latest is not None:
+        return store.address, latest.name
+    if names:
+        example = f"{store.address}/{RUNS}/{names[-1]}"
+        raise PublishError(f"{place}: its pointer 'latest' leads to no run; name a run yourself, for example {example}")
+    raise PublishError(f"{place}: holds no published run; publish one first: mbe enumerate INPUT --out {place}")
+
+
+def _is_manifest(name: str) -> bool:
+    return name.split("/")[2:] == [MANIFEST_NAME]
+
+
+def _is_refused(write: Callable[[], object]) -> bool:
+    try:
+        write()
+    except StoreConflict:
+        return True
+    return False

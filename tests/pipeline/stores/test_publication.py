@@ -1,0 +1,353 @@
+"""Runs published in an object store: the same as on the disk, one writer at a time, and nothing of what failed."""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import json
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("obstore", reason="the extra object-stores is not installed")
+pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
+
+import pipeline
+from pipeline import Config, PublishError, RunResult
+from pipeline.stores import objects, remote_store
+from pipeline.stores.failures import StoreFailure
+from pipeline.stores.objects import Objects
+from pipeline.stores.places import opened_run, store_at
+from pipeline.stores.remote_staging import RemoteStaging
+from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
+from tests.pipeline.test_cli import EDGES, answer, mbe
+
+PAIRS = (
+    ["ann", "ann", "bob", "bob", "bob", "cid", "cid"],
+    ["bakery", "kiosk", "bakery", "kiosk", "zoo", "zoo", "kiosk"],
+)
+FEWER = (PAIRS[0][:5], PAIRS[1][:5])
+
+
+def config(place: object, **output: object) -> Config:
+    return Config.from_mapping(
+        {"execution": {"engine": "reference"}, "output": {"directory": str(place), "report": False, **output}}
+    )
+
+
+def publish(place: object, edges: object = PAIRS, **output: object) -> RunResult:
+    return pipeline.run(config(place, **output), edges)
+
+
+def published(bucket: Bucket) -> list[str]:
+    """Runs with a manifest, as the bucket itself says."""
+    return [key.split("/")[-2] for key in bucket.listed() if key.endswith("/manifest.json")]
+
+
+def pointer(bucket: Bucket, prefix: str = "out") -> dict:
+    return json.loads(bucket.get(f"{prefix}/latest"))
+
+
+# --- what is published ---------------------------------------------------------------------------------------------
+
+
+def test_the_same_as_on_the_disk(bucket: Bucket, tmp_path: Path) -> None:
+    options = {"report": True, "members": True, "sort": True}
+    here, there = publish(tmp_path / "out", **options), publish(f"{bucket.url}/out", **options)
+    assert there.address == f"{bucket.url}/out/runs/{there.manifest.run_id}"
+    assert there.manifest.content_fingerprint == here.manifest.content_fingerprint
+    assert list(there.tables) == list(here.tables)
+    assert all(there.tables[name].equals(here.tables[name]) for name in here.tables)
+    # The bucket holds what the manifest says, and nothing else.
+    below = f"out/runs/{there.manifest.run_id}"
+    files = {entry.path: entry.sha256 for entry in there.manifest.files}
+    assert bucket.listed() == sorted(["out/latest", *(f"{below}/{name}" for name in [*files, "manifest.json"])])
+    assert pointer(bucket)["run_id"] == there.manifest.run_id
+    assert pointer(bucket)["sequence"] == 1
+    with opened_run(f"{bucket.url}/out") as run:
+        assert pipeline.read_manifest(run) == there.manifest
+
+
+def test_the_command_says_addresses_and_no_secret_is_written(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    out = f"{bucket.url}/a/out"
+    shown = mbe("enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference", "--verbose")
+    assert shown.exit_code == 0, shown.stderr
+    (run_id,) = published(bucket)
+    assert f"run        {out}/runs/{run_id}\n" in shown.stdout
+    assert f"report     {out}/runs/{run_id}/report.html\n" in shown.stdout
+    assert f"next       mbe top {out}" in shown.stdout
+    assert "temporary" not in shown.stdout
+    again = mbe("enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference", "--if-changed", "--json")
+    assert answer(again, 5)["run"] == f"{out}/runs/{run_id}"
+    assert published(bucket) == [run_id]
+    everything = b"".join(map(bucket.get, bucket.listed())) + (shown.output + again.output).encode()
+    assert SECRET.encode() not in everything
+    assert KEY_ID.encode() not in everything
+
+
+def test_runs_are_numbered_compared_and_kept(bucket: Bucket) -> None:
+    out = f"{bucket.url}/out"
+    first, second = publish(out), publish(out, FEWER)
+    assert first.manifest.comparison.run_id is None
+    assert second.manifest.comparison.run_id == first.manifest.run_id
+    assert second.manifest.comparison.counts
+    third = publish(out, keep_runs=2)
+    assert published(bucket) == [second.manifest.run_id, third.manifest.run_id]
+    assert pointer(bucket)["sequence"] == 3
+    assert not any(first.manifest.run_id in key for key in bucket.listed())
+
+
+def test_large_files_go_up_in_parts(bucket: Bucket, tmp_path: Path) -> None:
+    content = bytes(range(256)) * (80 << 10)
+    (tmp_path / "large").write_bytes(content)
+    store = store_at(bucket.url)
+    store.objects.upload(tmp_path, ["large"], "below")
+    assert bucket.get("below/large") == content
+    store.objects.download({"below/large": tmp_path / "back"})
+    assert (tmp_path / "back").read_bytes() == content
+
+
+# --- who else writes -----------------------------------------------------------------------------------------------
+
+
+def test_of_two_writers_at_once_one_wins(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, outcomes = f"{bucket.url}/out", []
+    both_have_looked = threading.Barrier(2)
+    send = RemoteStaging._send
+
+    def send_together(self: RemoteStaging, before: object) -> None:
+        both_have_looked.wait(60)
+        send(self, before)
+
+    monkeypatch.setattr(RemoteStaging, "_send", send_together)
+
+    def write(edges: object) -> None:
+        try:
+            outcomes.append(publish(out, edges).manifest.run_id)
+        except PublishError as error:
+            outcomes.append(error)
+
+    for _ in range(2):
+        outcomes.clear()
+        writers = [threading.Thread(target=write, args=(edges,)) for edges in (PAIRS, FEWER)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        (lost,) = (each for each in outcomes if isinstance(each, PublishError))
+        (won,) = (each for each in outcomes if isinstance(each, str))
+        assert "another run was published while this one was uploaded, and wins; nothing was published" in str(lost)
+        assert pointer(bucket)["run_id"] == won
+        assert published(bucket)[-1] == won
+    assert len(published(bucket)) == pointer(bucket)["sequence"] == 2
+    assert all("/runs/" in key or key == "out/latest" for key in bucket.listed())
+
+
+def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    send = RemoteStaging._send
+
+    def after_another(self: RemoteStaging, before: object) -> None:
+        monkeypatch.setattr(RemoteStaging, "_send", send)
+        publish(f"{bucket.url}/out", FEWER)
+        send(self, before)
+
+    monkeypatch.setattr(RemoteStaging, "_send", after_another)
+    result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{bucket.url}/out", "--engine", "reference")
+    assert result.exit_code == 3
+    assert len(published(bucket)) == 1
+
+
+def test_a_lost_answer_is_no_lost_run(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write of the pointer is done, its answer gets lost, and the second attempt is refused."""
+    create = Objects.create
+
+    def twice(self: Objects, name: str, content: bytes) -> object:
+        if name == "latest":
+            create(self, name, content)
+        return create(self, name, content)
+
+    monkeypatch.setattr(Objects, "create", twice)
+    run = publish(f"{bucket.url}/out")
+    assert published(bucket) == [run.manifest.run_id]
+
+
+def test_leftovers_are_removed_when_they_are_old(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket.put("out/runs/20200101T000000Z-000000/bicliques/part-00000.parquet", b"half a run")
+    bucket.put("out/.staging/20200101T000000Z-000000", b"")
+    publish(f"{bucket.url}/out")
+    assert any("20200101" in key for key in bucket.listed())
+    monkeypatch.setattr(RemoteStaging, "leftovers_after", timedelta(seconds=-60))
+    run = publish(f"{bucket.url}/out")
+    assert not any("20200101" in key for key in bucket.listed())
+    assert published(bucket)[-1] == run.manifest.run_id
+
+
+# --- what fails ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_server_that_dies_in_the_middle_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Server()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", own.url)
+    monkeypatch.setitem(objects._RETRIES, "max_retries", 1)
+    own.post("/own", method="PUT")
+    upload, sent = Objects._upload, []
+
+    def upload_until(self: Objects, path: Path, name: str, *rest: object) -> None:
+        sent.append(name)
+        if len(sent) == 3:
+            own.kill()
+        upload(self, path, name, *rest)
+
+    monkeypatch.setattr(Objects, "_upload", upload_until)
+    with pytest.raises(PublishError, match=r"does not answer; nothing was published; .*try again") as error:
+        publish("s3://own/out")
+    assert SECRET not in str(error.value)
+    monkeypatch.setattr(Objects, "_upload", upload)
+    own.start()
+    own.post("/own", method="PUT")
+    run = publish("s3://own/out")
+    with opened_run("s3://own/out") as copy:
+        assert pipeline.read_manifest(copy) == run.manifest
+
+
+def test_a_publication_that_failed_can_be_tried_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the task of a flow does."""
+    publish_once, upload = RemoteStaging.publish, Objects.upload
+
+    def fail(*_: object) -> None:
+        monkeypatch.setattr(Objects, "upload", upload)
+        raise StoreFailure(errno.EIO, "the store does not answer", "s3://x", "try again")
+
+    def again(self: RemoteStaging, keep_runs: int | None = None) -> Path:
+        monkeypatch.setattr(Objects, "upload", fail)
+        with pytest.raises(PublishError):
+            publish_once(self, keep_runs)
+        assert bucket.listed() == []
+        return publish_once(self, keep_runs)
+
+    monkeypatch.setattr(RemoteStaging, "publish", again)
+    run = publish(f"{bucket.url}/out")
+    assert published(bucket) == [run.manifest.run_id]
+
+
+def test_ctrl_c_during_the_upload(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    upload = Objects._upload
+
+    def interrupted(self: Objects, path: Path, name: str, stop: threading.Event, *rest: object) -> None:
+        if name.endswith("size_histogram.parquet"):
+            _thread.interrupt_main()
+            stop.wait(60)
+        upload(self, path, name, stop, *rest)
+
+    monkeypatch.setattr(Objects, "_upload", interrupted)
+    result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{bucket.url}/out", "--engine", "reference")
+    assert result.exit_code == 130, result.output
+    assert "nothing was published" in result.stderr
+    assert bucket.listed() == []
+    assert bucket.unfinished_uploads() == 0
+
+
+def test_wrong_credentials_and_missing_buckets_are_refused_before_any_work(bucket: Bucket, tmp_path: Path) -> None:
+    missing = mbe("enumerate", tmp_path / "no-input", "--out", "s3://no-bucket/out")
+    assert missing.exit_code == 3
+    assert "s3://no-bucket/out/latest: no such bucket; nothing was published" in missing.stderr
+    bucket.server.ask_for_credentials(anybodys=False)
+    try:
+        denied = mbe("enumerate", tmp_path / "no-input", "--out", f"{bucket.url}/out")
+    finally:
+        bucket.server.ask_for_credentials(anybodys=True)
+    assert denied.exit_code == 3
+    assert "access denied (403" in denied.stderr
+    assert len(denied.stderr.splitlines()) == 1
+    assert SECRET not in denied.output
+    assert KEY_ID not in denied.output
+
+
+def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some ignore the header: then the second `create` succeeds."""
+    put = Objects._put
+    monkeypatch.setattr(Objects, "_put", lambda *given: put(*given[:3], "overwrite"))
+    with pytest.raises(PublishError, match="does not keep the conditions of writes"):
+        publish(f"{bucket.url}/out")
+    assert bucket.listed() == []
+
+
+def test_places_that_are_refused(bucket: Bucket) -> None:
+    out = f"{bucket.url}/out"
+    run = publish(out)
+    with pytest.raises(PublishError, match=r"lies in .*/out/runs, where published runs are"):
+        publish(f"{run.address}/more")
+    bucket.put("other/latest", b"no pointer")
+    with pytest.raises(PublishError, match="is no pointer to a run"):
+        publish(f"{bucket.url}/other")
+    with pytest.raises(PublishError, match="is in an object store"):
+        pipeline.resolve_run(out)
+
+
+def test_the_probe_leaves_nothing(bucket: Bucket) -> None:
+    store = store_at(f"{bucket.url}/out")
+    store.check_writable()
+    assert bucket.listed() == []
+    assert isinstance(store, remote_store.RemoteStore)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_commands_that_read(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    (tmp_path / "fewer.csv").write_text("".join(EDGES.splitlines(True)[:6]), encoding="utf-8")
+    out, here = f"{bucket.url}/out", tmp_path / "out"
+    for place in (out, here):
+        for name in ("fewer", "edges"):
+            shown = mbe("enumerate", tmp_path / f"{name}.csv", "--out", place, "--engine", "reference", "--quiet")
+            assert shown.exit_code == 0, shown.stderr
+    first, second = published(bucket)
+    listed = answer(mbe("runs", out, "--json"))["runs"]
+    assert [run["run"] for run in listed] == [f"{out}/runs/{run_id}" for run_id in (first, second)]
+    assert [run["latest"] for run in listed] == [False, True]
+    assert [run["damaged"] for run in listed] == [None, None]
+    assert mbe("top", out, "--csv").stdout == mbe("top", here, "--csv").stdout
+    assert answer(mbe("top", out, "--json"))["run"] == f"{out}/runs/{second}"
+    assert mbe("export", f"{out}/latest", "--csv").stdout == mbe("export", here, "--csv").stdout
+    assert answer(mbe("verify", f"{out}/runs/{first}", "--json"))["run"] == f"{out}/runs/{first}"
+    compared = answer(mbe("diff", f"{out}/runs/{first}", "latest", "--json"))
+    assert (compared["old"], compared["new"]) == (f"{out}/runs/{first}", f"{out}/runs/{second}")
+    mixed = answer(mbe("diff", here, out, "--json"))
+    assert mixed["bicliques"]["same"] == 4
+    grouped = answer(mbe("groups", f"{out}/runs/{second}", "--json"))
+    assert grouped["run"].startswith(f"{out}/runs/")
+    assert len(published(bucket)) == 3
+
+
+def test_damage_is_found_and_named_by_address(bucket: Bucket) -> None:
+    out = f"{bucket.url}/out"
+    run = publish(out)
+    table = f"out/runs/{run.manifest.run_id}/size_histogram.parquet"
+    content = bucket.get(table)
+    bucket.put(table, content[:-1] + b"?")
+    result = mbe("verify", out, "--quiet")
+    assert result.exit_code == 1
+    assert f"error: {bucket.url}/{table}" in result.stderr
+    bucket.put(table, content[:-1])
+    assert "bytes, not" in answer(mbe("runs", out, "--json"))["runs"][0]["damaged"]
+
+
+def test_what_is_no_run_is_refused_in_one_line(bucket: Bucket) -> None:
+    for command in (("top",), ("verify",), ("export", "--csv"), ("runs",)):
+        result = mbe(*command, f"{bucket.url}/nothing")
+        assert result.exit_code == 3
+        assert result.stderr.startswith(f"error: {bucket.url}/nothing: ")
+        assert len(result.stderr.splitlines()) == 1
+    publish(f"{bucket.url}/out")
+    missing = mbe("top", f"{bucket.url}/out/runs/20200101T000000Z-000000")
+    assert missing.exit_code == 3
+    assert "no such run" in missing.stderr
