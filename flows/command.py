@@ -7,7 +7,7 @@ import signal
 import sys
 import zoneinfo
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -173,10 +173,11 @@ def flow_command(
 def _latest(store: Store) -> str:
     """What is published, for who has interrupted the flow; where a store does not answer, that."""
     try:
-        latest = store.latest()
+        with closing(store):
+            latest = store.latest()
+            return "none" if latest is None else address_of(latest)
     except StageError as error:
         return f"unknown ({error})"
-    return "none" if latest is None else address_of(latest)
 
 
 def cron_schedule(cron: str | None, timezone: str) -> Schedule:

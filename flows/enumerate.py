@@ -16,7 +16,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -132,8 +132,8 @@ def enumerate_staged(
         edges = steps.load_edges(Path(scratch))
         seconds = {**read_seconds, "load": time.perf_counter() - start}
         seconds["compile"] += tier.compile(tier.compile_steps("publish", config, samples=wants_outlook(note)))
-        store = store_at(config.output.directory)
-        stage(steps, edges, config, Path(run_path), store, seconds, warnings, note)
+        with closing(store_at(config.output.directory)) as store:
+            stage(steps, edges, config, Path(run_path), store, seconds, warnings, note)
 
 
 @task(
@@ -270,7 +270,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     try:
         with signals_are_heard_by_flow():
             config = configured()
-            with store_at(config.output.directory).begin() as staging:
+            with closing(store_at(config.output.directory)) as store, store.begin() as staging:
                 # Before anything is read: whether all that is asked for can be published together.
                 inputs_of(config)
                 return on_a_tier_that_fits(

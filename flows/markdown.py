@@ -8,6 +8,8 @@ from pipeline.compared import Comparison
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.report.markdown import code, code_cell, members, table, text
+from pipeline.stores.address import is_address
+from pipeline.stores.mirror import address_of
 from pipeline.told import found, told_of_run
 
 __all__ = ["code", "code_cell", "report_markdown", "since_markdown", "text"]
@@ -18,7 +20,9 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
     publication = publication_of(manifest.problem)
     incomplete = "" if manifest.truncated is None else f"\n\n**Incomplete**: {text(manifest.truncated)}"
     report = run_dir / "report.html"
-    place = f"The whole report: {code(report.absolute())}" if report.is_file() else "No report was asked for"
+    where = address_of(report.absolute())
+    place = f"The whole report: {code(where)}" if report.is_file() else "No report was asked for"
+    end = "." if is_address(where) else ", on the machine that ran this."
     if publication.markdown is not None:
         shown = publication.markdown(run_dir, manifest)
     else:
@@ -35,7 +39,7 @@ def report_markdown(run_dir: Path, manifest: Manifest) -> str:
             *shown,
             "",
             *(line for each in derived for line in (each, "")),
-            f"{place}, on the machine that ran this.",
+            f"{place}{end}",
         ]
     )
 

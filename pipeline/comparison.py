@@ -13,6 +13,7 @@ from pathlib import Path
 from pipeline.compared import ComparedGroup, Comparison
 from pipeline.errors import PublishError
 from pipeline.manifest import Manifest, lost_file, read_manifest
+from pipeline.stores.mirror import addresses_in
 from pipeline.stores.protocol import Store
 from pipeline.terminal import shortened
 from pipeline.top import Biclique
@@ -78,7 +79,7 @@ def compare_with_last(
         return _compared(store.whole(before), of_before, run_path, manifest)
     except (PublishError, OSError, MemoryError) as error:
         # The run itself is whole: what went wrong with the other one stands in its report.
-        reason = str(error) or "out of memory"
+        reason = addresses_in(error) or "out of memory"
         log.warning("run %s could not be compared with: %s", before.name, reason)
         return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
 

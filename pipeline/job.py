@@ -21,7 +21,7 @@ from pipeline.publication import Told
 from pipeline.published_tables import PublishedTables
 from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.stores.mirror import address_of
-from pipeline.stores.places import store_at
+from pipeline.stores.places import kept_if_done, store_at
 from pipeline.stores.protocol import Store
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
@@ -142,7 +142,6 @@ def run(
     # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
     inputs_of(config)
     store = store_at(config.output.directory)
-    store.check_writable()
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
         staging = store.begin()
@@ -160,7 +159,9 @@ def run(
                 run_dir = staging.publish(config.output.keep_runs)
         return RunResult(run_dir, Manifest.model_validate_json(staging.manifest), store=store)
 
-    return on_a_tier_that_fits(config, run_on, on_progress)
+    with kept_if_done(store):
+        store.check_writable()
+        return on_a_tier_that_fits(config, run_on, on_progress)
 
 
 def count(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,10 @@ def list_runs(directory: str | Path) -> list[ListedRun]:
     PublishError
         There is no such directory, or it is a run itself.
     """
-    store = store_at(directory)
-    store.check_listed()
-    latest = store.latest()
-    found = [_listed(store, run, run == latest) for run in store.directories()]
+    with closing(store_at(directory)) as store:
+        store.check_listed()
+        latest = store.latest()
+        found = [_listed(store, run, run == latest) for run in store.directories()]
     return [run for run in found if run is not None]
 
 

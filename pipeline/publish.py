@@ -185,6 +185,9 @@ class RunStore:
         """Every directory where published runs are, in the same order; one may have lost its manifest."""
         return sorted(path for path in (self.directory / _RUNS).glob("*") if path.is_dir())
 
+    def close(self) -> None:
+        """Nothing here is a copy."""
+
     def opened(self, run: Path) -> Path:
         """A run with its manifest, which it has."""
         return run

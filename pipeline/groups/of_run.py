@@ -32,7 +32,7 @@ from pipeline.naming import setting
 from pipeline.reading import bicliques_batches, check_members, check_problem, run_with_bicliques, vertex_keys
 from pipeline.steps import Clock, EnumerationFacts, collect_to, enumerate_to, finish
 from pipeline.stores.mirror import address_of
-from pipeline.stores.places import opened_run, store_at
+from pipeline.stores.places import kept_if_done, opened_run, store_at
 from pipeline.stores.presence import is_there
 from pipeline.takeover import OnProgress
 from pipeline.tiers import choose_tier
@@ -123,34 +123,35 @@ def _regrouped(
     config = _config(run_dir, manifest, sections)
     inputs_of(config)
     store = store_at(config.output.directory)
-    store.check_writable()
-    load_host_modules()
-    clock.lap("load")
-    edges = _edges(run_dir, manifest, config, source)
-    clock.lap("read")
-    # As in any run, what is imported counts as no step.
-    del clock.seconds["load"]
-    if with_bicliques is None:
-        engine = _engine_of(run_dir, manifest, config)
-        needed = host_steps(engine, "publish", config, samples=wants_outlook(on_progress))
-        collect = partial(enumerate_to, edges, config, on_progress=on_progress, engine=engine)
-    else:
-        of_outputs = (step for each in derived_of(config) for step in each.compile_steps(config))
-        needed = (*publication_of(manifest.problem).compile_steps(config), *of_outputs)
+    with kept_if_done(store):
+        store.check_writable()
+        load_host_modules()
+        clock.lap("load")
+        edges = _edges(run_dir, manifest, config, source)
+        clock.lap("read")
+        # As in any run, what is imported counts as no step.
+        del clock.seconds["load"]
+        if with_bicliques is None:
+            engine = _engine_of(run_dir, manifest, config)
+            needed = host_steps(engine, "publish", config, samples=wants_outlook(on_progress))
+            collect = partial(enumerate_to, edges, config, on_progress=on_progress, engine=engine)
+        else:
+            of_outputs = (step for each in derived_of(config) for step in each.compile_steps(config))
+            needed = (*publication_of(manifest.problem).compile_steps(config), *of_outputs)
 
-        def find(sink: Sink, *_: object) -> StreamFacts:
-            return _read_back(run_dir, manifest, sink, on_share)
+            def find(sink: Sink, *_: object) -> StreamFacts:
+                return _read_back(run_dir, manifest, sink, on_share)
 
-        collect = partial(collect_to, edges, config, find=find, step="read back", on_progress=on_progress)
-    compiling = compile_ahead(needed, on_compile)
-    staging = store.begin()
-    with staging.noted_by_interrupts(), staging:
-        facts = collect(run_path=staging.path)
-        _check_same(run_dir, manifest, facts, was_read_back=with_bicliques is not None)
-        facts = facts.model_copy(update={"made_of": None if with_bicliques is None else manifest.run_id})
-        finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
-        published = staging.publish(config.output.keep_runs)
-    return RunResult(published, Manifest.model_validate_json(staging.manifest), store=store)
+            collect = partial(collect_to, edges, config, find=find, step="read back", on_progress=on_progress)
+        compiling = compile_ahead(needed, on_compile)
+        staging = store.begin()
+        with staging.noted_by_interrupts(), staging:
+            facts = collect(run_path=staging.path)
+            _check_same(run_dir, manifest, facts, was_read_back=with_bicliques is not None)
+            facts = facts.model_copy(update={"made_of": None if with_bicliques is None else manifest.run_id})
+            finish(staging.path, edges.facts, config, facts, {**clock.seconds, "compile": compiling}, store)
+            published = staging.publish(config.output.keep_runs)
+        return RunResult(published, Manifest.model_validate_json(staging.manifest), store=store)
 
 
 def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:

@@ -6,6 +6,7 @@ size.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 
 from pipeline.errors import ConfigError
 from pipeline.stores.address import Address
-from pipeline.stores.failures import NoSuchObject, translated
+from pipeline.stores.failures import NoSuchObject, StoreFailure, translated
 
 __all__ = ["Objects", "OnBytes", "StoredObject"]
 
@@ -140,6 +141,10 @@ class Objects:
 
     def download(self, names: Mapping[str, Path], on_bytes: OnBytes = lambda _: None) -> None:
         """Write objects to files; directories are made."""
+        for name in names:
+            if {".", ".."} & set(name.split("/")):
+                reason = "a name that leads out of its directory"
+                raise StoreFailure(errno.EINVAL, reason, str(self.address / name), "copy it under another name")
 
         def move(name: str, stop: threading.Event) -> None:
             self._download(name, names[name], stop, on_bytes)

@@ -15,7 +15,7 @@ from pipeline.stores.address import is_address
 if TYPE_CHECKING:
     from pipeline.stores.protocol import Store
 
-__all__ = ["holds_runs", "opened_run", "opened_runs", "store_at"]
+__all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at"]
 
 _LATEST = "latest"
 
@@ -68,6 +68,16 @@ def opened_run(place: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
+def kept_if_done(store: Store) -> Iterator[None]:
+    """Close a store where the work within fails; where it is done, its result keeps the store."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
+
+
+@contextmanager
 def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, str | Path]]:
     """As `opened_run`, of two; ``latest`` is the latest run beside the other, where no file is called so.
 
@@ -86,15 +96,19 @@ def holds_runs(place: str) -> bool:
 
     Raises
     ------
-    PublishError
-        A store cannot be asked.
+    ConfigError
+        It is an address that cannot be used.
     """
     if is_address(place):
         from pipeline.stores.remote_store import RemoteStore
 
         store = RemoteStore(place)
-        with store.mirror:
-            return store.is_run() or store.latest() is not None or bool(store.runs())
+        try:
+            with store.mirror:
+                return store.is_run() or store.latest() is not None or bool(store.runs())
+        except PublishError:
+            # Whoever reads it as an input says in better words what is wrong with it.
+            return False
     path = Path(place)
     if not path.is_dir():
         return False

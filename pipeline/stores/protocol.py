@@ -44,6 +44,9 @@ class Store(Protocol):
     def directories(self) -> list[Path]:
         """Every place where a published run is, in the same order, with its manifest unless it has lost that."""
 
+    def close(self) -> None:
+        """Remove copies of runs that are on this machine for the store's sake; nothing is asked of it afterwards."""
+
     def opened(self, run: Path) -> Path:
         """A run of `runs`, with its manifest."""
 

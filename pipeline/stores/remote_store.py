@@ -156,6 +156,10 @@ class RemoteStore:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(self.opened, runs))
 
+    def close(self) -> None:
+        """Remove the copies of runs."""
+        self.mirror.close()
+
     def opened(self, run: Path) -> Path:
         """A run with its manifest; without, where another writer has removed it by now."""
         if not (run / MANIFEST_NAME).exists():

@@ -26,6 +26,7 @@ from pipeline.outputs.groups.cases import case_ids, inherited_ids, members_of_ca
 from pipeline.outputs.groups.known_keys import ALLOW, LABELS, fingerprint_of
 from pipeline.outputs.groups.since import GroupRows, Since, read_group_rows, since_last
 from pipeline.publication import Completed, Completing
+from pipeline.stores.mirror import addresses_in
 from pipeline.terminal import shortened
 
 __all__ = ["complete"]
@@ -81,7 +82,7 @@ def complete(completing: Completing) -> Completed:
         cases = _cases(old, new)
     except (PublishError, MemoryError) as error:
         # The run itself is whole: what went wrong with the other one stands in its report.
-        reason = str(error) or "out of memory"
+        reason = addresses_in(error) or "out of memory"
         log.warning("the groups of run %s could not be compared with: %s", before.name, reason)
         failed = Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
         return Completed(inputs, failed, warnings, seconds)

@@ -110,6 +110,12 @@ def test_large_files_go_up_in_parts(bucket: Bucket, tmp_path: Path) -> None:
     assert (tmp_path / "back").read_bytes() == content
 
 
+def test_no_object_is_written_outside_its_directory(bucket: Bucket, tmp_path: Path) -> None:
+    with pytest.raises(StoreFailure, match="leads out of its directory"):
+        store_at(bucket.url).objects.download({"runs/../../evil": tmp_path / "evil"})
+    assert not (tmp_path / "evil").exists()
+
+
 # --- who else writes -----------------------------------------------------------------------------------------------
 
 
