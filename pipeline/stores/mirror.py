@@ -105,7 +105,7 @@ def _remove_leftovers(directory: Path) -> None:
             about = lock.stat()
             if about.st_uid != os.getuid() or time.time() - about.st_mtime < _YOUNG or is_locked(lock):
                 continue
-        except FileNotFoundError:
-            # Another process has removed it just now, or made it.
+        except OSError:
+            # Another process has removed it just now, or made it; or it is not ours at all.
             continue
         shutil.rmtree(left, ignore_errors=True)

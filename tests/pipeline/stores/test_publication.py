@@ -110,6 +110,15 @@ def test_large_files_go_up_in_parts(bucket: Bucket, tmp_path: Path) -> None:
     assert (tmp_path / "back").read_bytes() == content
 
 
+def test_an_upload_that_is_stopped_leaves_no_parts(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(40 << 20))
+    stop = threading.Event()
+    with pytest.raises(objects._Stopped):
+        store_at(bucket.url).objects._upload(tmp_path / "large", "large", stop, lambda _: stop.set())
+    assert bucket.listed() == []
+    assert bucket.unfinished_uploads() == 0
+
+
 def test_no_object_is_written_outside_its_directory(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(StoreFailure, match="leads out of its directory"):
         store_at(bucket.url).objects.download({"runs/../../evil": tmp_path / "evil"})
