@@ -308,7 +308,7 @@ _MAX_BICLIQUES = Parameter("max_bicliques", Means.MaxBicliques, "execution.max_b
 _MAX_CLIQUES = Parameter("max_cliques", Means.MaxCliques, "execution.max_cliques")
 OUT_IF_GIVEN = Parameter(
     "out",
-    Annotated[Path | None, _option(_OUTPUT, "Publish a run there; without it there is a count alone.", metavar="DIR")],
+    Annotated[str | None, _option(_OUTPUT, "Publish a run there; without it there is a count alone.", metavar="DIR")],
     "output.directory",
     value=str,
 )

@@ -162,7 +162,7 @@ def _engine_of(run_dir: Path, manifest: Manifest, config: Config) -> str:
             "search would end elsewhere; expected a complete run, or one with bicliques; make groups of the input: "
             "mbe groups INPUT"
         )
-    log.info("%s was published without its bicliques: its input is enumerated again", run_dir)
+    log.info("%s was published without its bicliques: its input is enumerated again", address_of(run_dir))
     return choose_tier(config.execution, config.problem, derived_of(config)).engine
 
 

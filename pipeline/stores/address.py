@@ -15,6 +15,8 @@ SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 # What names the container within the authority: container@account.
 _WITH_ACCOUNT = ("abfs", "abfss")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+# What `pathlib.Path` makes of an address.
+_AS_PATH = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,17 @@ class Address:
 def is_address(place: object) -> bool:
     """Whether a place is named by an address with a scheme, and not by a path.
 
+    An address that went through `pathlib.Path`, and lost a slash there, is one too, which `parse_address` refuses.
+
     Examples
     --------
     >>> is_address("s3://bucket/edges.parquet"), is_address("edges.parquet"), is_address(Path("out"))
     (True, False, False)
     """
-    return isinstance(place, str) and _SCHEME.match(place) is not None
+    if not isinstance(place, str | os.PathLike):
+        return False
+    text = os.fsdecode(place)
+    return _SCHEME.match(text) is not None or _AS_PATH.match(text) is not None
 
 
 def parse_address(text: str) -> Address:
@@ -64,6 +71,11 @@ def parse_address(text: str) -> Address:
     >>> parse_address("s3://bucket/a/edges.csv")
     Address(root='s3://bucket', key='a/edges.csv')
     """
+    if _AS_PATH.match(text):
+        raise ConfigError(
+            f"{text}: an address with one slash, as pathlib.Path makes it; expected {text.replace(':/', '://', 1)}; "
+            "give it as text"
+        )
     found = _SCHEME.match(text)
     scheme = "" if found is None else found[1].lower()
     rest = text[0 if found is None else found.end() :]

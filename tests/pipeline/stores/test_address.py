@@ -13,7 +13,7 @@ from tests.patience import completed
 
 
 def test_paths_are_no_addresses() -> None:
-    for path in ("edges.csv", "/data/edges.csv", "s3:/bucket", "data://"[:5], "C:\\edges.csv", None, 3):
+    for path in ("edges.csv", "/data/edges.csv", "s3:bucket", "data://"[:5], "C:\\edges.csv", None, 3):
         assert not is_address(path)
     assert all(is_address(f"{scheme}://bucket/key") for scheme in (*SCHEMES, "https", "file"))
 
@@ -46,6 +46,7 @@ def test_the_parts_of_an_address(text: str, root: str, key: str) -> None:
         ("abfs://container:secret@account/a", "holds a user or a password"),
         ("s3://b/a?key=secret", "settings behind its key"),
         ("s3://b/a#secret", "settings behind its key"),
+        ("s3:/b/a", "an address with one slash"),
         ("s3:///a", "names no place in a store"),
         ("s3://b/../a", "names no place in a store"),
     ],

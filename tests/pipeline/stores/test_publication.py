@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import errno
 import json
+import os
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -341,6 +342,25 @@ def test_commands_that_read(bucket: Bucket, tmp_path: Path) -> None:
     grouped = answer(mbe("groups", f"{out}/runs/{second}", "--json"))
     assert grouped["run"].startswith(f"{out}/runs/")
     assert len(published(bucket)) == 3
+
+
+def test_other_problems_and_groups(bucket: Bucket) -> None:
+    edges, out = bucket.put("edges.csv", EDGES.encode()), f"{bucket.url}/counts"
+    counting = ("count-pq", edges, "-p", 2, "-q", 2, "--engine", "reference", "--out", out)
+    counted = answer(mbe(*counting, "--json"))
+    again = answer(mbe(*counting, "--if-changed", "--json"), 5)
+    assert [again[key] for key in ("run", "content_fingerprint")] == [
+        counted[key] for key in ("run", "content_fingerprint")
+    ]
+    assert mbe("verify", out, "--quiet").exit_code == 0
+    for _ in range(2):
+        grouped = mbe("groups", edges, "--engine", "reference", "--out", f"{bucket.url}/groups")
+        assert grouped.exit_code == 0, grouped.stderr
+        assert os.environ["TMPDIR"] not in grouped.output
+    of_run = mbe("groups", f"{bucket.url}/groups")
+    assert of_run.exit_code == 0, of_run.stderr
+    assert os.environ["TMPDIR"] not in of_run.output
+    assert mbe("verify", f"{bucket.url}/groups", "--quiet").exit_code == 0
 
 
 def test_damage_is_found_and_named_by_address(bucket: Bucket) -> None:
