@@ -62,8 +62,8 @@ def translated(place: object) -> Iterator[None]:
         failure = _failure(error, str(place))
     else:
         return
-    # Out of the handler: what obstore said is nowhere behind it, not in a traceback either.
-    raise failure
+    # From None: no traceback shows what obstore said.
+    raise failure from None
 
 
 @contextmanager
