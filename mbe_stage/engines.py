@@ -12,7 +12,9 @@ importing the package never touches a GPU library. Every engine module has
 - ``run(graph, query, execution, detail, tasks=None) -> Iterator[block]``: the work, or some tasks of it; closing the
   iterator stops it. Disjoint tasks give disjoint results, and all of them everything.
 
-Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory.
+Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory. Where
+``TAKES_BARRIER`` is there and true, ``run`` takes a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what it
+marks barriers with are empty blocks whose attribute `remaining` holds the tasks that are left.
 """
 
 from __future__ import annotations

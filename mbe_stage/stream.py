@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -20,6 +21,7 @@ from mbe_stage.problem import Problem
 from mbe_stage.runners import local
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
+from mbe_stage.worker_pool import Barrier
 
 __all__ = ["INCOMPLETE", "Block", "Listener", "Progress", "Sink", "StreamFacts", "pulled", "stream", "wants_outlook"]
 
@@ -28,6 +30,10 @@ log = logging.getLogger(__name__)
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
 """What the log says of a search that a limit stopped."""
 
+# A checkpoint comes again after so many times what the one before has taken, and after such a share of the time so far:
+# however long a search is, there are few of them, and they take little of it.
+_TIMES_ITS_COST = 50.0
+_SHARE_OF_TIME = 0.05
 # What is told of work that has not ended: other blocks may wait behind one that says that all is done.
 _MOST_DONE = 0.999
 
@@ -49,7 +55,9 @@ class Block(Protocol):
 class Sink(Protocol):
     """Takes in blocks, one at a time, in the order they are found, from one thread.
 
-    One whose attribute `on_device` is true takes blocks in device memory.
+    One whose attribute `on_device` is true takes blocks in device memory. One with a method `checkpoint`, which is not
+    None, is told now and then that all it has taken in is every result but those of some tasks: it takes these, and the
+    share of the work that is done.
     """
 
     @property
@@ -164,6 +172,7 @@ def stream(
     *,
     chosen_by_auto: bool = False,
     tasks: Iterable[Task] | None = None,
+    checkpoint_seconds: float | None = None,
 ) -> StreamFacts:
     """Search `graph` for what `query` asks for, into `sink`, block by block.
 
@@ -185,6 +194,10 @@ def stream(
         `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
     tasks : iterable of Task, optional
         Which part of the work; by default all.
+    checkpoint_seconds : float, optional
+        After so long the sink's `checkpoint` is called, and then again and again: after as long, or a twentieth of the
+        time so far where that is more. Not with an engine that knows no barrier (`mbe_stage.engines`), and not where
+        the number of results or the time is limited.
 
     Raises
     ------
@@ -197,21 +210,19 @@ def stream(
     """
     problem.check(graph, query)
     is_on_device = getattr(sink, "on_device", False)
-    name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine, sink.detail)
-    if is_on_device and not hasattr(chosen, "device_blocks"):
-        raise InvalidArgument(
-            f"engine is {name!r}, which finds {problem.name} in host memory, and the sink takes them on the device: "
-            "expected 'cuda' or 'auto'"
-        )
+    name, chosen = _engine_for(problem, sink.detail, engine, is_on_device=is_on_device)
     n_found, sink_seconds, compile_seconds = 0, 0.0, 0.0
     truncated: str | None = None
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
+    limit, time_limit = _limits(problem, execution)
+    checkpoints = _Checkpoints(sink, None if limit or time_limit else checkpoint_seconds)
 
     def blocks_of(worker: Engine) -> Iterator[Any]:
         nonlocal compile_seconds
         compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
-        return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device)
+        barrier = checkpoints.barrier_for(worker)
+        return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def tell_of_taking_over(other: str) -> None:
         if on_progress is not None:
@@ -222,8 +233,6 @@ def stream(
         problem, name, chosen, blocks_of, execution, tell_of_taking_over if may_take_over else None
     )
     start += compile_seconds  # It is no part of the search.
-    limit = None if problem.limit is None else getattr(execution, problem.limit)
-    time_limit = execution.time_limit_seconds
     teller = _Teller(on_progress, Forecast(limit), time_limit)
     over = threading.Event()
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
@@ -234,6 +243,7 @@ def stream(
                 truncated = f"stopped at {problem.limit} = {limit}"
             before = time.perf_counter()
             sink.accept(block)
+            checkpoints.note(block, before - start)
             now = time.perf_counter()
             sink_seconds += now - before
             n_found += len(block)
@@ -302,6 +312,22 @@ def pulled(
     return blocks()
 
 
+def _engine_for(problem: Problem, detail: Any, engine: str, *, is_on_device: bool) -> tuple[str, Engine]:
+    """The engine that is asked for, its name first, checked to hand its blocks over where the sink takes them."""
+    name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine, detail)
+    if is_on_device and not hasattr(chosen, "device_blocks"):
+        raise InvalidArgument(
+            f"engine is {name!r}, which finds {problem.name} in host memory, and the sink takes them on the device: "
+            "expected 'cuda' or 'auto'"
+        )
+    return name, chosen
+
+
+def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:
+    """How many results, and how many seconds."""
+    return None if problem.limit is None else getattr(execution, problem.limit), execution.time_limit_seconds
+
+
 def _is_last(block: Block) -> bool:
     """Others may wait behind a block that says that all is done, but for the empty one at the very end."""
     return len(block) == 0 and block.work_done >= 1.0
@@ -360,6 +386,37 @@ def _sampling(
         return sampler.outlooks(graph, query, execution, goes_on)
 
     return outlook_beside(sampled, min(execution.worker_count, Execution().worker_count), seconds_before, is_over)
+
+
+class _Checkpoints:
+    """Asks for barriers in time, and tells the sink of those that are reached."""
+
+    def __init__(self, sink: Sink, seconds: float | None) -> None:
+        self._checkpoint = getattr(sink, "checkpoint", None)
+        self._seconds = math.inf if seconds is None or self._checkpoint is None else seconds
+        self._due = self._seconds
+        self._barrier: Barrier | None = None
+
+    def barrier_for(self, engine: Any) -> Barrier | None:
+        """What an engine is asked with; None where nobody will ask, or it cannot be asked."""
+        can_be_asked = getattr(engine, "TAKES_BARRIER", False)
+        self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
+        return self._barrier
+
+    def note(self, block: Any, seconds: float) -> None:
+        """Take note of a block that the sink has taken in, so long after the search began."""
+        if self._barrier is None:
+            return
+        remaining = getattr(block, "remaining", None)
+        if remaining is not None:
+            begun = time.perf_counter()
+            assert self._checkpoint is not None
+            self._checkpoint(remaining, block.work_done)
+            took = time.perf_counter() - begun
+            self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
+        elif seconds >= self._due:
+            self._due = math.inf
+            self._barrier.ask()
 
 
 @dataclass(slots=True)

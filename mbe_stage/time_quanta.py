@@ -54,6 +54,17 @@ class QuantumWorker(ABC):
     def _split(self, state: Any, reserve: Callable[[int], int]) -> Any:
         """A state with half of what is ahead of another; None where it cannot be split, or not within the budget."""
 
+    def _give_back(self, state: Any) -> tuple[int, int, float] | None:  # noqa: ARG002 - the seam's signature
+        """Take the roots that are not begun from a state's piece.
+
+        Returns
+        -------
+        tuple or None
+            Their range, and their share of what is ahead; None where there are none, or they cannot be taken: a barrier
+            then waits for the whole piece.
+        """
+        return None
+
     @abstractmethod
     def _nbytes(self, state: Any) -> int:
         """Bytes of a state."""
@@ -77,7 +88,7 @@ class QuantumWorker(ABC):
     def work(self) -> None:
         """Everything until the pool has no more pieces."""
         own: Any = None
-        while (piece := self._pool.next_piece()) is not None:
+        while (piece := self._pool.next_piece(self._flush)) is not None:
             if piece.state is not None:
                 state = self._walk(piece.state, piece.cost)
                 self._reserve(-self._nbytes(state))
@@ -93,6 +104,9 @@ class QuantumWorker(ABC):
         """Work a piece off, quantum by quantum; returns the state, whose arenas may have grown."""
         ahead = self._share_left(state)
         while not self._pool.stopped:
+            if self._pool.wants_barrier:
+                cost -= self._returned(state, cost)
+                ahead = self._share_left(state)
             began = time.perf_counter()
             status = self._run_quantum(state, self._work_limit)
             if status == OUTPUT_FULL:
@@ -116,6 +130,15 @@ class QuantumWorker(ABC):
                 self._reserve(self._growth_bytes(state, status))
                 state = self._grown(state, status)
         return state
+
+    def _returned(self, state: Any, cost: float) -> float:
+        """Give the rest of a range back to the pool; returns what it costs of the piece's cost."""
+        rest = self._give_back(state)
+        if rest is None:
+            return 0.0
+        first, end, share = rest
+        self._pool.offer(Piece(cost=cost * share, first=first, end=end))
+        return cost * share
 
     def _share(self, state: Any, cost: float) -> bool:
         """Split the piece and offer one half; False where it cannot be split, or not within the budget."""

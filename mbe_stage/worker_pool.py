@@ -1,4 +1,10 @@
-"""The threads that walk the tree share the work, split pieces of it when one is idle, and hand full blocks over."""
+"""The threads that walk the tree share the work, split pieces of it when one is idle, and hand full blocks over.
+
+Who consumes the blocks may ask for a barrier: a point at which every root that was begun is finished, and what was
+found below it handed over. The workers finish the roots that they are in, all of them those that are split, and give
+the rest of their ranges back. When all are idle, a marker with the ranges that are left follows the blocks, and the
+work goes on. Nothing of it costs anything where nobody asks.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Piece", "WorkerPool"]
+__all__ = ["Barrier", "Piece", "WorkerPool"]
 
 _POLL_SECONDS = 0.05
+# What a worker does before it waits at a barrier, and who comes last.
+_FLUSH, _MARK = "flush", "mark"
 
 
 @dataclass(slots=True)
@@ -34,6 +42,29 @@ class Piece:
     state: Any = None
 
 
+class Barrier:
+    """How a consumer asks for a barrier, in any thread; what it gets is a marker among the blocks.
+
+    A search that ends before all workers have come to it has no marker.
+    """
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether one is asked for that has not been reached."""
+        return self._asked.is_set()
+
+    def ask(self) -> None:
+        """Ask for one."""
+        self._asked.set()
+
+    def reached(self) -> None:
+        """Book that there is one: the next may be asked for."""
+        self._asked.clear()
+
+
 class WorkerPool:
     """What the workers (one a thread) share: pieces of the work, the memory budget, the way to the consumer.
 
@@ -43,11 +74,26 @@ class WorkerPool:
         In the order they are to be started.
     n_workers : int
     budget_bytes : int
+    barrier : Barrier, optional
+        Asked by the consumer.
+    marker : callable, optional
+        Takes the ranges that are left at a barrier, ascending, those that adjoin as one; gives what the consumer is
+        handed.
     """
 
-    def __init__(self, pieces: list[Piece], n_workers: int, budget_bytes: int) -> None:
+    def __init__(
+        self,
+        pieces: list[Piece],
+        n_workers: int,
+        budget_bytes: int,
+        barrier: Barrier | None = None,
+        marker: Callable[[list[tuple[int, int]]], Any] = tuple,
+    ) -> None:
         self._changed = threading.Condition()
-        self._pieces = deque(pieces)
+        self._ranges = deque(pieces)
+        self._split_off: deque[Piece] = deque()
+        self._barrier = Barrier() if barrier is None else barrier
+        self._marker = marker
         self._n_workers = n_workers
         self._n_idle = 0
         self._bytes = 0
@@ -55,6 +101,7 @@ class WorkerPool:
         self._total_cost = max(1e-9, sum(piece.cost for piece in pieces))
         self._finished_cost = 0.0
         self._blocks: queue.Queue[Iterable[Any] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
+        self._is_over = False
         self.stopped = False
 
     def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
@@ -108,26 +155,79 @@ class WorkerPool:
         return min(1.0, self._finished_cost / self._total_cost)
 
     @property
+    def wants_barrier(self) -> bool:
+        """Whether workers are to finish the roots that they are in, and to begin no other."""
+        return self._barrier.is_asked
+
+    @property
     def wants_work(self) -> bool:
         """Whether a worker is idle and no piece is waiting for it."""
-        return self._n_idle > len(self._pieces)
+        waiting = len(self._split_off) + (0 if self.wants_barrier else len(self._ranges))
+        return self._n_idle > waiting
 
-    def next_piece(self) -> Piece | None:
-        """The next piece; waits while other workers may still share theirs. None when all work is done or stopped."""
+    def next_piece(self, flush: Callable[[], None]) -> Piece | None:
+        """The next piece; waits while other workers may still share theirs. None when all work is done or stopped.
+
+        Parameters
+        ----------
+        flush : callable
+            Delivers all that the worker has found. Called where there is to be a barrier, before it waits for the
+            others.
+        """
+        has_flushed = False
+        while True:
+            with self._changed:
+                piece, step = self._waited(has_flushed)
+            if step == _FLUSH:
+                flush()
+                has_flushed = True
+            elif step == _MARK:
+                self._mark()
+            else:
+                return piece
+
+    def _waited(self, has_flushed: bool) -> tuple[Piece | None, str]:
+        """A piece, or none, and what the worker has to do before it asks again; the lock is held."""
+        self._n_idle += 1
+        while not self.stopped:
+            step, pieces = "", self._split_off or self._ranges
+            if self.wants_barrier and not self._is_over:
+                step, pieces = "" if has_flushed else _FLUSH, self._split_off
+                if not step and not pieces and self._n_idle == self._n_workers:
+                    step = _MARK
+            if step or pieces:
+                self._n_idle -= 1
+                return (None, step) if step else (pieces.popleft(), "")
+            if self._n_idle == self._n_workers:
+                # From here on workers leave: no barrier can be reached any more.
+                self._is_over = True
+                break
+            self._changed.wait(timeout=_POLL_SECONDS)
+        self._changed.notify_all()
+        return None, ""
+
+    def _mark(self) -> None:
+        """Hand the marker out; all others wait meanwhile, so that nothing found behind the barrier precedes it."""
         with self._changed:
-            self._n_idle += 1
-            while not self._pieces and not self.stopped and self._n_idle < self._n_workers:
-                self._changed.wait(timeout=_POLL_SECONDS)
-            if self.stopped or not self._pieces:
-                self._changed.notify_all()
-                return None
-            self._n_idle -= 1
-            return self._pieces.popleft()
+            left = sorted((piece.first, piece.end) for piece in self._ranges)
+        joined: list[tuple[int, int]] = []
+        for first, end in left:
+            if joined and joined[-1][1] == first:
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((first, end))
+        self._put([self._marker(joined)])
+        with self._changed:
+            self._barrier.reached()
+            self._changed.notify_all()
 
     def offer(self, piece: Piece) -> None:
-        """Put a split-off piece up for whoever is idle."""
+        """Put a piece up: one that was split off for whoever is idle, a range for behind the barrier."""
         with self._changed:
-            self._pieces.append(piece)
+            if piece.state is None:
+                self._ranges.appendleft(piece)
+            else:
+                self._split_off.append(piece)
             self._changed.notify()
 
     def finish(self, cost: float) -> None:

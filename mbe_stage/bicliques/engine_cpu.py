@@ -28,11 +28,14 @@ from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, cut, ranges_of, split
-from mbe_stage.worker_pool import Piece, WorkerPool
+from mbe_stage.worker_pool import Barrier, Piece, WorkerPool
 
-__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["TAKES_BARRIER", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
+
+TAKES_BARRIER = True
+"""See `mbe_stage.engines`."""
 
 _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _PIECES_PER_THREAD = 32
@@ -65,6 +68,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
+    barrier: Barrier | None = None,
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[BicliqueBlock]:
@@ -78,6 +82,8 @@ def run(
     detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    barrier : Barrier, optional
+        Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`).
     first_sizes : FirstSizes
         What a worker's arenas start with; they grow as needed. For tests.
     on_visited : callable, optional
@@ -107,7 +113,14 @@ def run(
         block_bytes=min(execution.block_bytes, execution.memory_budget_bytes // (2 * _BLOCKS_PER_THREAD * n_threads)),
         first_sizes=first_sizes,
     )
-    pool = WorkerPool(_pieces(reduced.graph, ranges, n_threads), n_threads, execution.memory_budget_bytes)
+
+    def marker(left: list[tuple[int, int]]) -> BicliqueBlock:
+        roots, costs = _roots(graph, query, reduced, rows_are_left), task_costs(reduced.graph)
+        remaining = tuple(Task(roots, first, end, float(costs[first:end].sum())) for first, end in left)
+        return BicliqueBlock.empty(detail, pool.work_done, remaining)
+
+    pieces = _pieces(reduced.graph, ranges, n_threads)
+    pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     yield from pool.run([worker.work for worker in workers], "bicliques")
     if on_visited is not None:

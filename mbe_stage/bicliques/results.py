@@ -13,6 +13,7 @@ from mbe_stage.ragged import Growing, long_offsets, offsets_of
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+    from mbe_stage.tasks import Task
 
 __all__ = ["BicliqueBlock", "BicliqueTable", "CountSink", "Detail", "DeviceSink", "HistogramSink", "Sink", "TableSink"]
 
@@ -39,6 +40,8 @@ class BicliqueBlock:
         Dense ids, biclique after biclique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    remaining : tuple of Task or None
+        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
     """
 
     n_bicliques: int
@@ -47,14 +50,15 @@ class BicliqueBlock:
     left_members: np.ndarray | None = None
     right_members: np.ndarray | None = None
     work_done: float = 0.0
+    remaining: tuple[Task, ...] | None = None
 
     @classmethod
-    def empty(cls, detail: Detail, work_done: float) -> BicliqueBlock:
-        """No biclique: such a block only reports progress."""
+    def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> BicliqueBlock:
+        """No biclique: such a block only reports progress, or marks a barrier."""
         none = np.empty(0, np.int32)
         sizes = none if detail >= Detail.SIZES else None
         members = none if detail >= Detail.MEMBERS else None
-        return cls(0, sizes, sizes, members, members, work_done)
+        return cls(0, sizes, sizes, members, members, work_done, remaining)
 
     def __len__(self) -> int:
         return self.n_bicliques

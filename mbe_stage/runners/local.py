@@ -7,6 +7,7 @@ from typing import Any
 
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
+from mbe_stage.worker_pool import Barrier
 
 __all__ = ["run"]
 
@@ -20,6 +21,7 @@ def run(
     tasks: Iterable[Task] | None = None,
     *,
     on_device: bool = False,
+    barrier: Barrier | None = None,
 ) -> Iterator[Any]:
     """The blocks of some tasks, or of all.
 
@@ -34,7 +36,11 @@ def run(
         What the engine's `tasks_of` gave for the same graph and query.
     on_device : bool
         Whether the blocks stay in device memory.
+    barrier : Barrier, optional
+        For an engine that takes one, and blocks in host memory.
     """
     if on_device:
         return engine.device_blocks(graph, query, execution, tasks)
+    if barrier is not None:
+        return engine.run(graph, query, execution, detail, tasks, barrier=barrier)
     return engine.run(graph, query, execution, detail, tasks)

@@ -13,6 +13,7 @@ from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_blocks
 from mbe_stage.bicliques.cpu.worker_state import (
     FirstSizes,
+    give_back,
     grown,
     growth_bytes,
     nbytes,
@@ -109,6 +110,9 @@ class Worker(QuantumWorker):
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
         return split_piece(state, self._plan.collects, reserve)
+
+    def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
+        return give_back(state)
 
     def _nbytes(self, state: WorkerState) -> int:
         return nbytes(state)

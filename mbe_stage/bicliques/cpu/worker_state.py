@@ -10,7 +10,17 @@ from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import WorkerState
 
-__all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_state", "set_piece", "share_left", "split_piece"]
+__all__ = [
+    "FirstSizes",
+    "give_back",
+    "grown",
+    "growth_bytes",
+    "nbytes",
+    "new_state",
+    "set_piece",
+    "share_left",
+    "split_piece",
+]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 
@@ -79,6 +89,24 @@ def share_left(worker: WorkerState) -> float:
         ahead += weight * float(frame[at.END] - frame[at.CURSOR]) / n_children
         weight /= n_children
     return min(1.0, ahead)
+
+
+def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
+    """Take the rows whose subtrees are not begun from a worker's task.
+
+    Returns
+    -------
+    tuple or None
+        First row, end, and their share of what is ahead, 0 to 1; None where the task is within one row, or ends with
+        the one that it is in.
+    """
+    frame = worker.frames[0]
+    first, end = int(frame[at.CURSOR]), int(frame[at.END])
+    if worker.control[at.DEPTH] < 0 or frame[at.KIND] != at.WHOLE_GRAPH or first >= end:
+        return None
+    share = (end - first) / max(1, end - int(frame[at.FIRST])) / share_left(worker)
+    frame[at.END] = first
+    return first, end, min(1.0, share)
 
 
 def split_piece(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:

@@ -1,0 +1,140 @@
+"""Barriers: what was found before one and what is left behind it are together the whole, and share nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution, TableSink, time_quanta
+from mbe_stage.bicliques import engine_cpu, reference
+from mbe_stage.bicliques.problem import PROBLEM
+from mbe_stage.stream import stream
+from mbe_stage.tasks import Task
+from mbe_stage.worker_pool import Barrier
+from tests.mbe_stage import graphs
+
+QUERY = BicliqueQuery()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_quanta() -> Iterator[None]:
+    """A quantum is a few steps: barriers fall into the middle of subtrees, and these are split."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time_quanta, "_FIRST_WORK_LIMIT", 8)
+        patch.setattr(time_quanta, "_REPORT_SECONDS", 0.0)
+        # Quanta do not grow.
+        patch.setattr(time_quanta, "_QUANTUM_SECONDS", 0.0)
+        yield
+
+
+def searched(graph: BipartiteCSR, tasks: tuple[Task, ...] | None = None) -> set:
+    sink = TableSink()
+    for block in engine_cpu.run(graph, QUERY, Execution(threads=2), Detail.MEMBERS, tasks):
+        sink.accept(block)
+    assert len(sink.table()) == len(sink.table().as_set())
+    return sink.table().as_set()
+
+
+def markers_of(graph: BipartiteCSR, threads: int, seed: int) -> list[tuple[set, tuple[Task, ...]]]:
+    """Of a search with barriers at random moments: what was found before each, what was left, and at the end all."""
+    dice, barrier, sink, markers = random.Random(seed), Barrier(), TableSink(), []
+    barrier.ask()
+    execution = Execution(threads=threads, block_bytes=400)
+    for block in engine_cpu.run(graph, QUERY, execution, Detail.MEMBERS, barrier=barrier):
+        sink.accept(block)
+        if block.remaining is not None:
+            assert len(block) == 0
+            markers.append((sink.table().as_set(), block.remaining))
+        elif dice.random() < 0.3:
+            barrier.ask()
+    found = sink.table().as_set()
+    assert len(found) == len(sink.table()), "something came twice"
+    return [*markers, (found, ())]
+
+
+def check(graph: BipartiteCSR, threads: int, seed: int) -> int:
+    everything = searched(graph)
+    markers = markers_of(graph, threads, seed)
+    assert markers[-1][0] == everything
+    for before, remaining in random.Random(seed).sample(markers, min(3, len(markers))):
+        rest = searched(graph, remaining)
+        assert not before & rest
+        assert before | rest == everything
+    return len(markers)
+
+
+@given(matrix=graphs.matrices(), threads=st.integers(1, 4), seed=st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_what_is_before_and_what_is_left_is_all(matrix: np.ndarray, threads: int, seed: int) -> None:
+    graph = graphs.from_matrix(matrix)
+    assert searched(graph) == reference.maximal_bicliques(graph)
+    check(graph, threads, seed)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_in_the_middle_of_large_subtrees(threads: int) -> None:
+    crown = graphs.from_matrix(~np.eye(11, dtype=bool))
+    dense = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
+    assert sum(check(graph, threads, seed) for graph in (crown, dense) for seed in range(2)) > 8
+
+
+class Noting(TableSink):
+    """A sink with checkpoints."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checkpoints: list[tuple[int, tuple[Task, ...], float]] = []
+
+    def accept(self, block: BicliqueBlock) -> None:
+        super().accept(block)
+        time.sleep(0.0005)
+
+    def checkpoint(self, remaining: tuple[Task, ...], work_done: float) -> None:
+        self.checkpoints.append((len(self.table()), remaining, work_done))
+
+
+GRAPH = graphs.from_matrix(~np.eye(11, dtype=bool))
+EXECUTION = Execution(threads=2, block_bytes=4000)
+
+
+def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
+    sink = Noting()
+    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", checkpoint_seconds=0.001)
+    assert sink.checkpoints
+    assert len(sink.table()) == 2**11 - 2
+    numbers = [n for n, _, _ in sink.checkpoints]
+    assert numbers == sorted(numbers)
+    n_found, remaining, work_done = sink.checkpoints[-1]
+    rest = TableSink()
+    stream(PROBLEM, rest, GRAPH, QUERY, EXECUTION, "cpu", tasks=remaining)
+    assert n_found + len(rest.table()) == 2**11 - 2
+    assert 0 <= work_done <= 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "execution", "seconds"),
+    [
+        ("reference", EXECUTION, 0.001),
+        ("cpu", EXECUTION, None),
+        ("cpu", EXECUTION, 1e9),
+        ("cpu", Execution(threads=2, block_bytes=4000, max_bicliques=2000), 0.001),
+        ("cpu", Execution(threads=2, block_bytes=4000, time_limit_seconds=1e6), 0.001),
+    ],
+)
+def test_where_there_are_none(engine: str, execution: Execution, seconds: float | None) -> None:
+    sink = Noting()
+    stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, checkpoint_seconds=seconds)
+    assert sink.checkpoints == []
+    assert len(sink.table()) == (execution.max_bicliques or 2**11 - 2)
+
+
+def test_a_sink_without_checkpoints_gets_none() -> None:
+    sink = TableSink()
+    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", checkpoint_seconds=0.001)
+    assert len(sink.table()) == 2**11 - 2
