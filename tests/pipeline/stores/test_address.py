@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -64,10 +65,13 @@ def test_places_from_anywhere() -> None:
         absolute_place("s3://user:secret@b")
 
 
-def test_the_library_is_not_imported_for_paths() -> None:
+def test_the_library_is_not_imported_for_paths(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("left,right\nann,bakery\n", encoding="utf-8")
     code = (
-        "import sys; from pipeline import count; from pipeline.config import Config; "
-        "count(Config.from_mapping({'execution': {'engine': 'reference'}}), ([1, 1], [2, 3])); "
+        "import sys; from pipeline.config import InputConfig; from pipeline.ingest import ingest; "
+        "from pipeline.stores.places import store_at; assert store_at('nowhere').latest() is None; "
+        f"ingest(InputConfig(path={str(edges)!r})); "
         "assert not [name for name in sys.modules if name.startswith(('obstore', 'pipeline.stores.objects'))]"
     )
     result = completed([sys.executable, "-c", code])
