@@ -21,8 +21,8 @@ __all__ = ["compile_steps", "projected"]
 
 # Of one call of compiled code, after which Ctrl-C is heard: a fraction of a second.
 _MOST_STEPS = 100_000_000
-# Offsets, where each row is filled up to, how many neighbours are shared, and with whom any.
-_VERTEX_BYTES, _END_BYTES = 8 + 8 + 4 + 4 + 4, 4
+# Offsets, where each row is filled up to, twice; degrees, how many neighbours are shared, and with whom any.
+_VERTEX_BYTES, _END_BYTES = 8 + 8 + 8 + 4 + 4 + 4, 4
 
 
 def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 << 30) -> UndirectedCSR:
@@ -59,6 +59,7 @@ def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 <
         raise InvalidArgument(f"min_shared is {min_shared}: expected 1 or more shared neighbours")
     # No vertex has more neighbours than an int32 counts.
     n, min_shared = graph.n_left, min(min_shared, 2**31 - 1)
+    _refuse_beyond(memory_budget, n, 0, at_least=True)
     arrays = graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members
     scratch, degrees = np.zeros((2, n), np.int32), np.zeros(n, np.int32)
 
@@ -77,36 +78,56 @@ def projected(graph: BipartiteCSR, min_shared: int = 1, memory_budget: int = 1 <
 
 def compile_steps() -> tuple[CompileStep, ...]:
     """Everything here."""
-    return steps_of(_count_rows, _write_earlier, _write_later)
+    return steps_of(_end_of_part, _count_rows, _write_earlier, _write_later)
 
 
 def _counted_within(graph: BipartiteCSR, count: Callable[[int, int], int], budget: int) -> None:
     """Count the edges part by part, and refuse them as soon as they are too many."""
-    base, n_edges = _VERTEX_BYTES * graph.n_left, 0
+    n_edges = 0
     for first, end in _parts(graph):
         n_edges += count(first, end)
-        needed = base + 2 * _END_BYTES * n_edges
-        if needed > budget:
-            at_least = "" if end == graph.n_left else "at least "
-            raise MemoryBudgetExceeded(
-                f"the projection has {at_least}{n_edges:,} edges between {graph.n_left:,} vertices and needs "
-                f"{at_least}{needed:,} bytes: expected at most {budget:,}, the memory budget; give more, or ask "
-                "for more shared neighbours"
-            )
+        _refuse_beyond(budget, graph.n_left, n_edges, at_least=end < graph.n_left)
+
+
+def _refuse_beyond(budget: int, n: int, n_edges: int, *, at_least: bool) -> None:
+    needed = _VERTEX_BYTES * n + 2 * _END_BYTES * n_edges
+    if needed > budget:
+        fewest = "at least " if at_least else ""
+        raise MemoryBudgetExceeded(
+            f"the projection has {fewest}{n_edges:,} edges between {n:,} vertices and needs {fewest}{needed:,} bytes: "
+            f"expected at most {budget:,}, the memory budget; give more, or ask for more shared neighbours"
+        )
 
 
 def _parts(graph: BipartiteCSR) -> Iterator[tuple[int, int]]:
     """Ranges of left vertices of at most so many paths of two steps, or of one vertex."""
-    steps = np.zeros(graph.left_members.size + 1, np.int64)
-    np.cumsum(graph.right_degrees[graph.left_members], out=steps[1:])
-    # Paths from all left vertices up to each.
-    steps = steps[graph.left_offsets]
     first = 0
     while first < graph.n_left:
-        end = int(np.searchsorted(steps, steps[first] + _MOST_STEPS, side="right")) - 1
-        end = min(max(end, first + 1), graph.n_left)
+        end = int(_end_of_part(graph.left_offsets, graph.left_members, graph.right_offsets, first, _MOST_STEPS))
         yield first, end
         first = end
+
+
+@compiled(LONGS, INTS, LONGS, int64, int64)
+def _end_of_part(left_offsets, left, right_offsets, first, most):
+    """The vertex before which `most` paths of two steps from `first` on are reached; at least the next.
+
+    Parameters
+    ----------
+    left_offsets, left, right_offsets : int64, int32, int64
+    first, most : int64
+
+    Returns
+    -------
+    int
+    """
+    n_paths = 0
+    for u in range(first, left_offsets.size - 1):
+        for i in range(left_offsets[u], left_offsets[u + 1]):
+            n_paths += right_offsets[left[i] + 1] - right_offsets[left[i]]
+        if n_paths > most and u > first:
+            return u
+    return left_offsets.size - 1
 
 
 @compiled(LONGS, INTS, LONGS, INTS, int64, int64, int64, int32[:, ::1], INTS)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from mbe_stage import InvalidArgument, UndirectedCSR
+from mbe_stage import BipartiteCSR, InvalidArgument, MemoryBudgetExceeded, UndirectedCSR
+from mbe_stage.graphs import projection
 
 
 def test_loops_and_duplicates_are_no_edges_and_their_vertices_stay() -> None:
@@ -55,3 +58,34 @@ def test_the_checksum_tells_graphs_apart_and_not_how_they_were_given() -> None:
 def test_what_is_no_graph_is_refused(src: list, dst: list, n: int | None, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         UndirectedCSR.from_edges(src, dst, n=n)
+
+
+def joined(graph: BipartiteCSR, min_shared: int) -> set[tuple[int, int]]:
+    rows = [set(graph.neighbours_of_left(u).tolist()) for u in range(graph.n_left)]
+    return {(u, v) for v in range(graph.n_left) for u in range(v) if len(rows[u] & rows[v]) >= min_shared}
+
+
+@pytest.mark.parametrize("most", [1, 7, 10**8])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_projection_is_the_same_in_any_pieces(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "_MOST_STEPS", most)
+    left, right = np.random.default_rng(seed).integers(0, 12, (2, 10 * seed))
+    graph = BipartiteCSR.from_edges(left, right, 13, 12)
+    for min_shared in (1, 2):
+        made = projection.projected(graph, min_shared)
+        assert {(int(u), int(v)) for u, v in zip(*made.edges(), strict=True)} == joined(graph, min_shared)
+
+
+def test_a_projection_takes_no_more_than_its_budget() -> None:
+    """Many edges, of which none of the projection comes: the memory does not grow with them."""
+    n, budget = 400_000, 60_000
+    graph = BipartiteCSR.from_edges(np.arange(n) % 1000, np.arange(n))
+    tracemalloc.start()
+    try:
+        assert projection.projected(graph, memory_budget=budget).n_edges == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= budget
+    with pytest.raises(MemoryBudgetExceeded, match="at least 36,000 bytes: expected at most 35,999"):
+        projection.projected(graph, memory_budget=35_999)
