@@ -131,6 +131,10 @@ class Rows(Protocol):
     def input_columns(self) -> tuple[InputColumn, ...]:
         """`InputFacts.columns`."""
 
+    @property
+    def n_lone(self) -> int:
+        """How many rows at the end are no edges, but stand for vertices without one; no filter applies to them."""
+
     def called(self, source: str) -> Rows:
         """The same, of a source that goes by another name."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.backends.backend import A_VALUE, Backend, Column, Edges, HostNeeded, Rows, is_key, key_roles
 from pipeline.clean.events import events_of
 from pipeline.clean.facts import InputFacts
-from pipeline.clean.kept import KeptRows
+from pipeline.clean.kept import KeptRows, with_lone
 from pipeline.clean.keys import number_keys, number_tuples
 from pipeline.clean.numbered import distinct_pairs
 from pipeline.clean.time_buckets import number_buckets
@@ -50,7 +50,7 @@ def clean(rows: Rows, config: InputConfig, backend: Backend) -> Edges:
     """
     columns = {role: backend.column(rows, role, config.key_type) for role in rows.roles}
     kept = KeptRows(rows, backend)
-    kept.keep("null", _present(rows, columns, config))
+    kept.keep("null", _present(rows, columns, config, backend.xp))
     if config.min_weight is not None:
         weights = kept.of(columns["weight"].values)
         kept.keep("weight", backend.at_least(weights, config.min_weight))
@@ -156,14 +156,14 @@ def _has_window(config: InputConfig) -> bool:
     return config.time_from is not None or config.time_until is not None
 
 
-def _present(rows: Rows, columns: dict[str, Column], config: InputConfig) -> Any:
+def _present(rows: Rows, columns: dict[str, Column], config: InputConfig, xp: Any) -> Any:
     """Which rows have no null, or None where all of them have none; refuses nulls unless they are to be dropped."""
     judged = {
         "weight": config.min_weight is not None,
         "timestamp": _has_window(config) or config.time_bucket is not None,
     }
     masks = {
-        role: column.present
+        role: column.present if is_key(role) else with_lone(column.present, rows.n_lone, xp)
         for role, column in columns.items()
         if column.present is not None and judged.get(role, True)
     }

@@ -7,7 +7,15 @@ from typing import Any
 from pipeline.backends.backend import Backend, HostNeeded, Refusal, Rows
 from pipeline.errors import InputError
 
-__all__ = ["KeptRows"]
+__all__ = ["KeptRows", "with_lone"]
+
+# Rules that read a column which only edges have.
+_OF_EDGES = ("weight", "time")
+
+
+def with_lone(passing: Any, n_lone: int, xp: Any) -> Any:
+    """A mask over rows, and the last `n_lone` of them in it: ``(n,) bool``."""
+    return passing | (xp.arange(len(passing)) >= len(passing) - n_lone) if n_lone else passing
 
 
 class KeptRows:
@@ -27,8 +35,13 @@ class KeptRows:
         self._positions: Any = None
 
     def keep(self, rule: str, passing: Any) -> None:
-        """Take out the rows that do not pass; `passing` is over the rows still in, None where all of them do."""
+        """Take out the rows that do not pass; `passing` is over the rows still in, None where all of them do.
+
+        Rows that stand for vertices without an edge have no weight and no time: they pass.
+        """
         xp = self._backend.xp
+        if passing is not None and rule in _OF_EDGES:
+            passing = with_lone(passing, self._rows.n_lone, xp)
         n_passing = self.n if passing is None else int(xp.count_nonzero(passing))
         self.dropped[rule] = self.n - n_passing
         if n_passing < self.n:

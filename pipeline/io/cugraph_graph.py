@@ -13,8 +13,10 @@ from pipeline.errors import InputError
 __all__ = ["read_graph"]
 
 
-def read_graph(graph: Any, config: InputConfig) -> pa.Table:
-    """A table of `left`, `right` and the other columns of the graph's edge list.
+def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
+    """A table of `left`, `right` and the other columns of the graph's edge list; how many rows are no edges.
+
+    These come last, each a loop that stands for a vertex without an edge.
 
     Raises
     ------
@@ -36,7 +38,7 @@ def read_graph(graph: Any, config: InputConfig) -> pa.Table:
     columns = {"left": _followed(first, alone), "right": _followed(second, alone)}
     for name, values in zip(edges.column_names[2:], others, strict=True):
         columns[name] = _followed(values, pa.nulls(len(alone), values.type))
-    return pa.table(columns)
+    return pa.table(columns), len(alone)
 
 
 def _followed(values: pa.ChunkedArray, more: pa.Array) -> pa.ChunkedArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,11 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         # Only who passes such a graph has networkx; it is no dependency.
         from pipeline.io.networkx_graph import read_graph
 
-        return _table(read_graph(source, config), "networkx", config)
+        return _of_graph(read_graph(source, config), "networkx", config)
     if module == "cugraph" and hasattr(source, "view_edge_list"):
         from pipeline.io.cugraph_graph import read_graph as read_cugraph
 
-        return _table(read_cugraph(source, config), "cugraph", config)
+        return _of_graph(read_cugraph(source, config), "cugraph", config)
     if module == "pandas" and hasattr(source, "columns"):
         return _table(_from_pandas(source), "pandas", config)
     if module == "cudf" and hasattr(source, "to_arrow"):
@@ -81,6 +82,11 @@ def _table(table: pa.Table, kind: str, config: InputConfig) -> RawEdges:
         # Arrays have none of their own.
         input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
     )
+
+
+def _of_graph(read: tuple[pa.Table, int], kind: str, config: InputConfig) -> RawEdges:
+    table, n_lone = read
+    return replace(_table(table, kind, config), n_lone=n_lone)
 
 
 def _from_pandas(frame: Any) -> pa.Table:

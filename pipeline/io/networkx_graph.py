@@ -22,8 +22,10 @@ _SOURCE = "memory:networkx"
 _REMEDY = "give every node the attribute bipartite, 0 for left and 1 for right"
 
 
-def read_graph(graph: Any, config: InputConfig) -> pa.Table:
-    """A table of `left`, `right` and every edge attribute that the configuration names.
+def read_graph(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
+    """A table of `left`, `right` and every edge attribute that the configuration names; how many rows are no edges.
+
+    These come last, each a loop that stands for a node without an edge.
 
     Raises
     ------
@@ -46,27 +48,31 @@ def read_graph(graph: Any, config: InputConfig) -> pa.Table:
         right.append(v if sides[u] == 0 else u)
         attributes.append(data)
     columns = {"left": _nodes(left, "left"), "right": _nodes(right, "right")}
-    return pa.table(columns | _attributes(attributes, config))
+    return pa.table(columns | _attributes(attributes, config)), 0
 
 
-def _one_set(graph: Any, config: InputConfig) -> pa.Table:
-    """A table of `left`, `right` and attributes, of a graph whose nodes are all of one kind."""
+def _one_set(graph: Any, config: InputConfig) -> tuple[pa.Table, int]:
+    """As `read_graph`, of a graph whose nodes are all of one kind."""
     edges = list(graph.edges(data=True))
     alone = [node for node in graph if not graph.degree(node)]
     # Together: 1 and "1" on two sides would be one key.
     ends = _nodes([*(u for u, _, _ in edges), *alone, *(v for _, v, _ in edges), *alone], "nodes", "of the graph")
     n = len(ends) // 2
     attributes = [*(data for _, _, data in edges), *({} for _ in alone)]
-    return pa.table({"left": ends.slice(0, n), "right": ends.slice(n)} | _attributes(attributes, config))
+    named = _attributes(attributes, config, has_edges=bool(edges))
+    table = pa.table({"left": ends.slice(0, n), "right": ends.slice(n)} | named)
+    return table, len(alone)
 
 
-def _attributes(attributes: list[dict[str, Any]], config: InputConfig) -> dict[str, pa.Array]:
-    """Every edge attribute that the configuration names, as a column."""
+def _attributes(
+    attributes: list[dict[str, Any]], config: InputConfig, *, has_edges: bool = True
+) -> dict[str, pa.Array]:
+    """Every edge attribute that the configuration names, as a column; without edges nothing lacks one."""
     names = {name for name in (*config.right_columns, config.weight, config.timestamp) if isinstance(name, str)}
     return {
         name: _values([data.get(name) for data in attributes], name)
         for name in sorted(names - {"left", "right"})
-        if any(name in data for data in attributes)
+        if any(name in data for data in attributes) or not has_edges
     }
 
 

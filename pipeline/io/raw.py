@@ -51,6 +51,8 @@ class RawEdges:
         whose ids are integers by definition.
     input_columns : tuple of InputColumn
         As `InputFacts.columns`.
+    n_lone : int
+        As `Rows.n_lone`.
     """
 
     table: pa.Table
@@ -60,6 +62,7 @@ class RawEdges:
     locate: Callable[[int], Place]
     keys: Literal["typed", "inferred", "integers"] = "typed"
     input_columns: tuple[InputColumn, ...] = ()
+    n_lone: int = 0
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         """An error about one row (or, with `row=None`, about a whole column)."""

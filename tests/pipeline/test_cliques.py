@@ -225,6 +225,41 @@ def test_graphs_of_cugraph_with_their_isolated_vertices(monkeypatch: pytest.Monk
         ingest(Config().input, CugraphLike())
 
 
+FILTERS: list[dict[str, Any]] = [
+    {"weight": "weight", "min_weight": 0.75},
+    {"weight": "weight", "min_weight": 0.75, "nulls": "drop"},
+    {"timestamp": "weight", "time_from": 0.75},
+    {"timestamp": "weight", "time_until": 3, "weight": "weight", "min_weight": 0.75, "nulls": "drop"},
+]
+
+
+@pytest.mark.parametrize("section", FILTERS, ids=str)
+def test_filters_of_edges_pass_isolated_nodes_by(section: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = nx.Graph()
+    graph.add_edge(1, 2, weight=1)
+    graph.add_edge(2, 3, weight=0.25)
+    graph.add_node(9)
+    monkeypatch.setattr(CugraphLike, "__module__", "cugraph.structure.graph_classes")
+    for source, keys in ((graph, [1, 2, 9]), (CugraphLike(), [2, 3, 7])):
+        edges = ingest(reading_of(settings(input=section)), source)
+        facts = edges.facts
+        assert edges.left_keys.to_pylist() == keys
+        assert (facts.n_edges, facts.undirected.lone_vertices) == (1, 1)
+        assert facts.rows_dropped_weight + facts.rows_dropped_time == 1
+    graph.remove_edges_from(list(graph.edges))
+    assert ingest(reading_of(settings(input=section)), graph).left_keys.to_pylist() == [1, 2, 3, 9]
+
+
+def test_an_edge_without_a_weight_is_refused_beside_an_isolated_node() -> None:
+    graph = nx.Graph([(1, 2), (2, 3, {"weight": 1})])
+    graph.add_node(9)
+    asked = {"weight": "weight", "min_weight": 0.5}
+    with pytest.raises(InputError, match=r"row 1, column 'weight': no value \(1 of 3 are null or empty\)"):
+        ingest(reading_of(settings(input=asked)), graph)
+    dropped = ingest(reading_of(settings(input={**asked, "nulls": "drop"})), graph).facts
+    assert (dropped.n_left, dropped.n_edges, dropped.rows_dropped_null) == (3, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
@@ -288,7 +323,7 @@ def test_a_projection_joins_who_shares_enough(tmp_path: Path, side: str, min_sha
 
 def test_a_projection_that_does_not_fit_is_refused_with_its_bytes(tmp_path: Path) -> None:
     star = columns([(u, 0) for u in range(700)])
-    with pytest.raises(MemoryBudgetExceeded, match=r"244,650 edges between 700 vertices and needs 1,976,800 bytes"):
+    with pytest.raises(MemoryBudgetExceeded, match=r"244,650 edges between 700 vertices and needs 1,982,400 bytes"):
         published(tmp_path, star, project="left", execution={"memory_budget": 1 << 20})
     assert not list((tmp_path / "runs").glob("*"))
 

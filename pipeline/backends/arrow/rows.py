@@ -50,6 +50,10 @@ class HostRows:
     def input_columns(self) -> tuple[InputColumn, ...]:
         return self.raw.input_columns
 
+    @property
+    def n_lone(self) -> int:
+        return self.raw.n_lone
+
     def called(self, source: str) -> HostRows:
         return replace(self, raw=replace(self.raw, source=source))
 

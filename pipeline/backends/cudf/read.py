@@ -98,6 +98,7 @@ def _copied(raw: RawEdges) -> DeviceRows:
         reader="the host's reader, then copied",
         keys=raw.keys,
         input_columns=raw.input_columns,
+        n_lone=raw.n_lone,
     )
 
 

@@ -36,6 +36,8 @@ class DeviceRows:
         As in `InputFacts`.
     input_columns : tuple of InputColumn
         As `InputFacts.columns`.
+    n_lone : int
+        As in `Rows`.
     """
 
     columns: dict[str, cudf.Series]
@@ -46,6 +48,7 @@ class DeviceRows:
     keys: KeyOrigin = "typed"
     warnings: tuple[str, ...] = ()
     input_columns: tuple[InputColumn, ...] = ()
+    n_lone: int = 0
 
     @property
     def roles(self) -> list[str]:
