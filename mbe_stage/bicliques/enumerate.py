@@ -13,6 +13,7 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueTable, DeviceSink, Sink, TableSink
 from mbe_stage.engines import AUTO
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
 from mbe_stage.outlook import Outlook
 from mbe_stage.tasks import Task
@@ -216,11 +217,8 @@ def enumerate_bicliques(
     >>> sorted(table.as_set())
     [((0,), (0, 1)), ((0, 1), (1,))]
     """
-    if not isinstance(graph, BipartiteCSR):
-        graph = BipartiteCSR.from_edges(*graph)
+    graph = as_bipartite(graph)
     sink = TableSink()
-    query = BicliqueQuery(
-        min_left, min_right, max_left, max_right, min_edges, tuple(containing_left), tuple(containing_right)
-    )
+    query = BicliqueQuery(min_left, min_right, max_left, max_right, min_edges, containing_left, containing_right)
     enumerate_into(sink, graph, query, Execution(threads=threads), engine)
     return sink.table()

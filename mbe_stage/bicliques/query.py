@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.integers import set_integers, set_vertices
 from mbe_stage.options import NO_LIMIT
 
 __all__ = ["BicliqueQuery"]
@@ -28,7 +29,7 @@ class BicliqueQuery:
     Raises
     ------
     InvalidArgument
-        A bound below 1, or a maximum below its minimum.
+        What is no integer, a bound below 1, or a maximum below its minimum.
     """
 
     min_left: int = 1
@@ -40,7 +41,10 @@ class BicliqueQuery:
     containing_right: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("min_left", "min_right", "min_edges", "max_left", "max_right"):
+        minima, maxima = ("min_left", "min_right", "min_edges"), ("max_left", "max_right")
+        set_integers(self, minima, or_none=maxima)
+        set_vertices(self, ("containing_left", "containing_right"))
+        for name in (*minima, *maxima):
             bound = getattr(self, name)
             if bound is not None and not 1 <= bound < NO_LIMIT:
                 raise InvalidArgument(f"{name} is {bound}: expected 1 or more, and less than 2**62")

@@ -12,6 +12,7 @@ from mbe_stage.cliques.problem import PROBLEM
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.results import CliqueBlock, CliqueCountSink, CliqueSink, CliqueTable, CliqueTableSink, Detail
 from mbe_stage.engines import AUTO
+from mbe_stage.graphs.given import as_undirected
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.stream import Progress, StreamFacts
@@ -71,8 +72,8 @@ def enumerate_maximal_cliques(
     and Strash, "Listing all maximal cliques in large sparse real-world graphs", JEA 18, 2013.
     """
     sink = CliqueTableSink()
-    query = CliqueQuery(min_size, max_size, tuple(containing))
-    enumerate_cliques_into(sink, _graph(graph), query, Execution(threads=threads), engine)
+    query = CliqueQuery(min_size, max_size, containing)
+    enumerate_cliques_into(sink, as_undirected(graph), query, Execution(threads=threads), engine)
     return sink.table()
 
 
@@ -103,8 +104,8 @@ def count_maximal_cliques(
     1
     """
     sink = CliqueCountSink()
-    query = CliqueQuery(min_size, max_size, tuple(containing))
-    enumerate_cliques_into(sink, _graph(graph), query, Execution(threads=threads), engine)
+    query = CliqueQuery(min_size, max_size, containing)
+    enumerate_cliques_into(sink, as_undirected(graph), query, Execution(threads=threads), engine)
     return sink.n_cliques
 
 
@@ -143,10 +144,10 @@ def find_cliques(
     [0, 1, 2]
     >>> cliques.close()
     """
-    query = CliqueQuery(min_size, max_size, tuple(containing))
+    query = CliqueQuery(min_size, max_size, containing)
     # The smaller the blocks, the sooner the first clique.
     execution = Execution(threads=threads, block_bytes=_STREAMED_BLOCK_BYTES)
-    return _lists(stream.pulled(PROBLEM, _graph(graph), query, execution, Detail.MEMBERS, engine))
+    return _lists(stream.pulled(PROBLEM, as_undirected(graph), query, execution, Detail.MEMBERS, engine))
 
 
 def enumerate_cliques_into(
@@ -200,10 +201,6 @@ def enumerate_cliques_into(
         chosen_by_auto=chosen_by_auto,
         tasks=tasks,
     )
-
-
-def _graph(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> UndirectedCSR:
-    return graph if isinstance(graph, UndirectedCSR) else UndirectedCSR.from_edges(*graph)
 
 
 def _lists(blocks: Generator[CliqueBlock]) -> Generator[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.integers import set_integers, set_vertices
 from mbe_stage.options import NO_LIMIT
 
 __all__ = ["CliqueQuery"]
@@ -26,7 +27,8 @@ class CliqueQuery:
     Raises
     ------
     InvalidArgument
-        A bound below 1, or a largest size below the smallest, or below the number of vertices that must be members.
+        What is no integer, a bound below 1, or a largest size below the smallest, or below the number of vertices that
+        must be members.
     """
 
     min_size: int = 1
@@ -34,6 +36,8 @@ class CliqueQuery:
     containing: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        set_integers(self, ("min_size",), or_none=("max_size",))
+        set_vertices(self, ("containing",))
         for name in ("min_size", "max_size"):
             bound = getattr(self, name)
             if bound is not None and not 1 <= bound < NO_LIMIT:

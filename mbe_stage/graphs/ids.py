@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.integers import as_integer
 
 __all__ = ["as_ids", "checksum_of_edges", "vertex_count"]
 
 _MAX_VERTICES = 2**31 - 1
+# Ids that leave gaps are taken as they are up to this many vertices, or this many for each edge: arrays of that size
+# are small, or of the order of the edges.
+_FEW_VERTICES, _VERTICES_PER_EDGE = 1 << 22, 64
 
 
 def as_ids(values: ArrayLike, name: str) -> np.ndarray:
@@ -53,14 +57,22 @@ def vertex_count(ids: np.ndarray, n: int | None, name: str, of: str) -> int:
     Raises
     ------
     InvalidArgument
-        Fewer are stated than the ids need.
+        Fewer are stated than the ids need, or none, and the ids are far from dense: they reach beyond 4,194,304 and
+        beyond 64 for each edge.
     """
     needed = int(ids.max()) + 1 if ids.size else 0
     if n is None:
+        if needed > max(_FEW_VERTICES, _VERTICES_PER_EDGE * ids.size):
+            raise InvalidArgument(
+                f"the {of} reach {needed - 1:,} with only {ids.size:,} edges, and each id up to that is a vertex: "
+                f"expected dense ids, below {_FEW_VERTICES:,} or {_VERTICES_PER_EDGE} for each edge; number them with "
+                f"np.unique(ids, return_inverse=True), or pass {name} where there are so many vertices"
+            )
         return needed
+    n = as_integer(n, name)
     if n < needed:
         raise InvalidArgument(f"{name} is {n}, but the {of} reach {needed - 1}: expected at least {needed}")
-    return int(n)
+    return n
 
 
 def checksum_of_edges(offsets: Any, members: Any) -> int:

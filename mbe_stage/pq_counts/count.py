@@ -11,6 +11,7 @@ from mbe_stage import stream
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.graphs.given import as_bipartite
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts.digits import integers
 from mbe_stage.pq_counts.problem import PROBLEM
@@ -90,7 +91,7 @@ def count_pq_bicliques(
     Yang, Peng and Zhang, "(p,q)-biclique counting and enumeration for large sparse bipartite graphs", PVLDB
     15(2), 2021.
     """
-    query = PqQuery(p, p, q, q, tuple(containing_left), tuple(containing_right))
+    query = PqQuery(p, p, q, q, containing_left, containing_right)
     return _counts(graph, query, engine, threads)[p, q]
 
 
@@ -122,7 +123,7 @@ def pq_table(
     >>> pq_table(([0, 0, 1, 1], [0, 1, 0, 1]), 2, 2)
     {(1, 1): 4, (1, 2): 2, (2, 1): 2, (2, 2): 1}
     """
-    query = PqQuery(1, max_p, 1, max_q, tuple(containing_left), tuple(containing_right))
+    query = PqQuery(1, max_p, 1, max_q, containing_left, containing_right)
     return _counts(graph, query, engine, threads)
 
 
@@ -172,9 +173,8 @@ def pq_local_counts(
             f"time_limit_seconds is {execution.time_limit_seconds:g}: local counts come whole; expected None, or "
             "count_pq_into, whose facts say what a limit left out"
         )
-    if not isinstance(graph, BipartiteCSR):
-        graph = BipartiteCSR.from_edges(*graph)
-    query = PqQuery(p, p, q, q, tuple(containing_left), tuple(containing_right))
+    graph = as_bipartite(graph)
+    query = PqQuery(p, p, q, q, containing_left, containing_right)
     sink = PqSink(query, Detail.EDGES if edges else Detail.VERTICES)
     count_pq_into(sink, graph, execution, engine)
     local = sink.local_counts()[p, q]
@@ -229,8 +229,7 @@ def count_pq_into(
 def _counts(
     graph: BipartiteCSR | tuple[np.ndarray, np.ndarray], query: PqQuery, engine: str, threads: int
 ) -> dict[tuple[int, int], int]:
-    if not isinstance(graph, BipartiteCSR):
-        graph = BipartiteCSR.from_edges(*graph)
+    graph = as_bipartite(graph)
     sink = PqSink(query)
     count_pq_into(sink, graph, Execution(threads=threads), engine)
     return sink.counts()

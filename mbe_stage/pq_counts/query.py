@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.integers import set_integers, set_vertices
 
 __all__ = ["LARGEST_SIZE", "PqQuery"]
 
@@ -28,7 +29,7 @@ class PqQuery:
     Raises
     ------
     InvalidArgument
-        A size below 1 or above `LARGEST_SIZE`, or a largest one below its smallest.
+        What is no integer, a size below 1 or above `LARGEST_SIZE`, or a largest one below its smallest.
     """
 
     min_p: int
@@ -39,7 +40,10 @@ class PqQuery:
     containing_right: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("min_p", "max_p", "min_q", "max_q"):
+        sizes = ("min_p", "max_p", "min_q", "max_q")
+        set_integers(self, sizes)
+        set_vertices(self, ("containing_left", "containing_right"))
+        for name in sizes:
             size = getattr(self, name)
             if not 1 <= size <= LARGEST_SIZE:
                 raise InvalidArgument(f"{name[-1]} is {size}: expected 1 to {LARGEST_SIZE:,} vertices of a side")
