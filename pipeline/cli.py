@@ -282,7 +282,7 @@ def inspect(**options: Any) -> None:
 def top(
     run_path: Annotated[str, typer.Argument(metavar="RUN", help="Run, or output directory: its latest run.")],
     by: opt.ByOption = "edges",
-    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only bicliques with this vertex.")] = None,
+    vertex: Annotated[str | None, typer.Option(metavar="KEY", help="Only those with this vertex.")] = None,
     side: Annotated[Literal["left", "right"] | None, typer.Option(help="The side of --vertex.")] = None,
     min_left: opt.Query.MinLeft = None,
     min_right: opt.Query.MinRight = None,

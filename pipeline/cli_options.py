@@ -60,8 +60,8 @@ class Columns:
     Right = Annotated[
         list[str] | None, _option(_COLUMNS, "Right column: name or position (1); several make one key.", metavar="COL")
     ]
-    Weight = Annotated[str | None, _option(_COLUMNS, "Weight column, for --min-weight and --groups.", metavar="COL")]
-    Timestamp = Annotated[str | None, _option(_COLUMNS, "Time column, for --time-... and --groups.", metavar="COL")]
+    Weight = Annotated[str | None, _option(_COLUMNS, "Weight column, for --min-weight and for groups.", metavar="COL")]
+    Timestamp = Annotated[str | None, _option(_COLUMNS, "Time column, for --time-... and for groups.", metavar="COL")]
     Delimiter = Annotated[str | None, _option(_COLUMNS, "Between columns; found by itself.", metavar="CHAR")]
     Header = Annotated[
         bool | None, _option(_COLUMNS, "Whether the first line names the columns.", "--header/--no-header")

@@ -158,8 +158,8 @@ def check_problem(run_path: str | Path) -> None:
     problem = read_manifest(run_path).problem
     if problem != BICLIQUE_PROBLEM.name:
         raise PublishError(
-            f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, which "
-            "alone can be listed, exported and compared; its tables are Parquet files to read with anything"
+            f"{run_path}: holds results of the problem {problem!r}; expected a run of {BICLIQUE_PROBLEM.name}, "
+            "whose members this command reads; its tables are Parquet files to read with anything"
         )
 
 
