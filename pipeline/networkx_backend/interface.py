@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
@@ -31,16 +31,18 @@ def convert_to_nx(found: Any, *, name: str | None = None) -> Any:  # noqa: ARG00
     return found.to_networkx() if isinstance(found, MbeGraph) else found
 
 
-def can_run(name: str, args: Sequence[Any], kwargs: Any) -> bool | str:  # noqa: ARG001 - networkx's signature
+def can_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:  # noqa: ARG001 - networkx's signature
     """Whether the backend can do that; else why not."""
-    if args and not isinstance(args[0], MbeGraph) and args[0].is_directed():
+    graph = _to_be_converted(args, kwargs)
+    if graph is not None and graph.is_directed():
         return "the graph is directed"
     return True
 
 
-def should_run(name: str, args: Sequence[Any], kwargs: Any) -> bool | str:  # noqa: ARG001 - networkx's signature
+def should_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:  # noqa: ARG001 - networkx's signature
     """Whether it is worth converting the graph; else why not."""
-    if args and not isinstance(args[0], MbeGraph) and args[0].number_of_edges() < _WORTH_CONVERTING:
+    graph = _to_be_converted(args, kwargs)
+    if graph is not None and graph.number_of_edges() < _WORTH_CONVERTING:
         return f"the graph has fewer than {_WORTH_CONVERTING:,} edges: networkx is done before it is converted"
     return True
 
@@ -111,6 +113,12 @@ def butterflies(
     numbers = found.left.tolist(), found.right.tolist()
     counts = {node: numbers[int(is_right[i])][place[i]] for i, node in enumerate(G.nodes)}
     return counts if nodes is None else {node: counts[node] for node in nodes if node in counts}
+
+
+def _to_be_converted(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The graph of a call, where it is networkx's; it comes by position or as ``G``."""
+    graph = args[0] if args else kwargs.get("G")
+    return None if isinstance(graph, MbeGraph) else graph
 
 
 def _sides(graph: MbeGraph) -> np.ndarray:
