@@ -72,7 +72,10 @@ def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str
 
 def message_of(error: ErrorDetails) -> str:
     """What one error of a model says; of what the model's own code raised, its words without pydantic's before them."""
-    raised = error.get("ctx", {}).get("error")
+    context = error.get("ctx", {})
+    if "ge" in context:
+        return f"expected {context['ge']} or more"
+    raised = context.get("error")
     return str(raised) if isinstance(raised, ValueError | AssertionError) and str(raised) else error["msg"]
 
 

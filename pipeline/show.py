@@ -113,7 +113,7 @@ def count(result: CountResult, as_json: bool) -> None:
                 "truncated": result.truncated,
                 "engine": result.engine,
                 "device": result.device,
-                "seconds": result.seconds,
+                "seconds": {step: round(value, 6) for step, value in result.seconds.items()},
                 "peak_memory_bytes": result.peak_memory_bytes,
                 "peak_device_memory_bytes": result.peak_device_memory_bytes,
                 "content_fingerprint": None,
@@ -334,15 +334,16 @@ def _headline(results: str, truncated: str | None, facts: InputFacts, warnings: 
 
 def _rows_read(facts: InputFacts) -> str:
     undirected = facts.undirected
-    one_set = {} if undirected is None else {"loops": undirected.loops, "reversed": undirected.reversed_edges}
-    left_out = {
-        "duplicates": facts.duplicate_edges,
-        **one_set,
-        "nulls": facts.rows_dropped_null,
-        "below the weight": facts.rows_dropped_weight,
-        "outside the time window": facts.rows_dropped_time,
-    }
-    counted = ", ".join(f"{n:,} {what}" for what, n in left_out.items() if n) or "nothing left out"
+    left_out = [(plural(facts.duplicate_edges, "duplicate"), facts.duplicate_edges)]
+    if undirected is not None:
+        left_out += [(plural(undirected.loops, "loop"), undirected.loops)]
+        left_out += [(f"{undirected.reversed_edges:,} reversed", undirected.reversed_edges)]
+    left_out += [
+        (plural(facts.rows_dropped_null, "null"), facts.rows_dropped_null),
+        (f"{facts.rows_dropped_weight:,} below the weight", facts.rows_dropped_weight),
+        (f"{facts.rows_dropped_time:,} outside the time window", facts.rows_dropped_time),
+    ]
+    counted = ", ".join(text for text, n in left_out if n) or "nothing left out"
     return f"read       {plural(facts.rows_read, 'row')}: {counted}"
 
 

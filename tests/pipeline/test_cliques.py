@@ -339,8 +339,11 @@ def test_the_command_publishes_what_all_others_read(edges_file: Path, tmp_path: 
     assert json.loads(mbe("runs", out, "--json").stdout)["runs"][0]["cliques"] == 4
     shown = mbe("cliques", edges_file, "--out", out, "--engine", "reference").stdout
     assert "4 maximal cliques in 6 vertices, 5 edges" in shown
-    assert "8 rows: 1 duplicates, 1 loops, 1 reversed" in shown
-    assert said("cliques", edges_file, "--count-only", "--min-size", 3, "--engine", "reference")["cliques"] == 1
+    assert "8 rows: 1 duplicate, 1 loop, 1 reversed" in shown
+    counted = said("cliques", edges_file, "--count-only", "--min-size", 3, "--engine", "reference")
+    assert counted["cliques"] == 1
+    assert all(seconds == round(seconds, 6) for seconds in counted["seconds"].values())
+    assert refusal("cliques", edges_file, "--min-size", 0).endswith("--min-size is '0': expected 1 or more")
     page = (Path(first["run"]) / "report.html").read_text()
     assert "clique number" in page
     assert "<bdi>a</bdi>" in page

@@ -313,7 +313,7 @@ def test_an_engine_that_says_nothing_of_vertices_publishes_no_zeros(
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        ({"p": 0}, "pq_counts.p is 0: Input should be greater than or equal to 1"),
+        ({"p": 0}, "pq_counts.p is 0: expected 1 or more"),
         ({"q": -1}, "pq_counts.q is -1"),
         ({"p": 300, "q": 300, "table": True}, f"asks for 90,000 counts; expected at most {MOST_CELLS:,}"),
         ({"local": "all"}, "pq_counts.local is 'all'"),

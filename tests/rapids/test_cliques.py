@@ -10,17 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage.engines import engine_names
 from mbe_stage.graphs.undirected import UndirectedCSR
 from pipeline import Config, count, run
 from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.verify import verify_run
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif("cuda" not in engine_names("cliques"), reason="the problem has no engine of a GPU yet"),
-]
+pytestmark = pytest.mark.gpu
 
 RNG = np.random.default_rng(5)
 ENDS = RNG.integers(0, 60, (2, 900))
