@@ -58,13 +58,38 @@ def together(parts: Sequence[Leaves]) -> Leaves:
     """
     names = ("held_left", "optional_left", "held_right", "optional_right", "times")
     *columns, times = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    order = np.lexsort(columns[::-1])
-    kinds = np.stack(columns)[:, order]
-    firsts = _firsts(kinds)
+    widths = [int(column.max(initial=0)).bit_length() for column in columns]
+    if sum(widths) < 64:
+        order, firsts, kinds = _packed(columns, widths)
+    else:
+        order = np.lexsort(columns[::-1])
+        kinds = np.stack(columns)[:, order]
+        firsts = _firsts(kinds)
+        kinds = kinds[:, firsts]
     sums = np.add.reduceat(times[order], firsts) if firsts.size else times
-    held_left, optional_left, held_right, optional_right = kinds[:, firsts]
-    least = parts[0].min_p, parts[0].min_q
-    return Leaves(held_left, optional_left, held_right, optional_right, sums, *least)
+    return Leaves(*kinds, sums, parts[0].min_p, parts[0].min_q)
+
+
+def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """The order of leaves, where others begin in it, and what these are: one word a leaf is sorted sooner than four.
+
+    Parameters
+    ----------
+    columns : sequence of (n,) int64
+    widths : sequence of int
+        Bits that each column takes, together below 64.
+    """
+    words = np.zeros(columns[0].size, np.int64)
+    for column, width in zip(columns, widths, strict=True):
+        words = words << width | column
+    order = np.argsort(words)
+    words = words[order]
+    firsts = _firsts(words[None])
+    words, kinds = words[firsts], []
+    for width in reversed(widths):
+        kinds.append(words & ((1 << width) - 1))
+        words = words >> width
+    return order, firsts, kinds[::-1]
 
 
 def bicliques_of(leaves: Leaves, ps: range, qs: range) -> list[list[int]]:

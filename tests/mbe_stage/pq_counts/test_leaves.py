@@ -69,3 +69,14 @@ def test_equal_leaves_are_one_and_what_is_kept_does_not_grow() -> None:
     (kept,) = sink._leaves.values()
     assert len(kept) <= results._NEW_PARTS + 1
     assert sink.counts()[2, 2] == 1000 * one_by_one([leaves], sink.query)[2, 2]
+
+
+def test_leaves_that_fit_one_word_are_put_together_as_wider_ones_are() -> None:
+    wide = Leaves(*(np.array([(1 << 31) - 1]) for _ in range(4)), np.array([3]), 1, 1)
+    for seed in range(20):
+        leaves = some(seed, 300, 4)
+        narrow, both = together([leaves, leaves]), together([leaves, wide, leaves])
+        for name in ("held_left", "optional_left", "held_right", "optional_right", "times"):
+            ours, theirs = getattr(narrow, name), getattr(both, name)
+            assert ours.tolist() == theirs[:-1].tolist()
+            assert theirs[-1] == getattr(wide, name)[0]
