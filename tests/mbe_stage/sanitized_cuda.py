@@ -26,6 +26,7 @@ from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
 from mbe_stage.cliques import reference as clique_reference
 from mbe_stage.cliques.cuda import session as clique_session
+from mbe_stage.cliques.cuda.techniques import Techniques as CliqueTechniques
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pq_counts import engine_cpu as counting_on_the_host
 from mbe_stage.pq_counts import engine_cuda as counting_engine
@@ -47,6 +48,7 @@ TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_membe
 TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
 TIGHT_CLIQUES = {"n_blocks": 4, "narrow": 12, "pool_words": 256, "n_nodes": 4, "quantum_seconds": 20.0}
 TIGHT_PAGES = TIGHT_CLIQUES | {"members": 2000, "cliques": 200, "page_members": 90, "page_cliques": 16}
+_ALL = CliqueTechniques()
 _OPTIONS = {
     # It warns of CuPy's scan behind `flatnonzero`, which is not this project's to change. initcheck has to see CuPy's
     # kernels: it would take what they write for never written.
@@ -63,11 +65,11 @@ def main() -> int:
     parser.add_argument("--work", choices=TOOLS, help="what is run under a tool")
     options = parser.parse_args()
     if options.work == "initcheck":
-        # Stacks have gaps, and are moved as a whole. First nothing moves, then there is something in the gaps.
+        # Stacks and frames have gaps, and are moved as a whole. First nothing moves, then something is in the gaps.
         if "bicliques" in options.of:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
-            find_cliques({"n_blocks": 4})
+            find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
         allocation.cp = counting_session.cp = clique_session.cp = _Filled()
     if options.work:
         tight = (lambda: work(TIGHT, TIGHT_OUTPUT), keep_candidates, count_cells, lambda: find_cliques(TIGHT_PAGES))
@@ -127,7 +129,7 @@ def count_cells() -> None:
         assert sink.counts() == wanted.counts(), (shape, sink.counts())
 
 
-def find_cliques(sizes: dict[str, Any]) -> None:
+def find_cliques(sizes: dict[str, Any], techniques: CliqueTechniques = _ALL) -> None:
     """Cliques of a graph, in frames and wider nodes, in every mode; the numbers are compared with the specification."""
     matrix = np.random.default_rng(5).random((60, 60)) < 0.3
     graph = UndirectedCSR.from_edges(*np.nonzero(matrix), n=60)
@@ -135,7 +137,7 @@ def find_cliques(sizes: dict[str, Any]) -> None:
     for query in (CliqueQuery(), CliqueQuery(3, 6)):
         wanted = sum(clique_reference.matches(one, query) for one in cliques)
         for detail in CliqueDetail:
-            blocks = clique_engine.run(graph, query, Execution(), detail, sizes=sizes)
+            blocks = clique_engine.run(graph, query, Execution(), detail, sizes=sizes, techniques=techniques)
             found = sum(block.n_cliques for block in blocks)
             assert found == wanted, (query, detail, found, wanted)
 
