@@ -63,11 +63,11 @@ def together(parts: Sequence[Leaves]) -> Leaves:
         order, firsts, kinds = _packed(columns, widths)
     else:
         order = np.lexsort(columns[::-1])
-        kinds = np.stack(columns)[:, order]
-        firsts = _firsts(kinds)
-        kinds = kinds[:, firsts]
+        ordered = np.stack(columns)[:, order]
+        firsts = _firsts(ordered)
+        kinds = list(ordered[:, firsts])
     sums = np.add.reduceat(times[order], firsts) if firsts.size else times
-    return Leaves(*kinds, sums, parts[0].min_p, parts[0].min_q)
+    return Leaves(kinds[0], kinds[1], kinds[2], kinds[3], sums, parts[0].min_p, parts[0].min_q)
 
 
 def _packed(columns: Sequence[np.ndarray], widths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:

@@ -15,7 +15,7 @@ import scipy.sparse
 from pyarrow import parquet as pq
 
 from pipeline.config import InputConfig
-from pipeline.errors import InputError, exit_code
+from pipeline.errors import ConfigError, InputError, exit_code
 from pipeline.ingest import ingest
 from tests.pipeline.input_support import COMPRESSIONS, FORMATS, LEFT, RIGHT, tar, to_konect, to_parquet, to_text
 
@@ -280,12 +280,17 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     assert "no such file" in message
     assert f"did you mean '{tmp_path / 'edges.csv'}'?" in message
     assert "nor the directory" in refusal(tmp_path / "nowhere" / "edges.csv")
-    assert "download remote data first" in refusal(Path("s3://bucket/edges.csv"))
+    assert "download remote data first" in refusal(Path("https://host/edges.csv"))
     assert "set input.path" in refusal()
     assert "no such file" in refusal(Path("~nobody-of-that-name/edges.csv"))
     assert "cannot be read" in refusal(tmp_path / ("x" * 300))
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert "cannot be read" in refusal(tmp_path / "loop")
+
+
+def test_an_address_that_lost_a_slash_names_the_one_that_is_meant() -> None:
+    with pytest.raises(ConfigError, match=r"expected s3://bucket/edges\.csv; give it as text"):
+        ingest(InputConfig(path=str(Path("s3://bucket/edges.csv"))))
 
 
 def test_directories(tmp_path: Path) -> None:
