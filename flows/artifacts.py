@@ -7,10 +7,10 @@ from pathlib import Path
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from flows.markdown import code, code_cell, report_markdown, since_markdown, text
-from pipeline.edges import InputFacts
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import DerivedPublication
+from pipeline.searched import sizes_text
 from pipeline.stores.mirror import address_of
 from pipeline.told import found, told_of_run
 from pipeline.wording import bytes_text
@@ -92,7 +92,7 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     number = f"{manifest.n_found:,}" if told is None else text(told.headline)
     rows = {
         "input": f"{code_cell(source.source)} ({source.format})",
-        "graph": f"{_vertices(source)}, {source.n_edges:,} edges",
+        "graph": sizes_text(manifest.graph, source),
         publication.unit[1]: f"**{number}**{publication.beside_number(manifest)}",
         "complete": "yes" if manifest.truncated is None else f"**no**: {manifest.truncated}",
         "engine": f"{manifest.engine} on {manifest.device}",
@@ -106,10 +106,6 @@ def summary_markdown(run_dir: Path, manifest: Manifest) -> str:
     return "\n".join(
         [f"# Run {manifest.run_id}", "", "| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())]
     )
-
-
-def _vertices(facts: InputFacts) -> str:
-    return facts.vertices_text if facts.undirected is not None else f"{facts.n_left:,} x {facts.n_right:,} vertices"
 
 
 def unchanged_markdown(run_dir: Path, manifest: Manifest) -> str:

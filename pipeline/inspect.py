@@ -26,7 +26,9 @@ from pipeline.edges import EdgeData, InputFacts
 from pipeline.installed_publications import publication_of
 from pipeline.manifest import peak_memory_bytes
 from pipeline.outlook import Trying, look_ahead
+from pipeline.searched import SearchedGraph
 from pipeline.tiers import RAPIDS, tier_named
+from pipeline.told import searched_graph
 
 __all__ = ["Inspection", "SideFacts", "TwoHopFacts", "compile_steps", "inspect_edges"]
 
@@ -72,6 +74,7 @@ class Inspection:
     Attributes
     ----------
     problem : str
+    graph : SearchedGraph
     left, right : SideFacts
         Of a graph whose vertices are all of one kind `left` has them, and `right` is None.
     graph_bytes : int
@@ -97,6 +100,7 @@ class Inspection:
 
     problem: str
     input: InputFacts
+    graph: SearchedGraph
     density: float
     left: SideFacts
     right: SideFacts | None
@@ -163,6 +167,7 @@ def inspect_edges(
     return Inspection(
         problem=config.problem,
         input=edges.facts,
+        graph=searched_graph(config, edges.facts, graph),
         density=density,
         left=left,
         right=right,

@@ -19,6 +19,7 @@ from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.plugin_sections import OURS
 from pipeline.publication import Told
 from pipeline.published_tables import PublishedTables
+from pipeline.searched import SearchedGraph
 from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.stores.mirror import address_of
 from pipeline.stores.places import kept_if_done, store_at
@@ -76,6 +77,8 @@ class CountResult:
     peak_device_memory_bytes : int or None
         Most device memory allocated at once; None where no device was used, or its memory not followed.
     input : InputFacts
+    graph : SearchedGraph
+        What was searched.
     warnings : tuple of str
         As `pipeline.manifest.Manifest.warnings`.
     problem : str
@@ -92,6 +95,7 @@ class CountResult:
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
     input: InputFacts
+    graph: SearchedGraph
     warnings: tuple[str, ...] = ()
     problem: str = OURS
     told: Told | None = None
@@ -197,6 +201,7 @@ def count(
                 peak_memory_bytes=peak_memory_bytes(),
                 peak_device_memory_bytes=steps.peak_device_memory_bytes(),
                 input=edges.facts,
+                graph=counted.graph,
                 warnings=(*warnings, *edges.facts.warnings, *facts.warnings),
             )
 

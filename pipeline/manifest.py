@@ -24,6 +24,7 @@ from pipeline.installed_publications import derived_of, publication_of
 from pipeline.plugin_sections import OURS, is_here
 from pipeline.publish import MANIFEST_NAME, RunStore
 from pipeline.schemas import SCHEMA_VERSION
+from pipeline.searched import SearchedGraph, graph_of_input
 from pipeline.section import message_of
 from pipeline.version import version_of
 
@@ -136,8 +137,18 @@ class Manifest(_Frozen):
         InvalidArgument
             The problem is not installed here.
         """
-        counted = publication_of(self.problem).counted
-        return self.counts[counted] if isinstance(self.counts, Mapping) else getattr(self.counts, counted)
+        return self._count(publication_of(self.problem).counted)
+
+    @property
+    def graph(self) -> SearchedGraph:
+        """The graph that was searched; where the problem is not installed here, that of the input."""
+        made = publication_of(self.problem).made_of_input(self.config) if is_here(self.problem) else None
+        if made is None:
+            return graph_of_input(self.input)
+        return SearchedGraph(self._count("vertices"), self._count("edges"), made)
+
+    def _count(self, name: str) -> int:
+        return self.counts[name] if isinstance(self.counts, Mapping) else getattr(self.counts, name)
 
     @field_validator("counts", mode="plain")
     @classmethod

@@ -449,6 +449,9 @@ class Publication:
         by default. Raises `mbe_stage.errors.MemoryBudgetExceeded` where it cannot be made.
     graph_steps : callable
         Takes the configuration, or None for any, and gives what has to be compiled for `graph`.
+    made_of_input : callable
+        Takes the configuration, and says what `graph` makes of the graph of the edges: ``left projection``; None where
+        it is that graph. What is made is an `UndirectedCSR`, and `counts` have its ``vertices`` and ``edges``.
     """
 
     problem: str
@@ -487,6 +490,7 @@ class Publication:
     diff: Callable[[Path, Path, int, Path | None], Differences] | None = None
     graph: Callable[[Config, Any], Any] = lambda _, edges: edges.graph()
     graph_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
+    made_of_input: Callable[[Config], str | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pipeline.installed_publications import publication_of
 from pipeline.listing import asked
 from pipeline.manifest import read_manifest
 from pipeline.plugin_sections import is_here
+from pipeline.searched import sizes_text
 from pipeline.stores.mirror import address_of
 from pipeline.terminal import say, shortened, visible
 from pipeline.told import found, listed, told_of_run, values
@@ -62,7 +63,7 @@ def run(result: RunResult, as_json: bool) -> None:
     if result.unchanged:
         say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
     told = told_of_run(result.run_dir, manifest)
-    _headline(found(manifest.problem, manifest.n_found, told), manifest.truncated, manifest.input, manifest.warnings)
+    _headline(found(manifest.problem, manifest.n_found, told), manifest)
     _more(told)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
@@ -99,6 +100,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "run": result.address,
         "unchanged": result.unchanged,
         "input": asdict(manifest.input),
+        "graph": asdict(manifest.graph),
         "warnings": manifest.warnings,
     }
 
@@ -120,11 +122,12 @@ def count(result: CountResult, as_json: bool) -> None:
                 "run": None,
                 "unchanged": False,
                 "input": asdict(result.input),
+                "graph": asdict(result.graph),
                 "warnings": result.warnings,
             }
         )
         return
-    _headline(found(result.problem, result.n_found, result.told), result.truncated, result.input, result.warnings)
+    _headline(found(result.problem, result.n_found, result.told), result)
     _more(result.told)
     on_device = result.peak_device_memory_bytes
     _means(result.engine, result.device, result.seconds, result.peak_memory_bytes, on_device)
@@ -136,7 +139,7 @@ def inspection(found: Inspection, as_json: bool) -> None:
         print_json(found.as_json())
         return
     facts = found.input
-    say(f"{facts.source} ({facts.format}): {facts.vertices_text}, {facts.n_edges:,} edges, density {found.density:.3g}")
+    say(f"{facts.source} ({facts.format}): {sizes_text(found.graph, facts)}; density {found.density:.3g}")
     say(_rows_read(facts))
     columns = ["side", "vertices", "mean degree", "median", "90 %", "99 %", "max", "degree 1", "two-hop pairs"]
     sides = (("vertices", found.left),) if found.right is None else (("left", found.left), ("right", found.right))
@@ -322,13 +325,12 @@ def _more(told: Told | None) -> None:
         results_console().print(table(list(columns), lines, right=columns))
 
 
-def _headline(results: str, truncated: str | None, facts: InputFacts, warnings: tuple[str, ...]) -> None:
-    edges = plural(facts.n_edges, "edge")
-    say(f"{results} in {facts.vertices_text}, {edges}")
-    if truncated is not None:
-        say(f"INCOMPLETE {truncated}")
-    say(_rows_read(facts))
-    for warning in warnings:
+def _headline(results: str, of: Manifest | CountResult) -> None:
+    say(f"{results} in {sizes_text(of.graph, of.input)}")
+    if of.truncated is not None:
+        say(f"INCOMPLETE {of.truncated}")
+    say(_rows_read(of.input))
+    for warning in of.warnings:
         say(f"warning    {warning}")
 
 
@@ -368,6 +370,7 @@ def _listed_run(run: ListedRun) -> dict[str, Any]:
     return about | {
         "created_at": manifest.created_at,
         "input": asdict(manifest.input),
+        "graph": asdict(manifest.graph),
         "asked": asked(manifest.config),
         "config_fingerprint": manifest.config_fingerprint,
         "problem": manifest.problem,
@@ -403,9 +406,9 @@ def _run_row(run: ListedRun, with_words: bool) -> list[object]:
     question = ", ".join(key if value == {} else f"{key}={value}" for key, value in settings) or "all"
     took = seconds_text(manifest.seconds["total"]) if "total" in manifest.seconds else ""
     when = manifest.created_at.removesuffix("+00:00").replace("T", " ")
-    facts, n_found = manifest.input, _n_found(manifest)
+    n_edges, n_found = f"{manifest.graph.n_edges:,}", _n_found(manifest)
     shown = [*([] if n_found is None else [listed(manifest)]), *([_counted(manifest)] if with_words else [])]
-    return [name, when, shortened(facts.source, _KEY), question, f"{facts.n_edges:,}", " ".join(shown), took, state]
+    return [name, when, shortened(manifest.input.source, _KEY), question, n_edges, " ".join(shown), took, state]
 
 
 def _two_hop_lines(sides: Sequence[tuple[str, SideFacts]]) -> list[str]:

@@ -43,7 +43,9 @@ from pipeline.manifest import (
 from pipeline.outputs.derived import derived_collectors
 from pipeline.publication import Collecting, Completed, Completing, Told
 from pipeline.publish import as_publish_errors, synced_beside
+from pipeline.searched import SearchedGraph
 from pipeline.stores.protocol import Store
+from pipeline.told import searched_graph
 
 __all__ = [
     "Clock",
@@ -212,6 +214,7 @@ class Counted:
     """What `count` did; `told` is None where the number of results says all."""
 
     facts: StreamFacts
+    graph: SearchedGraph
     told: Told | None = None
 
 
@@ -230,7 +233,8 @@ def count(
     with backend.budget(config.execution.to_execution()) as execution:
         facts = _streamed(config, sink, graph, query, execution, engine, on_progress)
     facts = replace(facts, engine=backend.engine_name(facts.engine))
-    return Counted(facts, None if numbers is None else numbers.told(sink, config, graph, facts.truncated))
+    told = None if numbers is None else numbers.told(sink, config, graph, facts.truncated)
+    return Counted(facts, searched_graph(config, edges.facts, graph), told)
 
 
 def _streamed(

@@ -7,18 +7,35 @@ from pathlib import Path
 from typing import Any
 
 from mbe_stage.problem import problem_named
+from pipeline.clean.facts import InputFacts
+from pipeline.config import Config
 from pipeline.installed_publications import publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import Told
+from pipeline.searched import SearchedGraph, graph_of_input
 from pipeline.wording import plural
 
-__all__ = ["found", "listed", "passing", "told_of_run", "values"]
+__all__ = ["found", "listed", "passing", "searched_graph", "told_of_run", "values"]
 
 
 def told_of_run(run_dir: Path, manifest: Manifest) -> Told | None:
     """What is told of a published run whose results are numbers; None of any other."""
     numbers = publication_of(manifest.problem).numbers
     return None if numbers is None else numbers.told_of_run(run_dir, manifest)
+
+
+def searched_graph(config: Config, facts: InputFacts, graph: Any) -> SearchedGraph:
+    """The graph that a problem searches.
+
+    Parameters
+    ----------
+    config : Config
+    facts : InputFacts
+    graph
+        As `Publication.graph` gave it.
+    """
+    made = publication_of(config.problem).made_of_input(config)
+    return graph_of_input(facts) if made is None else SearchedGraph(graph.n, graph.n_edges, made)
 
 
 def found(problem: str, n_found: int, told: Told | None) -> str:

@@ -8,6 +8,7 @@ from pipeline.config import Config
 from pipeline.edges import InputFacts
 from pipeline.key_parts import has_parts
 from pipeline.report.wording import count, key, tuple_key
+from pipeline.searched import graph_of_input, sizes_text
 from pipeline.wording import plural, seconds_text
 
 __all__ = ["conditions", "input_facts", "right_key", "side_name"]
@@ -76,6 +77,7 @@ def input_facts(facts: InputFacts) -> list[tuple[str, str]]:
         ("format", key(facts.format)),
         ("rows read", count(facts.rows_read)),
         ("duplicates merged", count(facts.duplicate_edges)),
+        ("graph", sizes_text(graph_of_input(facts), facts)),
     ]
     if facts.undirected is not None:
         items += [

@@ -43,7 +43,6 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
         figures=[
             (largest, f"{counts.max_size:,}"),
             ("degeneracy", f"{counts.degeneracy:,}"),
-            *([] if asked.project is None else [("edges of the projection", f"{counts.edges:,}")]),
         ],
         sections=[
             PageSection("cliques", "The cliques", _asked(manifest) + _sizes(run_path)),

@@ -12,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from pipeline.edges import InputFacts
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
 from pipeline.publication import Page, PageSection, Publication
@@ -84,8 +83,8 @@ def _head(manifest: Manifest, publication: Publication, page: Page, derived: Ite
     facts = manifest.input
     tiles = [
         _first_tile(manifest, publication, page),
-        *_vertices(facts),
-        ("edges", count(facts.n_edges)),
+        *_vertices(manifest),
+        ("edges", count(manifest.graph.n_edges)),
         *((escape(label), escape(value)) for each in (page, *derived) for label, value in each.figures),
     ]
     if "total" in manifest.seconds:
@@ -104,9 +103,10 @@ def _head(manifest: Manifest, publication: Publication, page: Page, derived: Ite
     }
 
 
-def _vertices(facts: InputFacts) -> list[tuple[str, str]]:
-    if facts.undirected is not None:
-        return [("vertices", count(facts.n_left))]
+def _vertices(manifest: Manifest) -> list[tuple[str, str]]:
+    facts, graph = manifest.input, manifest.graph
+    if facts.undirected is not None or graph.made_of_input is not None:
+        return [("vertices", count(graph.n_vertices))]
     return [("left vertices", count(facts.n_left)), ("right vertices", count(facts.n_right))]
 
 

@@ -328,6 +328,36 @@ def test_a_projection_that_does_not_fit_is_refused_with_its_bytes(tmp_path: Path
     assert not list((tmp_path / "runs").glob("*"))
 
 
+def test_a_run_says_how_large_the_graph_is_that_was_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, out = tmp_path / "visits.csv", tmp_path / "out"
+    path.write_text("a,x\na,y\nb,x\nb,y\nc,y\nc,z\n")
+    command = ("cliques", path, "--project", "left", "--min-shared", 2, "--engine", "reference", "--no-header")
+    searched = {"n_vertices": 3, "n_edges": 1, "made_of_input": "left projection"}
+    headline = "2 maximal cliques in 3 vertices, 1 edge, the left projection of 3 left x 3 right, 6 edges\n"
+    for published_to in (("--count-only",), ("--out", out)):
+        assert mbe(*command, *published_to).stdout.startswith(headline)
+        facts = said(*command, *published_to)
+        assert facts["graph"] == searched
+        assert (facts["input"]["n_left"], facts["input"]["n_right"], facts["input"]["n_edges"]) == (3, 3, 6)
+    page = (out / "latest" / "report.html").read_text()
+    assert "<dt>vertices</dt><dd>3</dd>" in page
+    assert "3 left x 3 right, 6 edges" in page
+    assert json.loads(mbe("runs", out, "--json").stdout)["runs"][0]["graph"] == searched
+    monkeypatch.setenv("COLUMNS", "400")
+    row = next(line for line in mbe("runs", out).stdout.splitlines() if "project=left" in line)
+    assert [cell.strip() for cell in row.split("│")][5:7] == ["1", "2"]
+    inspected = ("inspect", path, "--problem", "cliques", "--set", "cliques.project=left", "--engine", "reference")
+    assert "3 vertices, 3 edges, the left projection of 3 left x 3 right, 6 edges" in mbe(*inspected).stdout
+
+
+def test_a_graph_that_is_searched_as_it_was_read_says_its_vertices_once(edges_file: Path) -> None:
+    searched = {"n_vertices": 6, "n_edges": 5, "made_of_input": None}
+    assert said("cliques", edges_file, "--count-only", "--engine", "reference")["graph"] == searched
+    of_bicliques = said("enumerate", edges_file, "--count-only", "--engine", "reference")
+    n_vertices = of_bicliques["input"]["n_left"] + of_bicliques["input"]["n_right"]
+    assert of_bicliques["graph"] == {**searched, "n_vertices": n_vertices, "n_edges": of_bicliques["input"]["n_edges"]}
+
+
 # --- the command --------------------------------------------------------------------------------------------------
 
 

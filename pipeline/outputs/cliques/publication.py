@@ -31,6 +31,10 @@ def _undirected(config: Config) -> bool:
     return config.asked.project is None
 
 
+def _made_of_input(config: Config) -> str | None:
+    return None if config.asked.project is None else f"{config.asked.project} projection"
+
+
 def _graph(config: Config, edges: Any) -> UndirectedCSR:
     from pipeline.outputs.cliques.query import graph_of
 
@@ -172,4 +176,5 @@ PUBLICATION = Publication(
     diff=_diff,
     graph=_graph,
     graph_steps=_graph_steps,
+    made_of_input=_made_of_input,
 )
