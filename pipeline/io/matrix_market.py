@@ -1,7 +1,8 @@
 """Matrix Market files, read by SciPy: rows are left, columns right, the value is the weight.
 
 Keys are row and column numbers as the file writes them, from 1. An entry whose value is 0 is no edge: a matrix means
-the same whether it is stored dense or sparse. Symmetric storage is expanded.
+the same whether it is stored dense or sparse. Symmetric storage, where the file has one of the entries (i, j) and
+(j, i), is expanded; where edges have no direction its entries are the edges, and each is read once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     # SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
     except (ValueError, OverflowError, TypeError, MemoryError, IndexError) as error:
         raise _unreadable(path, content, error) from None
-    return matrix_edges(matrix, str(path), "matrix_market", config, first=1)
+    content.seek(0)
+    stands_for_two = content.readline().split()[-1].lower() != b"general"
+    one_of_two = stands_for_two and config.is_undirected
+    return matrix_edges(matrix, str(path), "matrix_market", config, first=1, one_of_two=one_of_two)
 
 
 def _safe(path: Path, text: bytes) -> io.BytesIO:

@@ -18,7 +18,9 @@ __all__ = ["matrix_edges"]
 _NAMES = ["row", "column", "weight"]
 
 
-def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig, *, first: int) -> RawEdges:
+def matrix_edges(
+    matrix: Any, source: str, format_name: str, config: InputConfig, *, first: int, one_of_two: bool = False
+) -> RawEdges:
     """Rows are left, columns right, values weights; entries that are stored but 0 are no edges.
 
     Parameters
@@ -26,6 +28,8 @@ def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig
     matrix : SciPy sparse array or matrix, or 2-D NumPy array
     first : int
         The key of the first row and column.
+    one_of_two : bool
+        Whether of the entries (i, j) and (j, i) only that below the diagonal is read.
 
     Raises
     ------
@@ -58,6 +62,8 @@ def matrix_edges(matrix: Any, source: str, format_name: str, config: InputConfig
             remedy="write it again with scipy.sparse.save_npz",
         ) from None
     present = entries.data != 0
+    if one_of_two:
+        present &= entries.row >= entries.col
     rows, columns = entries.row[present], entries.col[present]
     values = [
         pa.array(rows.astype(np.int64) + first),

@@ -276,6 +276,37 @@ def test_two_kinds_of_vertices_are_no_undirected_graph(tmp_path: Path, name: str
     ingest(reading_of(settings(input=section, project="left")), str(tmp_path / name))
 
 
+@pytest.mark.parametrize(
+    ("storage", "entries", "as_bipartite"),
+    [
+        ("coordinate pattern symmetric", "3 3 3\n2 1\n3 2\n3 3\n", 5),
+        ("coordinate pattern symmetric", "3 3 3\n1 2\n2 3\n3 3\n", 5),
+        ("coordinate real skew-symmetric", "3 3 2\n2 1 1\n3 2 2\n", 4),
+        ("array integer symmetric", "3 3\n0\n1\n0\n0\n4\n7\n", 5),
+    ],
+)
+def test_an_entry_of_symmetric_storage_is_one_row(
+    tmp_path: Path, storage: str, entries: str, as_bipartite: int
+) -> None:
+    path = tmp_path / "m.mtx"
+    path.write_text(f"%%MatrixMarket matrix {storage}\n{entries}")
+    n_loops = 0 if "skew" in storage else 1
+    facts = ingest(reading_of(settings()), str(path)).facts
+    assert facts.undirected is not None
+    assert (facts.rows_read, facts.undirected.loops, facts.undirected.reversed_edges) == (2 + n_loops, n_loops, 0)
+    assert (facts.n_left, facts.n_edges, facts.duplicate_edges) == (3, 2, 0)
+    both_ways = ingest(Config().input, str(path)).facts
+    assert (both_ways.rows_read, both_ways.n_edges) == (as_bipartite, as_bipartite)
+
+
+def test_a_general_matrix_has_a_row_for_each_entry(tmp_path: Path) -> None:
+    path = tmp_path / "m.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate pattern general\n3 3 4\n1 2\n2 1\n2 3\n3 3\n")
+    facts = ingest(reading_of(settings()), str(path)).facts
+    assert facts.undirected is not None
+    assert (facts.rows_read, facts.n_edges, facts.undirected.reversed_edges, facts.undirected.loops) == (4, 2, 1, 1)
+
+
 def test_refusals_of_nodes_and_columns() -> None:
     with pytest.raises(InputError, match="nodes of type int, str; expected integers or strings, one of the two of the"):
         ingest(reading_of(settings()), nx.Graph([(1, "1")]))
