@@ -10,7 +10,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["as_bipartite", "as_undirected"]
+__all__ = ["are_edges", "as_bipartite", "as_undirected"]
 
 
 def as_bipartite(graph: BipartiteCSR | tuple[np.ndarray, np.ndarray]) -> BipartiteCSR:
@@ -19,7 +19,7 @@ def as_bipartite(graph: BipartiteCSR | tuple[np.ndarray, np.ndarray]) -> Biparti
     Raises
     ------
     InvalidArgument
-        It is neither; or as `BipartiteCSR.from_edges`.
+        It is neither, or could be a list of two edges (`are_edges`); or as `BipartiteCSR.from_edges`.
     """
     return graph if isinstance(graph, BipartiteCSR) else BipartiteCSR.from_edges(*_pair(graph, "left_ids, right_ids"))
 
@@ -30,13 +30,35 @@ def as_undirected(graph: UndirectedCSR | tuple[np.ndarray, np.ndarray]) -> Undir
     Raises
     ------
     InvalidArgument
-        It is neither; or as `UndirectedCSR.from_edges`.
+        It is neither, or could be a list of two edges (`are_edges`); or as `UndirectedCSR.from_edges`.
     """
     return graph if isinstance(graph, UndirectedCSR) else UndirectedCSR.from_edges(*_pair(graph, "src, dst"))
 
 
+def are_edges(pair: Any) -> bool:
+    """Whether what could be a pair of columns reads as two edges: two tuples of two, or a list of two lists of two.
+
+    A tuple of two lists is a pair of columns, and so are arrays in whatever holds them.
+
+    Examples
+    --------
+    >>> are_edges([(0, 1), (1, 2)]), are_edges(((0, 1), (1, 2))), are_edges([[0, 1], [1, 2]])
+    (True, True, True)
+    >>> are_edges(([0, 1], [1, 2])), are_edges([(0, 1, 2), (1, 2, 0)])
+    (False, False)
+    """
+    rows = tuple | list if isinstance(pair, list) else tuple
+    return len(pair) == 2 and all(isinstance(row, rows) and len(row) == 2 for row in pair)
+
+
 def _pair(graph: Any, ends: str) -> tuple[Any, Any]:
     if isinstance(graph, tuple | list) and len(graph) == 2:
+        if are_edges(graph):
+            raise InvalidArgument(
+                f"graph is {graph!r}, which could be two edges or two columns: expected a pair ({ends}) of arrays; "
+                f"give ({[row[0] for row in graph]}, {[row[1] for row in graph]}) if these are edges, else "
+                f"({list(graph[0])}, {list(graph[1])})"
+            )
         return graph[0], graph[1]
     kind = type(graph).__name__
     made = "BipartiteCSR" if ends.startswith("left") else "UndirectedCSR"

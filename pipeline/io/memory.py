@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from mbe_stage.graphs.given import are_edges
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
@@ -104,6 +105,13 @@ def _from_arrays(source: Any) -> pa.Table:
                 remedy="pass a tuple (u, v), or a SciPy sparse matrix for an adjacency matrix",
             )
         source = tuple(source.T)
+    elif are_edges(source):
+        raise InputError.at(
+            "memory:numpy",
+            found=f"{source!r}, which could be two edges or two columns",
+            expected="a tuple (left, right) of columns",
+            remedy=f"pass {tuple(map(list, zip(*source, strict=True)))} if these are edges, else two lists or arrays",
+        )
     if not 2 <= len(source) <= len(_PAIR_NAMES):
         raise InputError.at(
             "memory:numpy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,33 @@ def test_what_is_no_graph_is_refused_with_what_takes_it(graph: Any, kind: str) -
     ):
         with pytest.raises(InvalidArgument, match=rf"graph is of type {kind}: expected BipartiteCSR, or .*{takes}"):
             of_sides(graph)
+
+
+@pytest.mark.parametrize("graph", [[(0, 1), (1, 2)], ((0, 1), (1, 2)), [[0, 1], [1, 2]], [(0, 1), [1, 2]]], ids=repr)
+def test_what_could_be_two_edges_is_refused_with_both_pairs(graph: Any) -> None:
+    both = re.escape("give ([0, 1], [1, 2]) if these are edges, else ([0, 1], [1, 2])")
+    for function in (enumerate_maximal_cliques, find_cliques, enumerate_bicliques):
+        with pytest.raises(InvalidArgument, match=f"graph is .*, which could be two edges or two columns: .*{both}"):
+            function(graph)
+    with pytest.raises(InvalidArgument, match=re.escape("give ([0, 7], [1, 3]) if these are edges, else ([0, 1], [7")):
+        count_maximal_cliques([(0, 1), (7, 3)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        ([0, 1], [1, 2]),
+        [np.array([0, 1]), np.array([1, 2])],
+        [(0, 1, 0), (1, 2, 1)],
+        ((0, 1, 0), (1, 2, 1)),
+        (range(2), range(1, 3)),
+    ],
+    ids=repr,
+)
+def test_two_columns_are_a_graph(graph: Any) -> None:
+    found = enumerate_maximal_cliques(graph, engine="reference")
+    assert set(found.as_set()) == {(0, 1), (1, 2)}
+    assert len(enumerate_bicliques(graph, engine="reference")) == 2
 
 
 def test_a_graph_of_another_kind_is_refused() -> None:

@@ -392,6 +392,7 @@ def test_npz_whose_sparse_matrix_contradicts_itself(tmp_path: Path) -> None:
         ((np.array([1, 2]), np.array([1])), {}, ["different lengths (left 2, right 1)"]),
         ((np.ones((2, 2), int), np.array([1])), {}, ["column 'left'", "2 dimensions"]),
         ((np.array([1]),), {}, ["a tuple of 1"]),
+        ((("a", "x"), ("b", "y")), {}, ["could be two edges or two columns", "(['a', 'b'], ['x', 'y']) if these are"]),
         (np.eye(5), {}, ["shape (5, 5)", "SciPy sparse"]),
         (([], []), {}, ["no edges", "both sides are empty"]),
         (scipy.sparse.csr_array((0, 5)), {}, ["0 x 5", "one side"]),
