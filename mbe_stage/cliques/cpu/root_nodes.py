@@ -54,7 +54,7 @@ def visit_root(graph, worker, output, root):
         return at.INTS_SHORT
     path = inserted(worker.ints, Path(frame[at.PATH], n_path), graph.vertices[root], top)
     if n_earlier == 0 and n == 1:
-        # Of one neighbour, or none: that is the clique (RMCE's reduction of degrees).
+        # Of one neighbour, or none: that is the clique.
         path = inserted(worker.ints, path, graph.vertices[graph.later[first]], top)
         emit_path(worker, output, path)
     elif n == 0:

@@ -55,7 +55,7 @@ def _not_dominated(words, rows, start, end):
     """Keep the excluded rows that lie inside the row of no candidate: those are whom the candidates do not stand for.
 
     A candidate that is adjacent to all that an excluded vertex is adjacent to joins, or is excluded, wherever the
-    excluded vertex would rule a clique out (RMCE).
+    excluded vertex would rule a clique out. (RMCE drops visited vertices that other visited ones dominate.)
     """
     kept = start
     for k in range(start, end):
