@@ -33,14 +33,14 @@ from flows.progress import ProgressReporter
 from flows.retries import gpu_may_be_free, worth_retrying
 from mbe_stage.errors import StageError
 from mbe_stage.stream import Listener, wants_outlook
-from pipeline.clean.facts import facts_of
+from pipeline.clean.facts import InputFacts, facts_of
 from pipeline.config import Config, load_config
 from pipeline.derived_inputs import inputs_of
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of
 from pipeline.job import edges_read, stage
 from pipeline.manifest import Manifest, read_manifest
-from pipeline.publish import Staging
+from pipeline.publish import JOURNAL_NAME, Staging
 from pipeline.steps import find_unchanged
 from pipeline.stores.mirror import address_of, local_path
 from pipeline.stores.places import store_at
@@ -48,6 +48,7 @@ from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_f
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
 from pipeline.told import found, passing, told_of_run, values
+from pipeline.unfinished import room_to_resume, why_not_resumed
 
 __all__ = [
     "Ending",
@@ -177,7 +178,8 @@ def enumerate_task(
     scratch : str
         The directory of the clean edges.
     run_path : str
-        The run directory as it grows; what an earlier attempt left there is removed.
+        The run directory as it grows; what an earlier attempt left there is removed, or gone on with where there is a
+        journal.
     read_seconds : mapping
         What the steps before took, for the manifest.
     tier_name : str
@@ -185,7 +187,8 @@ def enumerate_task(
     warnings : sequence of str
         Of the steps before.
     """
-    _remove_contents(Path(run_path))
+    if not (Path(run_path).parent / JOURNAL_NAME).exists():
+        _remove_contents(Path(run_path))
     tier = tier_named(tier_name, config.problem, derived_of(config))
     counted = passing(config.problem)
     with device_slot(tier, get_run_logger()) as let_go, ProgressReporter(get_run_logger(), counted) as report:
@@ -270,7 +273,12 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     try:
         with signals_are_heard_by_flow():
             config = configured()
-            with closing(store_at(config.output.directory)) as store, store.begin() as staging:
+            with (
+                closing(store_at(config.output.directory)) as store,
+                store.begin(
+                    config.output.keep_unfinished_days, room_to_resume(store, config, refuses=False)
+                ) as staging,
+            ):
                 # Before anything is read: whether all that is asked for can be published together.
                 inputs_of(config)
                 return on_a_tier_that_fits(
@@ -317,11 +325,25 @@ def _run_on(
     unchanged = None if force else find_unchanged(staging.store, facts_of(read["facts"]), config)
     if unchanged is not None:
         return _skip(staging.store.whole(unchanged))
+    if staging.is_resumed:
+        _resume_or_begin_anew(staging, config, facts_of(read["facts"]), tier)
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
     manifest = read_manifest(run_dir)
     return ending(_result(run_dir, manifest, unchanged=False), manifest)
+
+
+def _resume_or_begin_anew(staging: Staging, config: Config, input_facts: InputFacts, tier: Tier) -> None:
+    """A schedule goes on with what an earlier run of it has left where that is possible, and says so."""
+    reason = why_not_resumed(staging.path.parent, config, input_facts)
+    if reason is None and tier.reads_on_gpu:
+        reason = f"it was begun on another tier than {tier.name}"
+    if reason is None:
+        get_run_logger().info("going on with a run that was ended early: %s", staging.run_id)
+        return
+    get_run_logger().warning("%s", visible(f"an earlier run was ended early, and cannot be resumed: {reason}"))
+    staging.begin_anew()
 
 
 def _remove_contents(directory: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["VERSION", "Roots", "Task", "cut", "positions", "ranges_of", "split"]
+__all__ = ["VERSION", "Roots", "Task", "cut", "positions", "ranges_of", "split", "without"]
 
 VERSION = 1
 """Of the meaning of a task: what was made by another version is refused."""
@@ -174,6 +174,25 @@ def ranges_of(tasks: Iterable[Task], roots: Roots) -> list[tuple[int, int]]:
         else:
             ranges.append((task.first, task.end))
     return ranges
+
+
+def without(ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What of some ranges is in none of some others, ascending.
+
+    Examples
+    --------
+    >>> without([(0, 10)], [(2, 3), (5, 6), (6, 8)])
+    [(0, 2), (3, 5), (8, 10)]
+    """
+    left = sorted(ranges)
+    for first, end in sorted(others):
+        left = [
+            part
+            for start, stop in left
+            for part in ((start, min(stop, first)), (max(start, end), stop))
+            if part[0] < part[1]
+        ]
+    return left
 
 
 def positions(ranges: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -236,6 +236,7 @@ def run(
     config: Annotated[Path, typer.Argument(help="YAML file; configs/default.yaml shows every key.")],
     override: opt.Override = None,
     if_changed: opt.Output.IfChanged = False,
+    resume: opt.Output.Resume = False,
     count_only: opt.Output.CountOnly = False,
     as_json: opt.Output.Json = False,
     quiet: opt.Output.Quiet = False,
@@ -244,8 +245,8 @@ def run(
     """Run a configuration: read, enumerate, publish."""
     from pipeline.config import load_config
 
-    given = {"if_changed": if_changed, "count_only": count_only, "as_json": as_json, "quiet": quiet, "verbose": verbose}
-    publish(load_config(config, override or ()), given)
+    given = {"if_changed": if_changed, "resume": resume, "count_only": count_only}
+    publish(load_config(config, override or ()), {**given, "as_json": as_json, "quiet": quiet, "verbose": verbose})
 
 
 _ENUMERATING = (*opt.publishing(opt.QUERY, max_bicliques=True, members=True), *opt.GROUPS)
@@ -336,11 +337,24 @@ def runs(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
 ) -> None:
-    """List the runs of an output directory, the newest last."""
+    """List the runs of an output directory, the newest last, and those that can be resumed."""
     from pipeline import show
     from pipeline.listing import list_runs
+    from pipeline.unfinished import list_unfinished
 
-    show.runs(directory, list_runs(directory), as_json)
+    show.runs(directory, list_runs(directory), list_unfinished(directory), as_json)
+
+
+@_command()
+def clean(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Output directory.")],
+    as_json: opt.Output.Json = False,
+) -> None:
+    """Remove what runs that were ended early have left, those that could be resumed too."""
+    from pipeline import show
+    from pipeline.publish import RunStore
+
+    show.cleaned(directory, RunStore(directory).clean(), as_json)
 
 
 @_command()

@@ -132,6 +132,9 @@ class Output:
         bool,
         _option(_OUTPUT, "Only if edges or question differ from the latest run's, else exit code 5.", "--if-changed"),
     ]
+    Resume = Annotated[
+        bool, _option(_OUTPUT, "Go on with a run of this question that was ended early, if there is one.", "--resume")
+    ]
     CountOnly = Annotated[bool, _option(_OUTPUT, "Count, and store nothing.", "--count-only")]
     Json = Annotated[bool, _option(_OUTPUT, "Print one JSON object as the last line.", "--json")]
     Quiet = Annotated[bool, _option(_OUTPUT, "No progress, only warnings and the result.", "--quiet", "-q")]
@@ -331,7 +334,8 @@ def publishing(
     section : sequence of Parameter
         Those of the problem's section.
     max_bicliques, members : bool
-        Whether the problem knows ``execution.max_bicliques``; ``output.bicliques`` and ``output.members``.
+        Whether the problem knows ``execution.max_bicliques``; ``output.bicliques``, ``output.members`` and
+        ``--resume``.
     max_cliques : bool
         Whether it knows ``execution.max_cliques``.
     """
@@ -351,6 +355,7 @@ def publishing(
         # The key says that there is one, the option that there is none.
         _flag("no_report", Output.NoReport, "output.report", value=False),
         _flag("if_changed", Output.IfChanged),
+        *([_flag("resume", Output.Resume)] if members else ()),
         _flag("count_only", Output.CountOnly),
         *_PRINTED,
     )

@@ -30,13 +30,20 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
         raise typer.BadParameter(
             "compares with a published run; --count-only publishes none", param_hint="--if-changed"
         )
+    resume = options.get("resume", False)
+    if resume and count_only:
+        raise typer.BadParameter("goes on to publish a run; --count-only publishes none", param_hint="--resume")
     stderr = set_up_logging(quiet, options["verbose"])
     with console.ProgressDisplay(stderr, quiet, "reading the input", passing(config.problem)) as progress:
         if count_only:
             counted = pipeline.count(config, on_progress=progress.enumerated, on_compile=progress.compiled)
         else:
             published = pipeline.run(
-                config, on_progress=progress.enumerated, on_compile=progress.compiled, if_changed=if_changed
+                config,
+                on_progress=progress.enumerated,
+                on_compile=progress.compiled,
+                if_changed=if_changed,
+                resume=resume,
             )
     if count_only:
         show.count(counted, as_json)

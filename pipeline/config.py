@@ -237,6 +237,8 @@ class OutputConfig(Section):
     keep_runs: int | None = Field(None, ge=1)
     top: int = Field(20, ge=1, le=1000)
     compare: int = Field(100_000, ge=0, lt=NO_LIMIT)
+    checkpoint_seconds: float | None = Field(10.0, gt=0, allow_inf_nan=False)
+    keep_unfinished_days: float = Field(7.0, ge=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _nothing_about_a_table_that_is_left_out(self) -> OutputConfig:

@@ -26,6 +26,7 @@ from pipeline.stores.places import kept_if_done, store_at
 from pipeline.stores.protocol import Store
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
+from pipeline.unfinished import journal_for, room_to_resume
 
 __all__ = ["CountResult", "RunResult", "count", "edges_read", "run", "stage"]
 
@@ -113,6 +114,7 @@ def run(
     on_progress: OnProgress | None = None,
     on_compile: OnCompile | None = None,
     if_changed: bool = False,
+    resume: bool = False,
 ) -> RunResult:
     """Read the edges, enumerate, and publish the tables, the report and the manifest.
 
@@ -129,6 +131,9 @@ def run(
         `mbe_stage.compile_ahead.CompileProgress`; by default there are log lines.
     if_changed : bool
         Enumerate only where the latest run is not of the same edges and the same question (`steps.find_unchanged`).
+    resume : bool
+        Go on with the newest run of the same question that was ended before it was complete, where there is one; what
+        is published is what that run would have published.
 
     Returns
     -------
@@ -141,14 +146,15 @@ def run(
     EngineUnavailable, MemoryBudgetExceeded
         The engine cannot do it.
     PublishError
-        The output cannot be written. In every case nothing is published, and earlier runs stay as they are.
+        The output cannot be written, or what is to be resumed is of other edges, another question or other software.
+        In every case nothing is published, and earlier runs stay as they are.
     """
     # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
     inputs_of(config)
     store = store_at(config.output.directory)
 
     def run_on(tier: Tier, warnings: tuple[str, ...], note: OnProgress) -> RunResult:
-        staging = store.begin()
+        staging = store.begin(config.output.keep_unfinished_days, room)
         with (
             staging.noted_by_interrupts(),
             edges_read(tier, config, source, on_compile) as (steps, edges, seconds),
@@ -165,6 +171,7 @@ def run(
 
     with kept_if_done(store):
         store.check_writable()
+        room = room_to_resume(store, config) if resume else None
         return on_a_tier_that_fits(config, run_on, on_progress)
 
 
@@ -250,7 +257,7 @@ def stage(
     edges
     config : Config
     run_path : Path
-        `Staging.path`: an empty directory.
+        `Staging.path`: an empty directory, or that of a run to be gone on with.
     store : Store
         Where the run will be published.
     seconds : mapping
@@ -259,6 +266,7 @@ def stage(
         Those that the choice of the tier has brought.
     on_progress : callable, optional
     """
-    facts = steps.enumerate_to(edges, config, run_path, on_progress)
+    journal = journal_for(steps.backend, config, edges.facts, run_path) if store.keeps_unfinished else None
+    facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
     facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
     finish(run_path, edges.facts, config, facts, seconds, store)

@@ -40,6 +40,7 @@ __all__ = [
     "file_entry",
     "lost_file",
     "peak_memory_bytes",
+    "question",
     "read_manifest",
     "software_versions",
     "write_manifest",
@@ -169,7 +170,12 @@ class Manifest(_Frozen):
 
 
 def config_fingerprint(config: Config) -> str:
-    """Names what a configuration asks for: equal for two configurations that publish the same from the same edges.
+    """Names what a configuration asks for (`question`)."""
+    return hashlib.sha256(json.dumps(question(config), sort_keys=True).encode()).hexdigest()
+
+
+def question(config: Config) -> dict[str, Any]:
+    """What a configuration asks for: equal for two configurations that publish the same from the same edges.
 
     In it: the whole section of the problem and those of derived outputs, limits of results and of time, the type of
     the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
@@ -178,7 +184,7 @@ def config_fingerprint(config: Config) -> str:
     (`derived_inputs` names what they say), the output directory, `keep_runs`, compression, engine, threads and memory:
     none of them changes what a reader finds.
     """
-    asked = {
+    asked: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "key_type": config.input.key_type,
         publication_of(config.problem).section_name: config.asked.model_dump(mode="json"),
@@ -196,7 +202,7 @@ def config_fingerprint(config: Config) -> str:
             each.name: config.section(each.name).model_dump(mode="json", exclude=set(each.input_keys))
             for each in derived
         }
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return asked
 
 
 def software_versions() -> dict[str, str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipeline.compared import Comparison
     from pipeline.config import Config
     from pipeline.derived_inputs import DerivedInput
+    from pipeline.journal import Journal
     from pipeline.manifest import Manifest
     from pipeline.outlook import Prospect, Trying
     from pipeline.query import KeyedEdges
@@ -70,6 +71,8 @@ class Collecting:
         What else takes the results in, block by block.
     on_progress : callable or None
         Told of searches that a collector makes itself, as of that of the run.
+    journal : Journal or None
+        Where the collector books what is on the disk; what it has booked before is taken back.
     """
 
     run_path: Path
@@ -79,6 +82,7 @@ class Collecting:
     backend: Any
     derived: Sequence[DerivedCollector] = ()
     on_progress: Callable[[Any], object] | None = None
+    journal: Journal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Collected:
 class Collector(Protocol):
     """The sink of a run: takes blocks in (`mbe_stage.stream.Sink`) and writes the problem's tables.
 
+    One with a method `checkpoint` that is not None can be gone on with (`Publication.is_resumable`).
     It is entered before the first block and left behind the last; leaving it writes what waits, and raises what went
     wrong. What is below `run_path` after an error is not looked at.
     """
@@ -452,6 +457,8 @@ class Publication:
     made_of_input : callable
         Takes the configuration, and says what `graph` makes of the graph of the edges: ``left projection``; None where
         it is that graph. What is made is an `UndirectedCSR`, and `counts` have its ``vertices`` and ``edges``.
+    is_resumable : bool
+        Whether its collector of tables in host memory takes checkpoints, and what they have kept back.
     """
 
     problem: str
@@ -491,6 +498,7 @@ class Publication:
     graph: Callable[[Config, Any], Any] = lambda _, edges: edges.graph()
     graph_steps: Callable[[Config | None], Sequence[CompileStep]] = nothing_to_compile
     made_of_input: Callable[[Config], str | None] = lambda _: None
+    is_resumable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

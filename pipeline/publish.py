@@ -8,9 +8,12 @@
     OUT/.staging/<run_id>/.lock   held by the process that writes this run, for as long as it lives
     OUT/.staging/<run_id>/<run_id>/    the run as it grows;  .../scratch/  temporary files
 
-A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress and removes
-them. Of several runs at once, the last to *publish* is `latest`, whichever began first. A process killed between the
-two renames leaves a complete run that `RunStore.runs` lists while `latest` still names the one before.
+    OUT/.staging/<run_id>/journal      what of the run can be gone on with, once something can (`pipeline.journal`)
+
+A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
+them, but for those with a journal, which stay for some days. Of several runs at once, the last to *publish* is
+`latest`, whichever began first. A process killed between the two renames leaves a complete run that `RunStore.runs`
+lists while `latest` still names the one before.
 
 A run gets its name while it is moved into place, under the store's lock: names sort as runs were published. Until then
 it has a provisional one, which its report and manifest state and then exchange.
@@ -22,6 +25,7 @@ import errno
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from pipeline.stores.protocol import Store
 
 __all__ = [
+    "JOURNAL_NAME",
+    "KEPT_DAYS",
     "MANIFEST_NAME",
     "RunStore",
     "Staging",
@@ -51,6 +57,9 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 MANIFEST_NAME = "manifest.json"
+JOURNAL_NAME = "journal"
+KEPT_DAYS = 7.0
+"""For so long what can be gone on with is kept."""
 _SYNCED_AT_ONCE = 8
 _LATEST, _LOCK, _RUNS, _STAGING = "latest", ".lock", "runs", ".staging"
 # Files that state the run's name.
@@ -116,6 +125,11 @@ class RunStore:
         """What the user calls it."""
         return str(self.directory)
 
+    @property
+    def keeps_unfinished(self) -> bool:
+        """Whether what a run that is ended early has found stays here, to be gone on with."""
+        return True
+
     def check_writable(self) -> None:
         """Refuse early, before any work, a directory that `begin` would refuse; nothing is created.
 
@@ -155,8 +169,15 @@ class RunStore:
             what = "is a file" if directory.exists() else "does not exist"
             raise PublishError(f"{directory}: {what}; expected an output directory, as after mbe enumerate --out DIR")
 
-    def begin(self) -> Staging:
+    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
         """Room for a new run, made when its context is entered.
+
+        Parameters
+        ----------
+        kept_days : float
+            What runs that were ended early have left, and what can be gone on with, is removed when it is older.
+        room : Path, optional
+            One of `unfinished`, to go on with.
 
         Raises
         ------
@@ -164,7 +185,26 @@ class RunStore:
             The directory cannot be written.
         """
         self.check_writable()
-        return Staging(self)
+        return Staging(self, kept_days, room)
+
+    def unfinished(self) -> list[Path]:
+        """The rooms of runs that can be gone on with, or are being written and could then; the newest is the last."""
+        rooms = (self.directory / _STAGING).glob("*")
+        return sorted((room for room in rooms if _is_unfinished(room)), key=lambda room: _written_at(room))
+
+    def clean(self) -> list[Path]:
+        """Remove what runs that were ended early have left, whether or not it could be gone on with; returns what.
+
+        Raises
+        ------
+        PublishError
+            It cannot be removed.
+        """
+        staging = self.directory / _STAGING
+        if not staging.is_dir():
+            return []
+        with as_publish_errors(staging, "not all was removed"), locked((staging / _LOCK).open("ab")):
+            return _remove_leftovers(staging, 0.0)
 
     def latest(self) -> Path | None:
         """The run published last, or None."""
@@ -209,7 +249,16 @@ class RunStore:
 class Staging:
     """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
 
-    Entering the context makes the room, and removes what dead writers left.
+    Entering the context makes the room, and removes what dead writers left. A room with a journal stays, to be gone on
+    with.
+
+    Parameters
+    ----------
+    store : RunStore
+    kept_days : float
+        As of `RunStore.begin`.
+    room : Path, optional
+        To go on with: entering takes its lock.
 
     Attributes
     ----------
@@ -224,9 +273,11 @@ class Staging:
         The manifest as it was published: another writer with `keep_runs` may remove the run at any time.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, kept_days: float = KEPT_DAYS, room: Path | None = None) -> None:
         self.store = store
-        self.run_id = provisional_id(datetime.now(UTC))
+        self._kept_days = kept_days
+        self._is_given = room is not None
+        self.run_id = provisional_id(datetime.now(UTC)) if room is None else room.name
         self._room = store.directory / _STAGING / self.run_id
         self.path = self._room / self.run_id
         self.scratch = self._room / "scratch"
@@ -303,18 +354,48 @@ class Staging:
                 self._remove()
                 raise
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether there is a journal to go on with."""
+        return (self._room / JOURNAL_NAME).exists()
+
+    def begin_anew(self) -> None:
+        """Remove all of the run that was written here, as if nothing had been begun; temporary files stay.
+
+        Raises
+        ------
+        PublishError
+            It cannot be removed.
+        """
+        with as_publish_errors(self._room):
+            # First: without it the rest is nothing to go on with.
+            (self._room / JOURNAL_NAME).unlink(missing_ok=True)
+            for path in self._room.iterdir():
+                if path.name not in (_LOCK, self.scratch.name):
+                    shutil.rmtree(path)
+            self.path.mkdir()
+
     def _make(self) -> None:
         staging = self._room.parent
         staging.mkdir(parents=True, exist_ok=True)
         with locked((staging / _LOCK).open("ab")):
-            _remove_leftovers(staging)
-            self._room.mkdir()
-            self._lock = locked((self._room / _LOCK).open("ab"))
-            self.path.mkdir()
-            self.scratch.mkdir()
+            _remove_leftovers(staging, self._kept_days, self._room)
+            self._room.mkdir(exist_ok=True)
+            lock = self._room / _LOCK
+            if lock.exists() and is_locked(lock):
+                raise PublishError(
+                    f"{self._room}: is being written by another process; expected an unfinished run that nobody is at; "
+                    "wait for it, or begin anew, without --resume"
+                )
+            self._lock = locked(lock.open("ab"))
+            self.path.mkdir(exist_ok=True)
+            self.scratch.mkdir(exist_ok=True)
 
     def _remove(self) -> None:
-        if self._room.exists():
+        if self._published is None and _is_unfinished(self._room):
+            if self._lock is not None:
+                log.warning("what was found until then is kept: go on with --resume, or remove it with mbe clean")
+        elif self._room.exists() and not (self._is_given and self._lock is None):
             # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
             with locked((self._room.parent / _LOCK).open("ab")):
                 shutil.rmtree(self._room)
@@ -413,14 +494,36 @@ def resolve_run(path: str | Path) -> Path:
     raise PublishError(f"{path}: holds no {MANIFEST_NAME} and no published run; publish one first: mbe enumerate")
 
 
-def _remove_leftovers(staging: Path) -> None:
-    """Remove the rooms of dead writers; the store's lock is held, so none is just being made."""
-    for room in sorted(path for path in staging.iterdir() if path.name != _LOCK):
+def _is_unfinished(room: Path) -> bool:
+    """Whether a room can be gone on with: it has a journal, and the run has not been moved away."""
+    return (room / JOURNAL_NAME).is_file() and (room / room.name).is_dir()
+
+
+def _written_at(room: Path) -> float:
+    """When its journal was written last, in seconds since 1970."""
+    try:
+        return (room / JOURNAL_NAME).stat().st_mtime
+    except FileNotFoundError:
+        # Published or removed meanwhile.
+        return 0.0
+
+
+def _remove_leftovers(staging: Path, kept_days: float, but: Path | None = None) -> list[Path]:
+    """Remove the rooms of dead writers; the store's lock is held, so none is just being made.
+
+    What can be gone on with stays for so many days.
+    """
+    removed = []
+    for room in sorted(path for path in staging.iterdir() if path.name != _LOCK and path != but):
         lock = room / _LOCK
         if lock.exists() and is_locked(lock):
             continue
+        if _is_unfinished(room) and time.time() - _written_at(room) < kept_days * 86_400:
+            continue
         log.info("removing what an unfinished run left: %s", room)
         shutil.rmtree(room)
+        removed.append(room)
+    return removed
 
 
 def _remove_oldest(store: Store, keep_runs: int) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pipeline.manifest import Manifest
     from pipeline.near_copies import Distinct
     from pipeline.publication import Differences, Shown, Told
+    from pipeline.unfinished import Unfinished
     from pipeline.verify import VerifyReport
 
 __all__ = [
@@ -233,14 +234,59 @@ def _shown(found: Shown, title: str | None = None) -> Table:
     return table(list(found.columns), [list(row) for row in found.rows], title)
 
 
-def runs(directory: str | Path, found: list[ListedRun], as_json: bool) -> None:
-    """The runs of a directory, the newest last."""
+def runs(directory: str | Path, found: list[ListedRun], unfinished: list[Unfinished], as_json: bool) -> None:
+    """The runs of a directory, the newest last, and those that were ended before they were complete."""
     if as_json:
-        print_json({"directory": str(directory), "runs": [_listed_run(run) for run in found]})
+        begun = {"unfinished": [_unfinished_run(run) for run in unfinished]} if unfinished else {}
+        print_json({"directory": str(directory), "runs": [_listed_run(run) for run in found], **begun})
         return
-    if not found:
+    if found:
+        _published_runs(found)
+    else:
         say(f"{directory}: no published run")
-        return
+    for run in unfinished:
+        say(_unfinished_line(run))
+
+
+def cleaned(directory: Path, removed: list[Path], as_json: bool) -> None:
+    """What was removed of runs that were ended early."""
+    if as_json:
+        print_json({"directory": str(directory), "removed": [str(room) for room in removed]})
+    elif removed:
+        for room in removed:
+            say(f"removed    {room}")
+    else:
+        say(f"{directory}: nothing to remove")
+
+
+def _unfinished_run(run: Unfinished) -> dict[str, Any]:
+    header = run.header
+    return {
+        "run": str(run.room),
+        "running": run.is_running,
+        "problem": None if header is None else header.problem,
+        "input": None if header is None else header.source,
+        "asked": None if header is None else header.asked,
+        "found": run.n_found,
+        "work_done": round(run.work_done, 4),
+        "kept_until": run.records[-1].at if run.records else None,
+    }
+
+
+def _unfinished_line(run: Unfinished) -> str:
+    state = "running" if run.is_running else "unfinished"
+    if run.header is None or not run.records:
+        return f"{state:10} {run.room.name}: nothing of it can be resumed"
+    asks = ", ".join(f"{key}={value}" for key, value in run.header.asked.items())
+    unit = publication_of(run.header.problem).unit
+    how = "" if run.is_running else "; go on with --resume"
+    return (
+        f"{state:10} {run.room.name}: {run.header.source}{f' ({asks})' if asks else ''}, {plural(run.n_found, *unit)}, "
+        f"about {run.work_done:.0%} of the work, kept {run.records[-1].at}{how}"
+    )
+
+
+def _published_runs(found: list[ListedRun]) -> None:
     whats = {_counted(run.manifest) for run in found if run.manifest is not None}
     # One word for the column where that is true, else one in each row.
     what = whats.pop() if len(whats) == 1 else None

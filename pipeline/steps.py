@@ -29,6 +29,7 @@ from pipeline.edge_files import load_edges, save_edges
 from pipeline.errors import PublishError
 from pipeline.ingest import ingest
 from pipeline.installed_publications import derived_of, publication_of
+from pipeline.journal import Journal
 from pipeline.manifest import (
     Manifest,
     config_fingerprint,
@@ -114,6 +115,7 @@ def enumerate_to(
     on_progress: Callable[[Any], None] | None = None,
     engine: str | None = None,
     backend: Backend = ARROW,
+    journal: Journal | None = None,
 ) -> EnumerationFacts:
     """Enumerate, and write every table of the run into its staging path.
 
@@ -131,6 +133,9 @@ def enumerate_to(
         engine may still take over, as in `mbe_stage.enumerate_into`; the facts say which ran.
     backend : Backend, optional
         Where the tables live: in host memory by default.
+    journal : Journal, optional
+        Where finished tasks are booked now and then (`output.checkpoint_seconds`); those that are booked there already
+        are not searched again, and `run_path` holds their files.
 
     Raises
     ------
@@ -143,9 +148,9 @@ def enumerate_to(
     """
 
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
-        return _streamed(config, sink, graph, query, execution, engine, on_progress)
+        return _streamed(config, sink, graph, query, execution, engine, on_progress, journal)
 
-    return collect_to(edges, config, run_path, search, backend, on_progress=on_progress)
+    return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
 
 
 def collect_to(
@@ -156,6 +161,7 @@ def collect_to(
     backend: Backend = ARROW,
     step: str = "enumerate",
     on_progress: Callable[[Any], None] | None = None,
+    journal: Journal | None = None,
 ) -> EnumerationFacts:
     """As `enumerate_to`, of results that come from anywhere.
 
@@ -170,11 +176,13 @@ def collect_to(
         What its time is called in `EnumerationFacts.seconds`.
     on_progress : callable, optional
         Told of what derived outputs search themselves (`Collecting.on_progress`).
+    journal : Journal, optional
+        As for `enumerate_to`.
     """
     clock, publication = Clock(), publication_of(config.problem)
     query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
     clock.lap("graph")
-    collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress)
+    collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress, journal=journal)
     with ExitStack() as ends:
         # Left last: the collector hands them what waits when it is left.
         derived = tuple(ends.enter_context(each) for each in derived_collectors(collecting))
@@ -205,7 +213,7 @@ def collect_to(
         peak_memory_bytes=peak_memory_bytes(),
         peak_device_memory_bytes=backend.peak_device_memory_bytes(),
         versions=backend.versions(),
-        warnings=facts.warnings,
+        warnings=(*facts.warnings, *([told] if journal is not None and (told := journal.told()) else ())),
     )
 
 
@@ -245,6 +253,7 @@ def _streamed(
     execution: Execution,
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
+    journal: Journal | None = None,
 ) -> StreamFacts:
     """Let the configuration's problem be searched, into a sink.
 
@@ -260,12 +269,16 @@ def _streamed(
         In the place of the configuration's.
     on_progress : callable or None
         Takes what the publication makes of a `Progress`.
+    journal : Journal, optional
+        What is booked there is not searched again.
     """
     told = publication_of(config.problem).progress
+    n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
 
     def note(progress: Progress) -> None:
         if on_progress is not None:
-            on_progress(told(progress))
+            work_done = work_before + (1.0 - work_before) * progress.work_done
+            on_progress(told(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
 
     return stream(
         problem_named(config.problem),
@@ -276,6 +289,8 @@ def _streamed(
         engine or config.execution.engine,
         None if on_progress is None else Listener(note, wants_outlook(on_progress)),
         chosen_by_auto=config.execution.engine == AUTO,
+        tasks=None if journal is None else journal.remaining(),
+        checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
     )
 
 
@@ -294,10 +309,15 @@ class Steps:
         return ingest(config, source, self.backend)
 
     def enumerate_to(
-        self, edges: Any, config: Config, run_path: Path, on_progress: Callable[[Any], None] | None = None
+        self,
+        edges: Any,
+        config: Config,
+        run_path: Path,
+        on_progress: Callable[[Any], None] | None = None,
+        journal: Journal | None = None,
     ) -> EnumerationFacts:
         """As the function."""
-        return enumerate_to(edges, config, run_path, on_progress, self.engine, self.backend)
+        return enumerate_to(edges, config, run_path, on_progress, self.engine, self.backend, journal)
 
     def count(self, edges: Any, config: Config, on_progress: Callable[[Any], None] | None = None) -> Counted:
         """As the function; the facts name the tier, or the engine that took its place."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pipeline.publish import KEPT_DAYS
+
 if TYPE_CHECKING:
     from pipeline.publish import Staging
 
@@ -32,8 +34,15 @@ class Store(Protocol):
     def check_listed(self) -> None:
         """Refuse what is no output directory."""
 
-    def begin(self) -> Staging:
-        """Room for a new run, made when its context is entered."""
+    @property
+    def keeps_unfinished(self) -> bool:
+        """Whether what a run that is ended early has found stays here, to be gone on with."""
+
+    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+        """Room for a new run, or one of `unfinished` to go on with, made when its context is entered."""
+
+    def unfinished(self) -> list[Path]:
+        """The rooms of runs that can be gone on with, the newest last; none where nothing is kept."""
 
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""

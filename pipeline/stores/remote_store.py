@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import PublishError
-from pipeline.publish import MANIFEST_NAME, Staging, as_publish_errors
+from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import provisional_id
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import StoreConflict, as_store_publish_errors
@@ -122,8 +122,17 @@ class RemoteStore:
                 f"{self.address}"
             )
 
-    def begin(self) -> Staging:
-        """Room for a new run, on this machine, made when its context is entered.
+    @property
+    def keeps_unfinished(self) -> bool:
+        """No: what is on this machine is removed with the store."""
+        return False
+
+    def unfinished(self) -> list[Path]:
+        """None."""
+        return []
+
+    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:  # noqa: ARG002 - as a store's
+        """Room for a new run, on this machine, made when its context is entered; there is none to go on with.
 
         Raises
         ------

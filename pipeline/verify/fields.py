@@ -65,7 +65,7 @@ UNTOLD = {
     ),
     "config.execution": ("engine", "threads", "memory_budget", "device_memory", "block_bytes"),
     # `top` is the length of the report's lists, and nobody recomputes the report.
-    "config.output": ("directory", "keep_runs", "compare", "top"),
+    "config.output": ("directory", "keep_runs", "compare", "top", "checkpoint_seconds", "keep_unfinished_days"),
 }
 
 

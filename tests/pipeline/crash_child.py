@@ -1,7 +1,8 @@
 """A run in a process of its own that the crash tests kill, interrupt or starve; says on stdout how far it is.
 
-``python crash_child.py CONFIG.json EDGES.csv [slow-sync] [slow-blocks] [file-limit=BYTES]`` prints ``ready``, waits for
-a line, and prints ``running`` after the first block, ``publishing``, and ``done RUN_DIR`` or ``refused CODE MESSAGE``.
+``python crash_child.py CONFIG.json EDGES.csv [OPTION]...`` prints ``ready``, waits for a line, and prints ``running``
+after the first block, ``publishing``, and ``done RUN_DIR`` or ``refused CODE MESSAGE``. Options are ``slow-sync``,
+``slow-blocks``, ``file-limit=BYTES``, ``resume``, and ``often``: checkpoints, whatever they cost.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import resource
 import sys
 import time
 
+from mbe_stage import stream
 from mbe_stage.errors import StageError
 from pipeline import Config, run
 from pipeline import publish as publish_module
@@ -38,7 +40,7 @@ def main() -> int:
     say("ready")
     sys.stdin.readline()
     try:
-        result = run(config, on_progress=on_progress)
+        result = run(config, on_progress=on_progress, resume="resume" in options)
     except StageError as error:
         say(f"refused {exit_code(error)} {error}")
         return exit_code(error)
@@ -60,6 +62,8 @@ def prepare(options: list[str]) -> None:
         return real_fsync(descriptor)
 
     publish_module.Staging.publish = publish
+    if "often" in options:
+        stream._TIMES_ITS_COST = 0.0
     if "slow-sync" in options:
         os.fsync = slow_fsync
     for option in options:

@@ -29,9 +29,18 @@ class Writer:
     """A run in another process, started and ready, that waits for `go`."""
 
     def __init__(self, out: Path, edges: Path, *options: str, **sections: dict) -> None:
-        config = config_for(out, edges, **sections).model_dump(mode="json")
+        self._begin(config_for(out, edges, **sections).model_dump(mode="json"), edges, options)
+
+    @classmethod
+    def of(cls, settings: dict, edges: Path, *options: str) -> Writer:
+        """With this configuration."""
+        writer = cls.__new__(cls)
+        writer._begin(settings, edges, options)
+        return writer
+
+    def _begin(self, settings: dict, edges: Path, options: tuple[str, ...]) -> None:
         self.process = begun(
-            [sys.executable, CHILD, json.dumps(config), edges, *options],
+            [sys.executable, CHILD, json.dumps(settings), edges, *options],
             stdin=subprocess.PIPE,
             text=True,
             cwd=CHILD.parents[2],

@@ -26,6 +26,14 @@ _MOST_WAITING = 64
 _MOST_ENCODERS = 8
 
 
+class _Pause:
+    """What every encoder takes once at a checkpoint: its parts are complete, and it waits."""
+
+    def __init__(self) -> None:
+        self.complete = threading.Semaphore(0)
+        self.is_over = threading.Event()
+
+
 class BlockWriter:
     """Writes what blocks become as data sets of parts.
 
@@ -43,6 +51,8 @@ class BlockWriter:
         Takes batches in and gives them back sorted; then there is one thread.
     block_bytes : int
         Size of the blocks that will come.
+    is_begun : bool
+        Parts of an earlier process are there.
 
     Notes
     -----
@@ -66,10 +76,11 @@ class BlockWriter:
         compression: str,
         order: KeyOrder | None,
         block_bytes: int,
+        is_begun: bool = False,
     ) -> None:
         self.seconds = 0.0
         self._path, self._compression = run_path, compression
-        self._parts = [(PartNames(run_path / name), schema) for name, schema in schemas.items()]
+        self._parts = [(PartNames(run_path / name, is_begun=is_begun), schema) for name, schema in schemas.items()]
         self._rows, self._spread, self._order = rows, spread, order
         self._blocks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
@@ -78,6 +89,9 @@ class BlockWriter:
         self._most_encoders = 1 if order is not None else min(_MOST_ENCODERS, Execution().worker_count)
         self._encoders: list[threading.Thread] = []
         self._accepted_bytes = 0
+        self._spilled: list[Path] = []
+        self._settled: list[Path] = []
+        self._sealing: threading.Thread | None = None
 
     def accept(self, block: Any, n_bytes: int) -> None:
         """Take one block of so many bytes in; its arrays are kept until they are written.
@@ -108,6 +122,54 @@ class BlockWriter:
         """
         if self._failure is not None:
             raise self._failure
+
+    def settle(self) -> None:
+        """Have everything that was accepted in complete files, which `seal` then hands on.
+
+        Raises
+        ------
+        PublishError
+            A block could not be written.
+        """
+        self.check()
+        start = time.perf_counter()
+        pause = _Pause()
+        try:
+            for _ in self._encoders:
+                self._blocks.put(pause)
+            for _ in self._encoders:
+                pause.complete.acquire()
+            # While the encoders wait: what they complete later is of the next time.
+            complete = [path for names, _ in self._parts for path in names.take_complete()]
+            self._settled += [*self._spilled, *complete]
+            self._spilled = []
+        finally:
+            pause.is_over.set()
+        self.seconds += time.perf_counter() - start
+        self.check()
+
+    def seal(self, seal: Callable[[list[Path]], None]) -> None:
+        """Hand on the files that were settled since this was done last: parts, or with an order its spills.
+
+        Parameters
+        ----------
+        seal : callable
+            Takes them. It is called in a thread of its own, one at a time, while what follows is written.
+
+        Raises
+        ------
+        PublishError
+            What was handed on before could not be sealed.
+        """
+        start = time.perf_counter()
+        if self._sealing is not None:
+            self._sealing.join()
+        self.check()
+        files, self._settled = self._settled, []
+        sealing = threading.Thread(target=self._attempt, args=(seal, files), name="checkpoint", daemon=True)
+        sealing.start()
+        self._sealing = sealing
+        self.seconds += time.perf_counter() - start
 
     def __enter__(self) -> BlockWriter:
         # Not before: only who has entered is sure to leave, which ends the threads.
@@ -144,11 +206,18 @@ class BlockWriter:
             # None: it could not be started, and that is the error to report.
             if encoder.ident is not None:
                 encoder.join()
+        if self._sealing is not None:
+            self._sealing.join()
 
     def _encode(self) -> None:
         """One encoder: until the sentinel; after a failure it only empties the queue, so nobody waits for it."""
         writers = [PartWriter(names, schema, self._compression) for names, schema in self._parts]
         while (block := self._blocks.get()) is not None:
+            if isinstance(block, _Pause):
+                self._attempt(self._settle, writers)
+                block.complete.release()
+                block.is_over.wait()
+                continue
             self._room.release()
             self._attempt(self._write, block, writers)
             # Not kept alive while waiting for the next one.
@@ -178,13 +247,23 @@ class BlockWriter:
         else:
             self._order.add(batch)
 
+    def _settle(self, writers: list[PartWriter]) -> None:
+        """Leave nothing in memory: with an order there is one encoder, and nothing in parts before the end."""
+        if self._order is not None:
+            self._spilled = self._order.checkpoint()
+        self._complete(writers)
+
+    def _complete(self, writers: list[PartWriter]) -> None:
+        """Close the parts that are open; later rows go into new ones."""
+        for writer in writers:
+            writer.close()
+
     def _finish(self, writers: list[PartWriter]) -> None:
         for batch in self._order.batches() if self._order is not None else ():
             if self._stopped:
                 return
             self._emit(batch, writers)
-        for writer in writers:
-            writer.close()
+        self._complete(writers)
 
     def _emit(self, batch: pa.RecordBatch, writers: list[PartWriter]) -> None:
         for writer, rows in zip(writers, self._spread(batch), strict=True):

@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from pipeline.backends.arrow.parts import next_number
+
 __all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "range_groups"]
 
 RANGE_BITS = 10
@@ -35,7 +37,8 @@ class KeyOrder:
     Parameters
     ----------
     scratch : Path
-        Directory for spill files; made when first needed, removed when the last row has been given back.
+        Directory for spill files; made when first needed, removed when the last row has been given back, unless there
+        was a checkpoint.
     schema : pa.Schema
         Of the rows.
     key : str
@@ -67,6 +70,7 @@ class KeyOrder:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._spills: list[Path] = []
+        self._n_kept = 0
         self._range_bytes = np.zeros(N_RANGES, np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -76,6 +80,23 @@ class KeyOrder:
         self._range_bytes += self._bytes_per_range(batch)
         if self._pending_bytes >= self._memory_bytes:
             self._spill()
+
+    def checkpoint(self) -> list[Path]:
+        """Have all rows in spill files, and leave these where they are; returns those that are new since the last."""
+        if self._pending:
+            self._spill()
+        new, self._n_kept = self._spills[self._n_kept :], len(self._spills)
+        return new
+
+    def restore(self, spill: Path) -> Iterator[pa.RecordBatch]:
+        """Take in what an earlier process has spilled, and left there; yields its rows."""
+        with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
+            for i in range(reader.num_record_batches):
+                batch = reader.get_batch(i)
+                self._range_bytes += self._bytes_per_range(batch)
+                yield batch
+        self._spills.append(spill)
+        self._n_kept = len(self._spills)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, ascending by key, one row group at a time."""
@@ -87,6 +108,8 @@ class KeyOrder:
                 yield self._read(first, last)
             else:
                 yield self._rows(kept, order[bounds[first] : bounds[last]])
+        if self._n_kept:
+            return
         for spill in self._spills:
             spill.unlink()
         if self._spills:
@@ -106,7 +129,7 @@ class KeyOrder:
         ordered = self._rows(batch, order)
         del batch
         self._scratch.mkdir(exist_ok=True)
-        path = self._scratch / f"spill-{len(self._spills):05d}.arrow"
+        path = self._scratch / f"spill-{next_number(self._scratch):05d}.arrow"
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self._schema, options=_SPILL) as writer:
             for first in range(N_RANGES):
                 writer.write_batch(ordered.slice(bounds[first], bounds[first + 1] - bounds[first]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ROW_GROUP_BYTES", "PartNames", "PartWriter", "write_batches", "write_table"]
+__all__ = ["ROW_GROUP_BYTES", "PartNames", "PartWriter", "batches_of", "next_number", "write_batches", "write_table"]
 
 ROW_GROUP_BYTES = 16 << 20
 _FILE_BYTES = 512 << 20
@@ -25,24 +25,43 @@ class PartNames:
     Parameters
     ----------
     directory : Path
-        Made here; must not exist.
+        Made here; must not exist, unless it was begun earlier.
+    is_begun : bool
+        Parts that an earlier process has written are there; new ones are numbered behind them.
 
     Attributes
     ----------
     n_taken : int
     """
 
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir()
+    def __init__(self, directory: Path, *, is_begun: bool = False) -> None:
+        directory.mkdir(exist_ok=is_begun)
         self._directory = directory
         self._lock = threading.Lock()
-        self.n_taken = 0
+        self._complete: list[Path] = []
+        self.n_taken = next_number(directory)
 
     def take(self) -> Path:
         """The path of a new part."""
         with self._lock:
             number, self.n_taken = self.n_taken, self.n_taken + 1
         return self._directory / f"part-{number:05d}.parquet"
+
+    def complete(self, path: Path) -> None:
+        """Book that a part is closed."""
+        with self._lock:
+            self._complete.append(path)
+
+    def take_complete(self) -> list[Path]:
+        """The parts that were closed since this was asked last."""
+        with self._lock:
+            complete, self._complete = self._complete, []
+        return complete
+
+
+def next_number(directory: Path) -> int:
+    """The number behind those of the files in a directory, whose names end with one; 0 where there is none."""
+    return 1 + max((int(path.stem.rpartition("-")[2]) for path in directory.glob("*-*.*")), default=-1)
 
 
 class PartWriter:
@@ -76,6 +95,7 @@ class PartWriter:
         self._file_bytes = file_bytes
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
+        self._path: Path | None = None
         self._file: pa.OSFile | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -103,7 +123,8 @@ class PartWriter:
         table = pa.Table.from_batches(self._pending, self._schema)
         self._pending, self._pending_bytes = [], 0
         if self._writer is None or self._file is None:
-            self._file = pa.OSFile(str(self._names.take()), "wb")
+            self._path = self._names.take()
+            self._file = pa.OSFile(str(self._path), "wb")
             self._writer = pq.ParquetWriter(self._file, self._schema, **_options(self._schema, self._compression))
         self._writer.write_table(table, row_group_size=table.num_rows)
         if self._file.tell() >= self._file_bytes:
@@ -119,6 +140,14 @@ class PartWriter:
             # When the footer cannot be written pyarrow keeps the file open, and tries again when it is collected.
             writer.is_open = False
             self._file.close()
+        assert self._path is not None
+        self._names.complete(self._path)
+
+
+def batches_of(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, some at a time."""
+    with pq.ParquetFile(path) as file:
+        yield from file.iter_batches()
 
 
 def write_table(table: pa.Table, path: Path, compression: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Literal
 
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.tasks import Task
 from pipeline.backends.backend import GraphFacts
 from pipeline.publication import Collected, Collecting
 from pipeline.publish import as_publish_errors
@@ -57,6 +58,14 @@ class BicliqueCollector:
             An earlier block could not be written.
         """
         self._sink.accept(block)
+
+    @property
+    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
+        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal."""
+        return None if self._collecting.journal is None else self._book
+
+    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
+        self._sink.checkpoint(remaining, work_done)
 
     def __enter__(self) -> BicliqueCollector:
         collecting, start = self._collecting, time.perf_counter()

@@ -189,4 +189,5 @@ PUBLICATION = Publication(
     next_command="mbe top {}",
     outlook=_outlook,
     outlook_steps=_outlook_steps,
+    is_resumable=True,
 )

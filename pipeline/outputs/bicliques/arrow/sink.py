@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_writer import BlockWriter
-from pipeline.backends.arrow.parts import write_table
+from pipeline.backends.arrow.order import KeyOrder
+from pipeline.backends.arrow.parts import batches_of, write_table
 from pipeline.backends.backend import FrameWriter
+from pipeline.journal import Journal
 from pipeline.outputs.bicliques.arrow.summary import Summary
-from pipeline.outputs.bicliques.arrow.tables import biclique_batch, canonical_order, members_batch
+from pipeline.outputs.bicliques.arrow.tables import biclique_batch, block_of, canonical_order, members_batch
 from pipeline.publication import Collecting, DerivedCollector
 from pipeline.schemas import BICLIQUES, MEMBERS
 
@@ -41,7 +44,9 @@ class ParquetSink:
     block_bytes : int
         Size of the blocks that will come.
     derived : sequence of DerivedCollector
-        Who else takes each block in, with its keys.
+        Who else takes each block in, with its keys; none of them where there is a journal.
+    journal : Journal, optional
+        Of the run: what its records have is taken back, and `checkpoint` adds to it.
 
     Notes
     -----
@@ -75,6 +80,7 @@ class ParquetSink:
         sort: bool = False,
         block_bytes: int = 16 << 20,
         derived: Sequence[DerivedCollector] = (),
+        journal: Journal | None = None,
     ) -> None:
         self.summary = Summary(left_hashes.size, right_hashes.size)
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
@@ -82,9 +88,22 @@ class ParquetSink:
         self._derived = derived
         self._is_written, self._in_long_form = bicliques, members
         schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
-        order = canonical_order(run_path / ".sort") if sort else None
+        self._journal = journal
+        # With a journal the spills may have to stay until the run is published, and are no part of it.
+        scratch = run_path / ".sort" if journal is None else journal.room / "sort"
+        order = canonical_order(scratch) if sort else None
+        if journal is not None:
+            self._take_back(journal.files, order)
+        self._n_sealed = self.summary.fingerprint.n_items
         self._writer = BlockWriter(
-            run_path, schemas, self._rows, self._spread, compression=compression, order=order, block_bytes=block_bytes
+            run_path,
+            schemas,
+            self._rows,
+            self._spread,
+            compression=compression,
+            order=order,
+            block_bytes=block_bytes,
+            is_begun=journal is not None,
         )
 
     @property
@@ -106,6 +125,27 @@ class ParquetSink:
             assert block.right_members is not None
             self._writer.accept(block, block.left_members.nbytes + block.right_members.nbytes)
 
+    def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
+        """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
+
+        Raises
+        ------
+        PublishError
+            It cannot be written.
+        """
+        journal = self._journal
+        if journal is None or not remaining:
+            # Nothing is left: the run ends now, and publishes.
+            return
+
+        def seal(files: list[Path]) -> None:
+            journal.add(remaining, work_done, files, n_found)
+
+        self._writer.settle()
+        n_items = self.summary.fingerprint.n_items
+        n_found, self._n_sealed = n_items - self._n_sealed, n_items
+        self._writer.seal(seal)
+
     def __enter__(self) -> ParquetSink:
         self._writer.__enter__()
         return self
@@ -114,6 +154,20 @@ class ParquetSink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.__exit__(kind, error, trace)
+
+    def _take_back(self, files: Sequence[Path], order: KeyOrder | None) -> None:
+        """Sum up what an earlier process has written, from the rows themselves: nothing else has to be kept of it."""
+        for path in files:
+            if path.suffix == ".arrow":
+                assert order is not None
+                batches = order.restore(path)
+            elif path.parent.name == "bicliques":
+                batches = batches_of(path)
+            else:
+                continue
+            for batch in batches:
+                if batch.num_rows:
+                    self.summary.add(*block_of(batch))
 
     def _rows(self, block: BicliqueBlock) -> pa.RecordBatch | None:
         keys = biclique_keys(block, *self._hashes)
@@ -139,4 +193,5 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         sort=output.sort,
         block_bytes=execution.block_bytes,
         derived=collecting.derived,
+        journal=collecting.journal,
     )

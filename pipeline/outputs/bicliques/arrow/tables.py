@@ -17,6 +17,7 @@ from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
 __all__ = [
     "biclique_batch",
+    "block_of",
     "canonical_order",
     "histogram_table",
     "members_batch",
@@ -51,6 +52,13 @@ def biclique_batch(block: BicliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
         pa.array(block.left_sizes.astype(np.int64) * block.right_sizes),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=BICLIQUES)
+
+
+def block_of(batch: pa.RecordBatch) -> tuple[BicliqueBlock, np.ndarray]:
+    """The block that rows of `bicliques/` were made of, and its keys; copies, which may be written to."""
+    n_left, n_right, keys = (np.array(batch[name].to_numpy()) for name in ("n_left", "n_right", "biclique_key"))
+    left, right = (np.array(batch[name].flatten().to_numpy()) for name in ("left", "right"))
+    return BicliqueBlock(batch.num_rows, n_left, n_right, left, right), keys
 
 
 def _lists(side: str, offsets: np.ndarray, members: np.ndarray | None) -> pa.ListArray:

@@ -1,0 +1,348 @@
+"""What of a run that has not ended is on the disk: a journal of finished tasks, each record with its files.
+
+A record says: everything below these roots is in these files, and nothing else is. So every set of records is a state
+to go on from: where a file of one is lost or damaged, its roots are searched again, and the others stay. A line is a
+checksum and JSON; the first has what was asked, of which edges, with which software. The last line may be torn by what
+ended the process: then it is none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mbe_stage.tasks import Roots, Task, without
+from pipeline.config import Config
+from pipeline.errors import PublishError
+from pipeline.listing import asked
+from pipeline.manifest import FileEntry, file_entry, question, software_versions
+from pipeline.publish import JOURNAL_NAME
+
+__all__ = ["Header", "Journal", "Record", "begun_journal", "changes", "header_of", "read_journal"]
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+_STAYS = ("scratch", ".lock", JOURNAL_NAME)
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+_Kind = TypeVar("_Kind", bound=_Line)
+
+
+class Header(_Line):
+    """What a run that goes on has to have in common with the one that was begun.
+
+    Attributes
+    ----------
+    version : int
+        Of the journal.
+    problem : str
+    source : str
+        The path of the input, for people.
+    input : str
+        The fingerprint of its edges.
+    question : dict
+        As `pipeline.manifest.question`, and what else the files depend on, such as their compression.
+    asked : dict
+        What of it is no default, for people.
+    versions : dict of str
+        Of the software.
+    """
+
+    version: int = VERSION
+    problem: str
+    source: str
+    input: str
+    question: dict[str, Any]
+    asked: dict[str, Any]
+    versions: dict[str, str]
+
+
+class Record(_Line):
+    """Some finished tasks.
+
+    Attributes
+    ----------
+    roots : dict
+        The fields of `mbe_stage.tasks.Roots`.
+    done : tuple of (int, int)
+        Ranges of these roots: below them nothing is left.
+    files : tuple of FileEntry
+        All that was found there; paths are relative to the room.
+    n_found : int
+    work : float
+        Share of the whole work, as the engine guesses it.
+    at : str
+        When (UTC).
+    """
+
+    roots: dict[str, Any]
+    done: tuple[tuple[int, int], ...]
+    files: tuple[FileEntry, ...]
+    n_found: int
+    work: float
+    at: str
+
+
+class Journal:
+    """The journal of a run that is being written.
+
+    Parameters
+    ----------
+    room : Path
+        `Staging.path.parent`; the run grows below it.
+    header : Header
+    records : sequence of Record
+        Of earlier processes.
+    """
+
+    def __init__(self, room: Path, header: Header, records: Sequence[Record] = ()) -> None:
+        self.room = room
+        self.header = header
+        self.records = list(records)
+        self._kept = (self.n_found, records[-1].at) if records else None
+        # Of what was done before, and of what this process has told so far of the rest.
+        self._work_before, self._work_told = self.work_done, 0.0
+
+    @property
+    def n_found(self) -> int:
+        """Results in the files of all records."""
+        return sum(record.n_found for record in self.records)
+
+    @property
+    def work_done(self) -> float:
+        """Share of the whole work, as the engines guessed it."""
+        return min(1.0, sum(record.work for record in self.records))
+
+    @property
+    def files(self) -> list[Path]:
+        """Those of all records."""
+        return [self.room / entry.path for record in self.records for entry in record.files]
+
+    def remaining(self) -> tuple[Task, ...] | None:
+        """What is left to be searched; None is all, before the first record."""
+        if not self.records:
+            return None
+        roots = Roots(**self.records[0].roots)
+        done = [part for record in self.records for part in record.done]
+        return tuple(Task(roots, first, end, 0.0) for first, end in without([(0, roots.n)], done))
+
+    def add(self, remaining: Sequence[Task], work_done: float, files: Sequence[Path], n_found: int) -> None:
+        """Book what was found since the last record; afterwards it is on the disk.
+
+        Parameters
+        ----------
+        remaining : sequence of Task
+            What is left to be searched; at least one.
+        work_done : float
+            Share of what was left when this process began.
+        files : sequence of Path
+            Complete, below the room; synced here.
+        n_found : int
+            Results in them.
+        """
+        roots = remaining[0].roots
+        before = [(0, roots.n)] if not self.records else [(task.first, task.end) for task in self.remaining() or ()]
+        share, self._work_told = max(0.0, work_done - self._work_told), max(self._work_told, work_done)
+        with ThreadPoolExecutor(4) as pool:
+            entries = tuple(pool.map(lambda path: _synced(self.room, path), files))
+        for directory in {path.parent for path in files} | {self.room / self.room.name}:
+            _sync(directory)
+        record = Record(
+            roots=asdict(roots),
+            done=tuple(without(before, [(task.first, task.end) for task in remaining])),
+            files=entries,
+            n_found=n_found,
+            work=(1.0 - self._work_before) * share,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        if self.records:
+            with (self.room / JOURNAL_NAME).open("ab") as file:
+                file.write(_line(record))
+                file.flush()
+                os.fsync(file.fileno())
+            self.records.append(record)
+        else:
+            self.records.append(record)
+            self.write()
+
+    def write(self) -> None:
+        """Write all of it anew; whoever reads sees the old one or the new one, whole."""
+        path = self.room / JOURNAL_NAME
+        new = path.with_name(f"{JOURNAL_NAME}.new")
+        with new.open("wb") as file:
+            file.writelines(_line(line) for line in (self.header, *self.records))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+        _sync(self.room)
+
+    def told(self) -> str | None:
+        """What the reader of a manifest should know; None where no earlier process had a part in the run."""
+        if self._kept is None:
+            return None
+        n_found, at = self._kept
+        return (
+            f"the run was ended before it was complete, and resumed: {n_found:,} results, found until {at}, were kept; "
+            "times and memory are those of what was left"
+        )
+
+
+def header_of(config: Config, source: str, edges: str) -> Header:
+    """What a run asks, of the edges with this fingerprint, read from there."""
+    return Header(
+        problem=config.problem,
+        source=source,
+        input=edges,
+        question={**question(config), "compression": config.output.compression},
+        asked=asked(config),
+        versions=software_versions(),
+    )
+
+
+def read_journal(room: Path) -> tuple[Header, list[Record]]:
+    """What a room's journal says; lines that are torn or damaged are none.
+
+    Raises
+    ------
+    PublishError
+        There is none, or its first line cannot be read.
+    """
+    path = room / JOURNAL_NAME
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise PublishError(f"{path}: cannot be read ({error.strerror}); expected the journal of a run") from None
+    header = _parsed(Header, lines[0])
+    if header is None or header.version != VERSION:
+        raise PublishError(
+            f"{path}: its first line is damaged or of another version; expected version {VERSION}; remove it with mbe "
+            "clean"
+        )
+    return header, [record for line in lines[1:] if (record := _parsed(Record, line)) is not None]
+
+
+def begun_journal(room: Path, header: Header) -> Journal:
+    """The journal of a room: to go on with where there is one, else a new one, of which nothing is on the disk yet.
+
+    Where one is gone on with, every file of its records is whole, and no others are there.
+
+    Raises
+    ------
+    PublishError
+        Another question was begun there, of other edges, or by other software: the message says what has changed.
+    """
+    if not (room / JOURNAL_NAME).exists():
+        return Journal(room, header)
+    begun, records = read_journal(room)
+    if changed := changes(begun, header):
+        raise PublishError(
+            f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean"
+        )
+    with ThreadPoolExecutor(4) as pool:
+        damages = list(pool.map(lambda record: _damage(room, record), records))
+    for record, damage in zip(records, damages, strict=True):
+        if damage is not None:
+            log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
+    journal = Journal(room, header, [each for each, damage in zip(records, damages, strict=True) if damage is None])
+    journal.write()
+    _remove_all_but(journal.files, room)
+    return journal
+
+
+def changes(begun: Header, header: Header) -> list[str]:
+    """What differs between what was begun and what is asked now, a clause each."""
+    found = []
+    if (begun.problem, begun.question) != (header.problem, header.question):
+        old, new = ({**_leaves(each.question), "problem": each.problem} for each in (begun, header))
+        differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        found += [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in differing]
+    # Only then are they edges of the same kind.
+    elif begun.input != header.input:
+        found.append(f"the edges of {header.source} have changed since")
+    for name in {**begun.versions, **header.versions}:
+        was, now = begun.versions.get(name), header.versions.get(name)
+        if was != now:
+            found.append(f"{name} was {was} and is {now}")
+    return found
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their dotted keys."""
+    leaves: dict[str, Any] = {}
+    for key, value in values.items():
+        leaves |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return leaves
+
+
+def _damage(room: Path, record: Record) -> str | None:
+    """The first file of a record that is not as it was; None where all are."""
+    for entry in record.files:
+        path = room / entry.path
+        if not path.is_file():
+            return f"{path}: is missing"
+        if path.stat().st_size != entry.bytes:
+            return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
+        try:
+            found = file_entry(room, path).sha256
+        except (OSError, ValueError) as error:
+            return f"{path}: cannot be read ({error})"
+        if found != entry.sha256:
+            return f"{path}: has changed since it was written"
+    return None
+
+
+def _remove_all_but(files: Iterable[Path], room: Path) -> None:
+    """What was written after the last record is incomplete; it is found again."""
+    kept = set(files)
+    for path in sorted(room.rglob("*"), reverse=True):
+        place = path.relative_to(room).parts
+        if place[0] in _STAYS or path in kept:
+            continue
+        if not path.is_dir():
+            path.unlink()
+        elif path != room / room.name and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _line(line: _Line) -> bytes:
+    text = line.model_dump_json().encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _parsed(kind: type[_Kind], line: bytes) -> _Kind | None:
+    """A line of the journal; None where it is torn or damaged."""
+    checksum, _, text = line.partition(b" ")
+    try:
+        if int(checksum, 16) != zlib.crc32(text):
+            return None
+        return kind.model_validate(json.loads(text))
+    except (ValueError, ValidationError):
+        return None
+
+
+def _synced(room: Path, path: Path) -> FileEntry:
+    _sync(path)
+    return file_entry(room, path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,153 @@
+"""Runs that were ended before they were complete: which can be gone on with, how far they are, and what they asked."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.backends.backend import Backend
+from pipeline.clean.facts import InputFacts
+from pipeline.config import Config
+from pipeline.errors import ConfigError, PublishError
+from pipeline.installed_publications import derived_of, publication_of
+from pipeline.journal import Header, Journal, Record, begun_journal, changes, header_of, read_journal
+from pipeline.locks import is_locked
+from pipeline.naming import setting
+from pipeline.publish import JOURNAL_NAME, RunStore
+from pipeline.stores.protocol import Store
+
+__all__ = ["Unfinished", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that was begun, and has not ended or was ended.
+
+    Attributes
+    ----------
+    room : Path
+    header : Header or None
+        None where its journal cannot be read.
+    records : tuple of Record
+    is_running : bool
+        Somebody is writing it.
+    """
+
+    room: Path
+    header: Header | None
+    records: tuple[Record, ...]
+    is_running: bool
+
+    @property
+    def n_found(self) -> int:
+        """Results that are kept."""
+        return sum(record.n_found for record in self.records)
+
+    @property
+    def work_done(self) -> float:
+        """Share of the work, as the engine guessed it."""
+        return min(1.0, sum(record.work for record in self.records))
+
+
+def list_unfinished(directory: str | Path) -> list[Unfinished]:
+    """Every run below an output directory with something to go on with, the newest last."""
+    return [_read(room) for room in RunStore(directory).unfinished()]
+
+
+def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Path | None:
+    """The newest unfinished run of the same question that nobody is writing; None where there is none.
+
+    Parameters
+    ----------
+    store : Store
+    config : Config
+    refuses : bool
+        Where all unfinished runs are of other questions or other software, say so; otherwise they are left alone.
+
+    Raises
+    ------
+    ConfigError
+        Runs of the problem cannot be gone on with.
+    PublishError
+        There are unfinished runs, and none is of this question and this software: the message says what has changed.
+    """
+    if refuses and not publication_of(config.problem).is_resumable:
+        raise ConfigError(
+            f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; expected bicliques; "
+            "leave --resume out"
+        )
+    if refuses and not store.keeps_unfinished:
+        raise ConfigError(
+            f"{setting('output.directory')} is {store.address}, and runs into object stores keep nothing to go on "
+            "with; expected a directory; leave --resume out"
+        )
+    free = [each for each in map(_read, store.unfinished()) if not each.is_running and each.header is not None]
+    differing: list[str] = []
+    for each in reversed(free):
+        assert each.header is not None
+        # The edges are not read yet.
+        changed = changes(each.header, header_of(config, each.header.source, each.header.input))
+        if not changed:
+            return each.room
+        differing = differing or [f"{each.room}: cannot be resumed: {'; '.join(changed)}"]
+    if differing and refuses:
+        raise PublishError(f"{differing[0]}; begin anew, without --resume, or remove it: mbe clean {store.address}")
+    if refuses:
+        log.warning("%s: no run to resume; this one begins anew", store.address)
+    return None
+
+
+def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str | None:
+    """What has changed since a run was begun; None where it can be gone on with."""
+    try:
+        begun, _ = read_journal(room)
+    except PublishError as error:
+        return str(error)
+    return "; ".join(changes(begun, _header(config, input_facts))) or None
+
+
+def journal_for(backend: Backend, config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
+    """The journal of a run: to go on with where it was begun; None where nothing is to be kept.
+
+    Raises
+    ------
+    PublishError
+        It was begun with other edges, another question or other software, or on another tier.
+    """
+    room, header = run_path.parent, _header(config, input_facts)
+    if (room / JOURNAL_NAME).exists():
+        if backend.is_on_device:
+            raise PublishError(
+                f"{room}: was begun with tables in host memory, and cannot be resumed on the tier rapids; set "
+                f"{setting('execution.engine')} to cpu or cuda"
+            )
+        journal = begun_journal(room, header)
+        log.info("resumed: %s results are there already", f"{journal.n_found:,}")
+        return journal
+    if config.output.checkpoint_seconds is None or backend.is_on_device:
+        return None
+    if not publication_of(config.problem).is_resumable:
+        return None
+    if derived_of(config):
+        log.debug("derived outputs keep nothing to go on with: the run has no checkpoints")
+        return None
+    return begun_journal(room, header)
+
+
+def _header(config: Config, input_facts: InputFacts) -> Header:
+    edges = f"{input_facts.fingerprint} {input_facts.events_fingerprint}"
+    return header_of(config, input_facts.source, edges)
+
+
+def _read(room: Path) -> Unfinished:
+    lock = room / ".lock"
+    is_running = lock.exists() and is_locked(lock)
+    try:
+        header, records = read_journal(room)
+    except PublishError as error:
+        log.warning("%s", error)
+        return Unfinished(room, None, (), is_running)
+    return Unfinished(room, header, tuple(records), is_running)

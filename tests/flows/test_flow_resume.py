@@ -1,0 +1,65 @@
+"""A flow goes on with what an earlier run of it has left, or begins anew where it cannot, and says so."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+import pipeline
+from flows.enumerate import configure, enumerate_bicliques_flow
+from mbe_stage import stream
+from pipeline.manifest import read_manifest
+from pipeline.publish import RunStore
+from tests.pipeline.test_resume import edges, ended_after
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+__all__ = ["edges"]
+
+OVERRIDES = [
+    "execution.engine=cpu",
+    "execution.threads=2",
+    "execution.block_bytes=2000",
+    "output.report=false",
+    "output.checkpoint_seconds=0.003",
+]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+
+
+def flow(source: Path, out: Path):
+    return enumerate_bicliques_flow(
+        input_path=str(source), output_directory=str(out), overrides=OVERRIDES, return_state=True
+    )
+
+
+def test_a_flow_goes_on(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = configure(None, str(edges), str(tmp_path / "out"), OVERRIDES)
+    ended_after(2, config)
+    with caplog.at_level(logging.INFO, "prefect.flow_runs"):
+        state = flow(edges, tmp_path / "out")
+    assert state.is_completed(), state.message
+    assert any("going on with a run" in text for text in caplog.messages)
+    manifest = read_manifest(state.result()["run"])
+    assert any("and resumed:" in text for text in manifest.warnings)
+    undisturbed = pipeline.run(configure(None, str(edges), str(tmp_path / "undisturbed"), OVERRIDES)).manifest
+    assert manifest.content_fingerprint == undisturbed.content_fingerprint
+    assert RunStore(tmp_path / "out").unfinished() == []
+
+
+def test_of_other_edges_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = tmp_path / "edges.csv"
+    source.write_bytes(edges.read_bytes())
+    ended_after(1, configure(None, str(source), str(tmp_path / "out"), OVERRIDES))
+    source.write_text(source.read_text() + "u0,another\n")
+    with caplog.at_level(logging.WARNING, "prefect.flow_runs"):
+        state = flow(source, tmp_path / "out")
+    assert state.is_completed(), state.message
+    assert any("cannot be resumed: the edges of" in text for text in caplog.messages)
+    assert not any("resumed" in text for text in read_manifest(state.result()["run"]).warnings)
+    assert RunStore(tmp_path / "out").unfinished() == []
