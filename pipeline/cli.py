@@ -347,14 +347,17 @@ def runs(
 
 @_command()
 def clean(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Output directory.")],
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Output directory.")],
     as_json: opt.Output.Json = False,
 ) -> None:
     """Remove what runs that were ended early have left, those that could be resumed too."""
-    from pipeline import show
-    from pipeline.publish import RunStore
+    from contextlib import closing
 
-    show.cleaned(directory, RunStore(directory).clean(), as_json)
+    from pipeline import show
+    from pipeline.stores.places import store_at
+
+    with closing(store_at(directory)) as store:
+        show.cleaned(directory, store.clean(), as_json)
 
 
 @_command()

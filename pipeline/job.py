@@ -26,7 +26,7 @@ from pipeline.stores.places import kept_if_done, store_at
 from pipeline.stores.protocol import Store
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
-from pipeline.unfinished import journal_for, room_to_resume
+from pipeline.unfinished import room_to_resume
 
 __all__ = ["CountResult", "RunResult", "count", "edges_read", "run", "stage"]
 
@@ -266,7 +266,7 @@ def stage(
         Those that the choice of the tier has brought.
     on_progress : callable, optional
     """
-    journal = journal_for(steps.backend, config, edges.facts, run_path) if store.keeps_unfinished else None
+    journal = steps.journal_for(config, edges.facts, run_path) if store.keeps_unfinished else None
     facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
     facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
     finish(run_path, edges.facts, config, facts, seconds, store)

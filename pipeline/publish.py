@@ -192,8 +192,8 @@ class RunStore:
         rooms = (self.directory / _STAGING).glob("*")
         return sorted((room for room in rooms if _is_unfinished(room)), key=lambda room: _written_at(room))
 
-    def clean(self) -> list[Path]:
-        """Remove what runs that were ended early have left, whether or not it could be gone on with; returns what.
+    def clean(self) -> list[str]:
+        """Remove what runs that were ended early have left, whether or not it could be gone on with; gives its paths.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class RunStore:
         if not staging.is_dir():
             return []
         with as_publish_errors(staging, "not all was removed"), locked((staging / _LOCK).open("ab")):
-            return _remove_leftovers(staging, 0.0)
+            return [str(room) for room in _remove_leftovers(staging, 0.0)]
 
     def latest(self) -> Path | None:
         """The run published last, or None."""

@@ -248,13 +248,13 @@ def runs(directory: str | Path, found: list[ListedRun], unfinished: list[Unfinis
         say(_unfinished_line(run))
 
 
-def cleaned(directory: Path, removed: list[Path], as_json: bool) -> None:
+def cleaned(directory: str, removed: list[str], as_json: bool) -> None:
     """What was removed of runs that were ended early."""
     if as_json:
-        print_json({"directory": str(directory), "removed": [str(room) for room in removed]})
+        print_json({"directory": directory, "removed": removed})
     elif removed:
-        for room in removed:
-            say(f"removed    {room}")
+        for each in removed:
+            say(f"removed    {each}")
     else:
         say(f"{directory}: nothing to remove")
 

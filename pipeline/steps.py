@@ -47,6 +47,7 @@ from pipeline.publish import as_publish_errors, synced_beside
 from pipeline.searched import SearchedGraph
 from pipeline.stores.protocol import Store
 from pipeline.told import searched_graph
+from pipeline.unfinished import journal_for
 
 __all__ = [
     "Clock",
@@ -307,6 +308,10 @@ class Steps:
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         """As `pipeline.ingest.ingest`."""
         return ingest(config, source, self.backend)
+
+    def journal_for(self, config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
+        """As `pipeline.unfinished.journal_for`."""
+        return journal_for(self.backend, config, input_facts, run_path)
 
     def enumerate_to(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from pipeline.installed_publications import derived_of, publication_of
 from pipeline.journal import Header, Journal, Record, begun_journal, changes, header_of, read_journal
 from pipeline.locks import is_locked
 from pipeline.naming import setting
-from pipeline.publish import JOURNAL_NAME, RunStore
+from pipeline.publish import JOURNAL_NAME
+from pipeline.stores.places import store_at
 from pipeline.stores.protocol import Store
 
 __all__ = ["Unfinished", "journal_for", "list_unfinished", "room_to_resume", "why_not_resumed"]
@@ -53,8 +55,9 @@ class Unfinished:
 
 
 def list_unfinished(directory: str | Path) -> list[Unfinished]:
-    """Every run below an output directory with something to go on with, the newest last."""
-    return [_read(room) for room in RunStore(directory).unfinished()]
+    """Every run of an output directory with something to go on with, the newest last."""
+    with closing(store_at(directory)) as store:
+        return [_read(room) for room in store.unfinished()]
 
 
 def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Path | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["PATIENCE", "begun", "completed", "none_goes_on", "output_of"]
+__all__ = ["PATIENCE", "begun", "completed", "end_with", "none_goes_on", "output_of"]
 
 PATIENCE = 1800.0
 """Seconds after which something hangs; nothing that tests wait for takes a tenth of it on an idle machine."""
@@ -73,10 +73,7 @@ def begun(
     parent = os.getpid()
 
     def bound_to_the_parent() -> None:
-        if _prctl is not None:
-            _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-            if os.getppid() != parent:  # killed meanwhile
-                os._exit(1)
+        end_with(parent)
         if preexec_fn is not None:
             preexec_fn()
 
@@ -84,6 +81,14 @@ def begun(
     process = subprocess.Popen(list(map(str, command)), preexec_fn=bound_to_the_parent, **streams | options)
     _begun.append(process)
     return process
+
+
+def end_with(parent: int) -> None:
+    """Let this process, just forked, be killed where its parent is (on Linux)."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        if os.getppid() != parent:  # killed meanwhile
+            os._exit(1)
 
 
 @contextmanager

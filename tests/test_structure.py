@@ -26,7 +26,10 @@ NOT_AT_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
 # Files of `pipeline` that import each other while they are imported. This list only shrinks.
 CIRCLES: list[list[str]] = []
 # Files of `tests` that start processes by themselves, or wait for one without a limit, and why.
-START_PROCESSES = {"tests/patience.py": "what the others start them with"}
+START_PROCESSES = {
+    "tests/patience.py": "what the others start them with",
+    "tests/pipeline/nursery.py": "forks what it was started for by these, and ends with it",
+}
 # Folders of tests that are not called as what they are about.
 TESTS_OF = {"tests/rapids": "pipeline/backends/cudf"}
 STARTS = {

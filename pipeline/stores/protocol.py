@@ -44,6 +44,9 @@ class Store(Protocol):
     def unfinished(self) -> list[Path]:
         """The rooms of runs that can be gone on with, the newest last; none where nothing is kept."""
 
+    def clean(self) -> list[str]:
+        """Remove what runs that were ended early have left, and nobody is writing; gives what was removed."""
+
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""
 

@@ -144,6 +144,17 @@ class RemoteStore:
         self.check_writable()
         return RemoteStaging(self)
 
+    def clean(self) -> list[str]:
+        """Remove what uploads have left that ended before their manifest; those of the last day may still go on.
+
+        Raises
+        ------
+        PublishError
+            It cannot be removed.
+        """
+        with as_store_publish_errors("not all was removed"):
+            return [f"{self.address}/{name}" for name in self.remove_leftovers(ABANDONED_AFTER)]
+
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""
         with as_store_publish_errors("nothing was changed"):
@@ -262,8 +273,13 @@ class RemoteStore:
         """Where the copy of a run is, or will be."""
         return self.mirror.root / RUNS / name
 
-    def remove_leftovers(self, older_than: timedelta = ABANDONED_AFTER) -> None:
+    def remove_leftovers(self, older_than: timedelta = ABANDONED_AFTER) -> list[str]:
         """Remove what uploads have left that ended before their manifest, and to which nothing was added for so long.
+
+        Returns
+        -------
+        list of str
+            The names of the objects.
 
         Raises
         ------
@@ -282,6 +298,7 @@ class RemoteStore:
         if left:
             log.info("removing what unfinished uploads left: %d objects", len(left))
             self.objects.delete(left)
+        return left
 
     def remove_oldest(self, keep_runs: int) -> None:
         """Remove the oldest runs beyond so many, never the latest; the manifest first.

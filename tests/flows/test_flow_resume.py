@@ -12,7 +12,7 @@ from flows.enumerate import configure, enumerate_bicliques_flow
 from mbe_stage import stream
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
-from tests.pipeline.test_resume import edges, ended_after
+from tests.pipeline.resume_support import edges, ended_after
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 

@@ -2,7 +2,7 @@
 
 ``python crash_child.py CONFIG.json EDGES.csv [OPTION]...`` prints ``ready``, waits for a line, and prints ``running``
 after the first block, ``publishing``, and ``done RUN_DIR`` or ``refused CODE MESSAGE``. Options are ``slow-sync``,
-``slow-blocks``, ``file-limit=BYTES``, ``resume``, and ``often``: checkpoints, whatever they cost.
+``slow-blocks``, ``file-limit=BYTES``, and ``resume``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import resource
 import sys
 import time
 
-from mbe_stage import stream
 from mbe_stage.errors import StageError
 from pipeline import Config, run
 from pipeline import publish as publish_module
@@ -28,6 +27,13 @@ def main() -> int:
     config = Config.from_mapping(json.loads(sys.argv[1]))
     options = sys.argv[3:]
     prepare(options)
+    say("ready")
+    sys.stdin.readline()
+    return run_and_tell(config, options)
+
+
+def run_and_tell(config: Config, options: list[str]) -> int:
+    """The run itself; returns the exit code."""
     started = []
 
     def on_progress(_: object) -> None:
@@ -37,8 +43,6 @@ def main() -> int:
         if "slow-blocks" in options:
             time.sleep(0.01)
 
-    say("ready")
-    sys.stdin.readline()
     try:
         result = run(config, on_progress=on_progress, resume="resume" in options)
     except StageError as error:
@@ -62,8 +66,6 @@ def prepare(options: list[str]) -> None:
         return real_fsync(descriptor)
 
     publish_module.Staging.publish = publish
-    if "often" in options:
-        stream._TIMES_ITS_COST = 0.0
     if "slow-sync" in options:
         os.fsync = slow_fsync
     for option in options:
@@ -72,4 +74,5 @@ def prepare(options: list[str]) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -34,10 +34,15 @@ class SmallRapids:
         self.refuse_at("ingest")
         return self.host.ingest(config, source)
 
-    def enumerate_to(self, edges: Any, config: Any, run_path: Path, on_progress: Any = None) -> Any:
+    def journal_for(self, _config: Any, _facts: Any, _run_path: Path) -> None:
+        """Tables in device memory keep nothing to go on with."""
+
+    def enumerate_to(
+        self, edges: Any, config: Any, run_path: Path, on_progress: Any = None, journal: Any = None
+    ) -> Any:
         (run_path / "left-behind").write_text("of the attempt that failed")
         self._enumerate(on_progress)
-        return self.host.enumerate_to(edges, config, run_path, on_progress)
+        return self.host.enumerate_to(edges, config, run_path, on_progress, journal)
 
     def count(self, edges: Any, config: Any, on_progress: Any = None) -> Any:
         self._enumerate(on_progress)

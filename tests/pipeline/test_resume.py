@@ -4,142 +4,34 @@ from __future__ import annotations
 
 import json
 import logging
-import random
-import signal
-import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage import InvalidArgument, stream
-from pipeline import Config, InputConfig, PublishError, RunStore, read_manifest, run
+from mbe_stage import InvalidArgument
+from pipeline import Config, PublishError, RunStore, run
 from pipeline import journal as journal_module
 from pipeline.backends.arrow import parts
 from pipeline.errors import ConfigError
-from pipeline.ingest import ingest
 from pipeline.journal import read_journal
 from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
-from pipeline.verify import verify_run
-from pipeline.verify.fields import standing_notes
-from tests.patience import PATIENCE
-from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
+from tests.pipeline.output_support import assert_nothing_staged
+from tests.pipeline.resume_support import (
+    Killed,
+    assert_as_undisturbed,
+    config_for,
+    edges,
+    ended_after,
+    is_sorted,
+    output_of_run,
+    undisturbed,
+    values,
+    whatever_they_cost,
+)
 from tests.pipeline.test_cli import mbe
-from tests.pipeline.test_crash import Writer
 
-VERTICES = ("left_vertices.parquet", "right_vertices.parquet", "size_histogram.parquet")
-
-
-@pytest.fixture(scope="module")
-def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some ten thousand bicliques below 24 roots, none of which has most of them."""
-    dice = random.Random(7)
-    path = tmp_path_factory.mktemp("input") / "edges.csv"
-    pairs = [(u, v) for u in range(60) for v in range(24) if dice.random() < 0.55]
-    path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u, v in pairs))
-    return path
-
-
-def values(out: Path, edges: Path, **sections: dict) -> dict:
-    base = {
-        "input": {"path": str(edges), "header": True},
-        "execution": {"engine": "cpu", "threads": 2, "block_bytes": 2000},
-        "output": {"directory": str(out), "report": False, "checkpoint_seconds": 0.003},
-    }
-    return {name: {**keys, **sections.get(name, {})} for name, keys in {"query": {}, **base}.items()}
-
-
-def config_for(out: Path, edges: Path, **sections: dict) -> Config:
-    return Config.from_mapping(values(out, edges, **sections))
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["as found", "sorted"])
-def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
-    """A run that nothing happened to, with the long form."""
-    output = {"sort": request.param, "members": True, "checkpoint_seconds": None}
-    return run(config_for(tmp_path_factory.mktemp("undisturbed"), edges, output=output)).run_dir
-
-
-@pytest.fixture(autouse=True)
-def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small run has many checkpoints."""
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
-
-
-class Killed(BaseException):
-    """Ends a run as Ctrl-C does, at a moment that a test has chosen."""
-
-
-def ended_after(n_records: int, config: Config) -> Path:
-    """Begin a run and end it when so many records are on the disk; returns its room."""
-
-    def on_progress(_: object) -> None:
-        time.sleep(0.002)
-        rooms = RunStore(config.output.directory).unfinished()
-        if rooms and len(read_journal(rooms[-1])[1]) >= n_records:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(config, on_progress=on_progress)
-    return RunStore(config.output.directory).unfinished()[-1]
-
-
-def assert_as_undisturbed(run_dir: Path, undisturbed: Path, edges: Path, *, same_bytes: bool = False) -> None:
-    assert_sound(run_dir)
-    found, expected = read_manifest(run_dir), read_manifest(undisturbed)
-    assert found.content_fingerprint == expected.content_fingerprint
-    assert found.counts == expected.counts
-    for name in VERTICES:
-        assert pq.read_table(run_dir / name).equals(pq.read_table(undisturbed / name)), name
-    keys = [row["biclique_key"] for row in published_rows(run_dir)]
-    assert len(keys) == len(set(keys)) == expected.counts.bicliques
-    if same_bytes:
-        for part in sorted(path.relative_to(undisturbed) for path in undisturbed.glob("*/part-*.parquet")):
-            assert (run_dir / part).read_bytes() == (undisturbed / part).read_bytes(), part
-    edges_read = ingest(InputConfig(path=str(edges), header=True))
-    assert verify_run(run_dir, edges_read).not_checked == standing_notes(found)
-
-
-def is_sorted(undisturbed: Path) -> bool:
-    return read_manifest(undisturbed).config.output.sort
-
-
-def output_of_run(undisturbed: Path) -> dict:
-    return {"sort": is_sorted(undisturbed), "members": True}
-
-
-def kill_and_resume(out: Path, edges: Path, undisturbed: Path, rounds: int, seed: int) -> None:
-    """Kill -9 at random moments, the resumed runs too, until one comes to its end."""
-    dice, n_killed, n_resumed = random.Random(seed), 0, 0
-    settings = values(out, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
-    for attempt in range(rounds):
-        directory = out / str(attempt)
-        settings["output"]["directory"] = str(directory)
-        while (latest := RunStore(directory).latest()) is None:
-            writer = Writer.of(settings, edges, "slow-blocks", "often", "resume")
-            writer.go()
-            writer.wait_for("running")
-            kept = sum(each.n_found for each in list_unfinished(directory))
-            # A whole run takes somewhat longer; what is left of a resumed one is shorter and shorter.
-            time.sleep(dice.random() * 1.5)
-            code = writer.end(signal.SIGKILL)
-            assert code in (0, -signal.SIGKILL), f"round {attempt}, seed {seed}: exit code {code}"
-            n_killed += code != 0
-            n_resumed += kept > 0
-        assert_as_undisturbed(latest, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-        assert RunStore(directory).unfinished() == []
-    assert n_killed, "no run was killed: the delays are too long"
-    assert n_resumed, "nothing was kept of any run: checkpoints come too late"
-
-
-def test_killed_at_random_moments_and_resumed(tmp_path: Path, edges: Path, undisturbed: Path) -> None:
-    kill_and_resume(tmp_path, edges, undisturbed, rounds=3, seed=random.randrange(10**6))
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_a_hundred_times(tmp_path: Path, edges: Path, undisturbed: Path) -> None:
-    kill_and_resume(tmp_path, edges, undisturbed, rounds=50, seed=random.randrange(10**6))
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 
 def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplog) -> None:
@@ -212,7 +104,7 @@ def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:
         read_journal(room)
     # Nobody knows what it asked: it stands in nobody's way.
     assert run(config, resume=True).manifest.counts.bicliques
-    assert RunStore(tmp_path).clean() == [room]
+    assert RunStore(tmp_path).clean() == [str(room)]
 
 
 @pytest.mark.parametrize(
@@ -314,21 +206,6 @@ def test_a_full_disk_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) ->
     is_full["value"] = False
     assert len(read_journal(room)[1]) >= n_kept, "what was kept stays"
     result = run(config, resume=True)
-    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-
-
-def test_ctrl_c_keeps_what_was_found(tmp_path, edges, undisturbed) -> None:
-    settings = values(tmp_path, edges, output=output_of_run(undisturbed))
-    writer = Writer.of(settings, edges, "slow-blocks", "often")
-    writer.go()
-    begun = time.monotonic()
-    while not list_unfinished(tmp_path):
-        assert time.monotonic() - begun < PATIENCE
-        time.sleep(0.01)
-    assert writer.end(signal.SIGINT) == 130
-    (kept,) = list_unfinished(tmp_path)
-    assert not kept.is_running
-    result = run(Config.from_mapping(settings), resume=True)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 

@@ -14,6 +14,7 @@ from mbe_stage.bicliques.vertex_statistics import SizeCounts
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.two_hop import two_hop_steps
 from pipeline import read_manifest
+from pipeline.backends.arrow import order as order_module
 from pipeline.backends.arrow.parts import PartNames, PartWriter
 from pipeline.outputs.bicliques.arrow.tables import biclique_batch, canonical_order
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
@@ -133,7 +134,9 @@ def test_canonical_order_gives_the_same_files_whatever_the_blocks(tmp_path, memb
     assert published_set(tmp_path / "latest") == expected_set(edges)
 
 
-def test_canonical_order_spills_and_gives_the_same_rows(tmp_path):
+@pytest.mark.parametrize("spill_batch_bytes", [200, 5_000, 1 << 30])
+def test_canonical_order_spills_and_gives_the_same_rows(tmp_path, monkeypatch, spill_batch_bytes):
+    monkeypatch.setattr(order_module, "_BATCH_BYTES", spill_batch_bytes)
     batches = [_synthetic_batch(seed, 500) for seed in range(20)]
     results = []
     for memory_bytes in (1 << 30, 20_000):

@@ -27,6 +27,8 @@ N_RANGES = 1 << RANGE_BITS
 _MEMORY_BYTES = 128 << 20
 GROUP_BYTES = 64 << 20
 """Rows sorted and handed on at once, where nothing else is asked for."""
+# Of a batch in a spill: small enough that few rows are read twice, large enough that batches cost nothing.
+_BATCH_BYTES = 128 << 10
 # Temporary and read once: LZ4 costs less than the disk traffic it saves.
 _SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -130,18 +132,26 @@ class KeyOrder:
         del batch
         self._scratch.mkdir(exist_ok=True)
         path = self._scratch / f"spill-{next_number(self._scratch):05d}.arrow"
+        step = _ranges_per_batch(ordered.nbytes)
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self._schema, options=_SPILL) as writer:
-            for first in range(N_RANGES):
-                writer.write_batch(ordered.slice(bounds[first], bounds[first + 1] - bounds[first]))
+            for first in range(0, N_RANGES, step):
+                writer.write_batch(ordered.slice(bounds[first], bounds[first + step] - bounds[first]))
         self._spills.append(path)
 
     def _read(self, first: int, last: int) -> pa.RecordBatch:
         parts = []
         for spill in self._spills:
             with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
-                parts += [reader.get_batch(i) for i in range(first, last)]
+                step = N_RANGES // reader.num_record_batches
+                batches = (reader.get_batch(i) for i in range(first // step, -(-last // step)))
+                parts += [self._within(batch, first, last) for batch in batches]
         batch = self._joined(parts)
         return self._rows(batch, np.argsort(batch[self._key].to_numpy()))
+
+    def _within(self, batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:
+        """The rows of an ordered batch that are in these ranges."""
+        start, stop = np.searchsorted(_ranges(batch[self._key].to_numpy()), (first, last))
+        return batch.slice(start, stop - start)
 
     def _bytes_per_range(self, batch: pa.RecordBatch) -> np.ndarray:
         ranges = _ranges(batch[self._key].to_numpy())
@@ -156,6 +166,12 @@ class KeyOrder:
         if not batches:
             return pa.RecordBatch.from_pylist([], schema=self._schema)
         return pa.concat_batches(batches)
+
+
+def _ranges_per_batch(n_bytes: int) -> int:
+    """How many ranges, a power of two, go into a batch of so many bytes of rows: keys are distributed uniformly."""
+    n_batches = 1 << max(0, n_bytes // _BATCH_BYTES).bit_length()
+    return N_RANGES // min(N_RANGES, n_batches)
 
 
 def _ranges(keys: np.ndarray) -> np.ndarray:

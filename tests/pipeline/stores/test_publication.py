@@ -204,6 +204,28 @@ def test_leftovers_are_removed_when_they_are_old(bucket: Bucket, monkeypatch: py
     assert published(bucket)[-1] == run.manifest.run_id
 
 
+def test_mbe_clean_removes_leftovers_and_no_run(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = publish(f"{bucket.url}/out")
+    before = set(bucket.listed())
+    left = "out/runs/20200101T000000Z-000000/bicliques/part-00000.parquet"
+    bucket.put(left, b"half a run")
+    # Its writer may still be there.
+    assert "nothing to remove" in mbe("clean", f"{bucket.url}/out").stdout
+    monkeypatch.setattr(remote_store, "ABANDONED_AFTER", timedelta(seconds=-60))
+    assert answer(mbe("clean", f"{bucket.url}/out", "--json"))["removed"] == [f"{bucket.url}/{left}"]
+    assert set(bucket.listed()) == before
+    assert published(bucket) == [run.manifest.run_id]
+
+
+def test_runs_into_a_store_keep_nothing_to_go_on_with(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("left,right\na,b\n")
+    options = ["--out", f"{bucket.url}/out", "--engine", "cpu", "--resume"]
+    refused = mbe("enumerate", tmp_path / "edges.csv", "--header", *options)
+    assert refused.exit_code == 2
+    assert "runs into object stores keep nothing to go on with" in " ".join(refused.stderr.split())
+    assert bucket.listed() == []
+
+
 # --- what fails ----------------------------------------------------------------------------------------------------
 
 

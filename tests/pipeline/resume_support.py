@@ -1,0 +1,111 @@
+"""Runs that are ended early at a chosen moment, and what is expected of those that go on with them."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from mbe_stage import stream
+from pipeline import Config, InputConfig, RunStore, read_manifest, run
+from pipeline.ingest import ingest
+from pipeline.journal import read_journal
+from pipeline.verify import verify_run
+from pipeline.verify.fields import standing_notes
+from tests.pipeline.output_support import assert_sound, published_rows
+
+__all__ = [
+    "Killed",
+    "assert_as_undisturbed",
+    "config_for",
+    "edges",
+    "ended_after",
+    "is_sorted",
+    "output_of_run",
+    "undisturbed",
+    "values",
+    "whatever_they_cost",
+]
+
+VERTICES = ("left_vertices.parquet", "right_vertices.parquet", "size_histogram.parquet")
+
+
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some ten thousand bicliques below 22 roots, none of which has most of them."""
+    dice = random.Random(7)
+    path = tmp_path_factory.mktemp("input") / "edges.csv"
+    pairs = [(u, v) for u in range(50) for v in range(22) if dice.random() < 0.55]
+    path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u, v in pairs))
+    return path
+
+
+def values(out: Path, edges: Path, **sections: dict) -> dict:
+    base = {
+        "input": {"path": str(edges), "header": True},
+        "execution": {"engine": "cpu", "threads": 2, "block_bytes": 2000},
+        "output": {"directory": str(out), "report": False, "checkpoint_seconds": 0.003},
+    }
+    return {name: {**keys, **sections.get(name, {})} for name, keys in {"query": {}, **base}.items()}
+
+
+def config_for(out: Path, edges: Path, **sections: dict) -> Config:
+    return Config.from_mapping(values(out, edges, **sections))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["as found", "sorted"])
+def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
+    """A run that nothing happened to, with the long form."""
+    output = {"sort": request.param, "members": True, "checkpoint_seconds": None}
+    return run(config_for(tmp_path_factory.mktemp("undisturbed"), edges, output=output)).run_dir
+
+
+@pytest.fixture(autouse=True)
+def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small run has many checkpoints."""
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+
+
+class Killed(BaseException):
+    """Ends a run as Ctrl-C does, at a moment that a test has chosen."""
+
+
+def ended_after(n_records: int, config: Config) -> Path:
+    """Begin a run and end it when so many records are on the disk; returns its room."""
+
+    def on_progress(_: object) -> None:
+        time.sleep(0.002)
+        rooms = RunStore(config.output.directory).unfinished()
+        if rooms and len(read_journal(rooms[-1])[1]) >= n_records:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(config, on_progress=on_progress)
+    return RunStore(config.output.directory).unfinished()[-1]
+
+
+def assert_as_undisturbed(run_dir: Path, undisturbed: Path, edges: Path, *, same_bytes: bool = False) -> None:
+    assert_sound(run_dir)
+    found, expected = read_manifest(run_dir), read_manifest(undisturbed)
+    assert found.content_fingerprint == expected.content_fingerprint
+    assert found.counts == expected.counts
+    for name in VERTICES:
+        assert pq.read_table(run_dir / name).equals(pq.read_table(undisturbed / name)), name
+    keys = [row["biclique_key"] for row in published_rows(run_dir)]
+    assert len(keys) == len(set(keys)) == expected.counts.bicliques
+    if same_bytes:
+        for part in sorted(path.relative_to(undisturbed) for path in undisturbed.glob("*/part-*.parquet")):
+            assert (run_dir / part).read_bytes() == (undisturbed / part).read_bytes(), part
+    edges_read = ingest(InputConfig(path=str(edges), header=True))
+    assert verify_run(run_dir, edges_read).not_checked == standing_notes(found)
+
+
+def is_sorted(undisturbed: Path) -> bool:
+    return read_manifest(undisturbed).config.output.sort
+
+
+def output_of_run(undisturbed: Path) -> dict:
+    return {"sort": is_sorted(undisturbed), "members": True}
