@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from mbe_stage.arenas import Shortage, grown, growth_bytes, nbytes
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.worker_pool import Piece, WorkerPool
 
@@ -26,7 +27,8 @@ _REPORT_SECONDS = 0.1
 class QuantumWorker(ABC):
     """Takes pieces of the work from its pool until there are none, and delivers what it finds.
 
-    A state is what one piece needs: compiled code goes on with it, and the host makes, grows and splits it.
+    A state is what one piece needs, a named tuple of arrays: compiled code goes on with it, and the host makes, grows
+    and splits it.
     """
 
     def __init__(self, pool: WorkerPool) -> None:
@@ -66,16 +68,8 @@ class QuantumWorker(ABC):
         return None
 
     @abstractmethod
-    def _nbytes(self, state: Any) -> int:
-        """Bytes of a state."""
-
-    @abstractmethod
-    def _growth_bytes(self, state: Any, status: int) -> int:
-        """Bytes that `_grown` adds."""
-
-    @abstractmethod
-    def _grown(self, state: Any, status: int) -> Any:
-        """A state whose short arena is large enough."""
+    def _short_of(self, state: Any, status: int) -> Shortage:
+        """Which of a state's arenas is short, where a quantum ended with that."""
 
     @abstractmethod
     def _make_room(self) -> None:
@@ -91,11 +85,11 @@ class QuantumWorker(ABC):
         while (piece := self._pool.next_piece(self._flush)) is not None:
             if piece.state is not None:
                 state = self._walk(piece.state, piece.cost)
-                self._reserve(-self._nbytes(state))
+                self._reserve(-nbytes(state))
                 continue
             if own is None:
                 own = self._new_state()
-                self._reserve(self._nbytes(own))
+                self._reserve(nbytes(own))
             self._set_piece(own, piece.first, piece.end)
             own = self._walk(own, piece.cost)
         self._flush()
@@ -127,8 +121,9 @@ class QuantumWorker(ABC):
                 ahead = still_ahead
                 self._report()
             else:
-                self._reserve(self._growth_bytes(state, status))
-                state = self._grown(state, status)
+                short = self._short_of(state, status)
+                self._reserve(growth_bytes(state, short))
+                state = grown(state, short)
         return state
 
     def _returned(self, state: Any, cost: float) -> float:

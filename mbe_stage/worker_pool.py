@@ -15,7 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Barrier", "Piece", "WorkerPool"]
+import numpy as np
+
+from mbe_stage.tasks import split
+
+__all__ = ["Barrier", "Piece", "WorkerPool", "pieces_of"]
 
 _POLL_SECONDS = 0.05
 # What a worker does before it waits at a barrier, and who comes last.
@@ -40,6 +44,25 @@ class Piece:
     first: int = 0
     end: int = 0
     state: Any = None
+
+
+def pieces_of(costs: np.ndarray, ranges: Sequence[tuple[int, int]], n: int) -> list[Piece]:
+    """Some ranges of roots in about `n` pieces of similar cost, the last and heaviest first: nothing large comes last.
+
+    Parameters
+    ----------
+    costs : (n_roots,) float64
+        Of each root.
+    ranges : sequence of (int, int)
+        Ascending.
+    n : int
+    """
+    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
+    pieces = []
+    for first, end in ranges:
+        n_of_range = max(1, round(n * float(costs[first:end].sum()) / total))
+        pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n_of_range)]
+    return [Piece(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in pieces[::-1]]
 
 
 class Barrier:

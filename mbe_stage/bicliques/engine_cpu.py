@@ -8,8 +8,7 @@ turn what they find back into the user's vertices (`cpu.twin_expansion`).
 from __future__ import annotations
 
 import logging
-import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import size_constraints
@@ -27,8 +26,9 @@ from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
-from mbe_stage.tasks import Roots, Task, cut, ranges_of, split
-from mbe_stage.worker_pool import Barrier, Piece, WorkerPool
+from mbe_stage.processor import device, unavailable_reason
+from mbe_stage.tasks import Roots, Task, cut, ranges_of
+from mbe_stage.worker_pool import Barrier, WorkerPool, pieces_of
 
 __all__ = ["TAKES_BARRIER", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
@@ -41,17 +41,6 @@ _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _PIECES_PER_THREAD = 32
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
-
-
-def unavailable_reason() -> str | None:
-    """None: Numba is a offset dependency and compiles for every processor it installs on."""
-    return None
-
-
-def device(execution: Execution) -> str:
-    """The processor and the number of threads."""
-    n = execution.worker_count
-    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
@@ -119,7 +108,7 @@ def run(
         remaining = tuple(Task(roots, first, end, float(costs[first:end].sum())) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    pieces = _pieces(reduced.graph, ranges, n_threads)
+    pieces = pieces_of(task_costs(reduced.graph), ranges, n_threads * _PIECES_PER_THREAD)
     pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     yield from pool.run([worker.work for worker in workers], "bicliques")
@@ -154,15 +143,3 @@ def _prepared(graph: BipartiteCSR, query: BicliqueQuery) -> tuple[ReducedGraph, 
 
 def _roots(graph: BipartiteCSR, query: BicliqueQuery, reduced: ReducedGraph, rows_are_left: bool) -> Roots:
     return roots_of(graph, query, reduced.right_groups.first_members, are_left=rows_are_left)
-
-
-def _pieces(graph: BipartiteCSR, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[Piece]:
-    """Ranges of roots of similar cost, the last and heaviest first: nothing large is left for the end."""
-    costs = task_costs(graph)
-    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
-    n_pieces = n_threads * _PIECES_PER_THREAD
-    pieces = []
-    for first, end in ranges:
-        n = max(1, round(n_pieces * float(costs[first:end].sum()) / total))
-        pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n)]
-    return [Piece(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in pieces[::-1]]

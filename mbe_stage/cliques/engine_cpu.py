@@ -7,8 +7,7 @@ degeneracy (`cliques.ordering`), cut the roots into pieces of similar cost, and 
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -24,8 +23,9 @@ from mbe_stage.cliques.roots import roots_of
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
-from mbe_stage.tasks import Task, cut, ranges_of, split
-from mbe_stage.worker_pool import Piece, WorkerPool
+from mbe_stage.processor import device, unavailable_reason
+from mbe_stage.tasks import Task, cut, ranges_of
+from mbe_stage.worker_pool import WorkerPool, pieces_of
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
 
@@ -33,17 +33,6 @@ _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
 _PIECES_PER_THREAD = 8
 # Blocks that exist at once for each thread: its output, what is copied from it, one that is waiting.
 _BLOCKS_PER_THREAD = 3
-
-
-def unavailable_reason() -> str | None:
-    """None: Numba is a base dependency and compiles for every processor it installs on."""
-    return None
-
-
-def device(execution: Execution) -> str:
-    """The processor and the number of threads."""
-    n = execution.worker_count
-    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"
 
 
 def compile_steps(query: CliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
@@ -84,8 +73,8 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    part, by_degeneracy = _prepared(graph, query)
-    roots = _root_vertices(part, by_degeneracy)
+    part, in_order = _prepared(graph, query)
+    roots = _root_vertices(part, in_order)
     ranges = [(0, roots.size)] if tasks is None else ranges_of(tasks, roots_of(graph, query, roots))
     n_visited = 0
     if part.graph.n == 0:
@@ -94,7 +83,7 @@ def run(
     else:
         n_threads = execution.worker_count
         plan = Plan(
-            graph=by_degeneracy,
+            graph=in_order,
             held=part.held,
             min_size=query.min_size,
             max_size=graph.n if query.max_size is None else query.max_size,
@@ -104,7 +93,8 @@ def run(
             ),
             first_sizes=first_sizes,
         )
-        pool = WorkerPool(_pieces(by_degeneracy, ranges, n_threads), n_threads, execution.memory_budget_bytes)
+        pieces = pieces_of(_costs(in_order), ranges, n_threads * _PIECES_PER_THREAD)
+        pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes)
         workers = [Worker(pool, plan) for _ in range(n_threads)]
         yield from pool.run([worker.work for worker in workers], "cliques")
         n_visited = sum(worker.n_visited for worker in workers)
@@ -119,24 +109,24 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     A clique belongs to its first vertex in the order of the roots.
     """
     compile_ahead((*ordering.compile_steps(), *reduction.compile_steps()))
-    part, by_degeneracy = _prepared(graph, query)
-    roots = _root_vertices(part, by_degeneracy)
-    costs = _costs(by_degeneracy) if part.graph.n else np.ones(roots.size)
+    part, in_order = _prepared(graph, query)
+    roots = _root_vertices(part, in_order)
+    costs = _costs(in_order) if part.graph.n else np.ones(roots.size)
     return cut(roots_of(graph, query, roots), costs, n)
 
 
 def _prepared(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
     """The part that the query is about, and the same with its vertices in order, which are the user's."""
     part = common_part(graph, query)
-    by_degeneracy = ordered(part.graph)
-    return part, by_degeneracy._replace(vertices=part.vertices[by_degeneracy.vertices])
+    in_order = ordered(part.graph)
+    return part, in_order._replace(vertices=part.vertices[in_order.vertices])
 
 
-def _root_vertices(part: CommonPart, by_degeneracy: OrderedGraph) -> np.ndarray:
+def _root_vertices(part: CommonPart, in_order: OrderedGraph) -> np.ndarray:
     """The user's vertices that the roots are; where nothing is left beside those that must be members, one of these."""
     if part.graph.n == 0 and part.is_possible:
         return np.array(part.held[:1], np.int32)
-    return by_degeneracy.vertices
+    return in_order.vertices
 
 
 def _of_held(part: CommonPart, detail: Detail) -> CliqueBlock:
@@ -152,15 +142,3 @@ def _costs(graph: OrderedGraph) -> np.ndarray:
     """Expected work below each root, ``(n,) float64``, in no unit."""
     later, earlier = np.diff(graph.later_offsets), np.diff(graph.earlier_offsets)
     return 1.0 + later * (later + 0.1 * earlier)
-
-
-def _pieces(graph: OrderedGraph, ranges: Sequence[tuple[int, int]], n_threads: int) -> list[Piece]:
-    """Ranges of roots of similar cost, the last and heaviest first: nothing large is left for the end."""
-    costs = _costs(graph)
-    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
-    n_pieces = n_threads * _PIECES_PER_THREAD
-    pieces = []
-    for first, end in ranges:
-        n = max(1, round(n_pieces * float(costs[first:end].sum()) / total))
-        pieces += [(first + start, first + stop) for start, stop in split(costs[first:end], n)]
-    return [Piece(cost=float(costs[first:end].sum()), first=first, end=end) for first, end in pieces[::-1]]

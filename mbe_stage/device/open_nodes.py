@@ -9,7 +9,15 @@ from mbe_stage.device import node_layout as at
 from mbe_stage.device.quantum import read_shared
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, nth_bit
 
-__all__ = ["find_open_node", "find_some_open_node", "new_node", "publish", "take_child", "take_words"]
+__all__ = [
+    "find_open_node",
+    "find_some_open_node",
+    "new_node",
+    "next_root",
+    "publish",
+    "take_child",
+    "take_words",
+]
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -75,6 +83,17 @@ def take_child(node, is_own, nodes, control):
         # own nodes, and is spared the fence, which empties the multiprocessor's cache.
         cuda.threadfence()
     return child
+
+
+@cuda.jit(device=True, forceinline=True)
+def next_root(order, control):
+    """The next root that nobody has taken, int32; -1 where there is none."""
+    root = np.int32(-1)
+    if cuda.laneid == 0:
+        taken = cuda.atomic.add(control, at.NEXT_ROOT, np.int64(1))
+        if taken < order.size:
+            root = order[taken]
+    return cuda.shfl_sync(ALL, root, 0)
 
 
 @cuda.jit(device=True, forceinline=True)

@@ -9,7 +9,6 @@ is, each cell is searched once more (`cpu.local`): the counts say then how large
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -24,20 +23,10 @@ from mbe_stage.pq_counts.cpu.search import Search, pieces_of
 from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
+from mbe_stage.processor import device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of
 
 __all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
-
-
-def unavailable_reason() -> str | None:
-    """None: Numba is a base dependency and compiles for every processor it installs on."""
-    return None
-
-
-def device(execution: Execution) -> str:
-    """The processor and the number of threads."""
-    n = execution.worker_count
-    return f"cpu, {platform.machine()}, {n} thread{'' if n == 1 else 's'}"
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001

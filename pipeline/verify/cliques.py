@@ -24,7 +24,7 @@ from pipeline.verify.clique_graph import CliqueGraph, cliques_of, core_numbers, 
 from pipeline.verify.fields import check_key_type
 from pipeline.verify.files import table_parts
 from pipeline.verify.job import Job
-from pipeline.verify.rows import Batch, VertexStatistics, check_containing, check_members, list_offsets, rows_per_batch
+from pipeline.verify.rows import Batch, VertexStatistics, batches, check_containing, check_members, list_offsets
 from pipeline.verify.vertices import check_vertex_table
 
 __all__ = ["check", "compile_steps"]
@@ -99,7 +99,7 @@ class _Cliques:
         joined = None if self.graph is None else self.graph.with_loops()
         chosen = _chosen(n_rows, job.sample, job.rng)
         last: int | None = None
-        for batch in _batches(self.parts):
+        for batch in batches(self.parts, _batch):
             self._check_batch(batch)
             if self.manifest.config.output.sort:
                 last = _check_order(batch, last)
@@ -291,19 +291,8 @@ def _check_order(batch: Batch, last: int | None) -> int:
     return int(keys[-1])
 
 
-def _batches(parts: list[Path]) -> Iterator[Batch]:
-    """All rows of the table, in batches of bounded memory; both sides of a batch are the members."""
-    start = 0
-    for part in parts:
-        file = pq.ParquetFile(part)
-        for group in range(file.metadata.num_row_groups):
-            for record in file.iter_batches(rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
-                if record.num_rows:
-                    yield _batch(part, record, start)
-                start += record.num_rows
-
-
 def _batch(part: Path, record: pa.RecordBatch, start: int) -> Batch:
+    """Rows of cliques; both sides of the batch are the members."""
     for name, column in zip(record.schema.names, record.columns, strict=True):
         if nulls := column.null_count or (name == "vertices" and column.flatten().null_count):
             raise VerificationError(f"{part}, column {name!r}: holds {nulls} nulls from row {start} on; expected none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,6 @@ __all__ = [
     "check_rows",
     "compile_steps",
     "list_offsets",
-    "rows_per_batch",
     "rules_of",
     "wanted_ids",
 ]
@@ -142,14 +141,23 @@ class Tally:
             self.of_vertices[side].add(batch, side)
 
 
-def batches(parts: list[Path]) -> Iterator[Batch]:
-    """All rows of the table, in batches of bounded memory."""
+def batches(parts: list[Path], read: Callable[[Path, pa.RecordBatch, int], Batch] | None = None) -> Iterator[Batch]:
+    """All rows of the table, in batches of bounded memory.
+
+    Parameters
+    ----------
+    parts : list of Path
+    read : callable, optional
+        Takes a part, some of its rows and the number of the first, and gives these as a batch: by default bicliques.
+    """
+    read = read or _batch
     start = 0
     for part in parts:
         file = pq.ParquetFile(part)
         for group in range(file.metadata.num_row_groups):
-            for record in file.iter_batches(rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
-                yield _batch(part, record, start)
+            for record in file.iter_batches(_rows_per_batch(file.metadata.row_group(group)), row_groups=[group]):
+                if record.num_rows:
+                    yield read(part, record, start)
                 start += record.num_rows
 
 
@@ -235,7 +243,7 @@ def wanted_ids(keys: pa.ChunkedArray, wanted: tuple[int | str, ...]) -> np.ndarr
     return np.array(sorted(found.values()), np.int64)
 
 
-def rows_per_batch(group: pq.RowGroupMetaData) -> int:
+def _rows_per_batch(group: pq.RowGroupMetaData) -> int:
     """Rows of a row group that are read at once, so that memory stays bounded."""
     values = [group.column(i).num_values for i in range(group.num_columns)]
     return max(1, min(_ROWS_PER_BATCH, _MEMBERS_PER_BATCH * group.num_rows // max(1, *values)))

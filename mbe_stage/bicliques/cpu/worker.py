@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage.arenas import Shortage
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, WorkerState
 from mbe_stage.bicliques.cpu.tree import run_quantum
@@ -14,12 +15,10 @@ from mbe_stage.bicliques.cpu.twin_expansion import Found, Translation, expand_bl
 from mbe_stage.bicliques.cpu.worker_state import (
     FirstSizes,
     give_back,
-    grown,
-    growth_bytes,
-    nbytes,
     new_state,
     set_piece,
     share_left,
+    short_of,
     split_piece,
 )
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
@@ -114,14 +113,8 @@ class Worker(QuantumWorker):
     def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
         return give_back(state)
 
-    def _nbytes(self, state: WorkerState) -> int:
-        return nbytes(state)
-
-    def _growth_bytes(self, state: WorkerState, status: int) -> int:
-        return growth_bytes(state, status)
-
-    def _grown(self, state: WorkerState, status: int) -> WorkerState:
-        return grown(state, status)
+    def _short_of(self, state: WorkerState, status: int) -> Shortage:
+        return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
         """Go on with a state's piece, with this worker's output."""

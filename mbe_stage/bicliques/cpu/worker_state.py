@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mbe_stage.arenas import Shortage, nbytes
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import WorkerState
@@ -13,12 +14,10 @@ from mbe_stage.bicliques.cpu.layout import WorkerState
 __all__ = [
     "FirstSizes",
     "give_back",
-    "grown",
-    "growth_bytes",
-    "nbytes",
     "new_state",
     "set_piece",
     "share_left",
+    "short_of",
     "split_piece",
 ]
 
@@ -46,11 +45,6 @@ def new_state(n_rows: int, first_sizes: FirstSizes = (1 << 16, 1 << 15, 64)) -> 
     return worker
 
 
-def nbytes(worker: WorkerState) -> int:
-    """Bytes of a worker's arrays."""
-    return sum(array.nbytes for array in worker)
-
-
 def set_piece(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_columns: int) -> None:
     """Give a worker the subtrees of a range of rows of the whole graph, `n_rows` x `n_columns`."""
     frame = worker.frames[0]
@@ -62,23 +56,9 @@ def set_piece(worker: WorkerState, first_row: int, end_row: int, n_rows: int, n_
     worker.control[at.DEPTH] = 0
 
 
-def growth_bytes(worker: WorkerState, status: int) -> int:
-    """Bytes that `grown` will add."""
-    arena = getattr(worker, _ARENAS[status])
-    return (_grown_size(worker, arena) - arena.shape[0]) * arena[:1].nbytes
-
-
-def grown(worker: WorkerState, status: int) -> WorkerState:
-    """The worker with the arena that was short made large enough."""
-    arena = getattr(worker, _ARENAS[status])
-    larger = np.zeros((_grown_size(worker, arena), *arena.shape[1:]), arena.dtype)
-    larger[: arena.shape[0]] = arena
-    return worker._replace(**{_ARENAS[status]: larger})
-
-
-def _grown_size(worker: WorkerState, arena: np.ndarray) -> int:
-    # Half as much again at least: a deep walk would otherwise grow entry by entry.
-    return max(int(worker.control[at.NEEDED]), arena.shape[0] + arena.shape[0] // 2)
+def short_of(worker: WorkerState, status: int) -> Shortage:
+    """What was short, where a quantum ended with that."""
+    return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
 
 
 def share_left(worker: WorkerState) -> float:

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mbe_stage.arenas import grown
 from mbe_stage.bicliques.constraints import size_constraints
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.layout import Output, subgraph_parts
 from mbe_stage.bicliques.cpu.tree import run_quantum
 from mbe_stage.bicliques.cpu.twin_expansion import Translation
 from mbe_stage.bicliques.cpu.whole_graph import as_subgraph
-from mbe_stage.bicliques.cpu.worker_state import grown, new_state
+from mbe_stage.bicliques.cpu.worker_state import new_state, short_of
 from mbe_stage.bicliques.estimation.growth import N_FEATURES, child_features, list_degrees, word_degrees
 from mbe_stage.bicliques.ordering import enumerates_left, rows_by_degree
 from mbe_stage.bicliques.query import BicliqueQuery
@@ -129,7 +130,7 @@ class Walk:
                 if control[at.N_OUT] == 0:
                     self._enlarge_output()
             else:
-                self._worker = grown(self._worker, status)
+                self._worker = grown(self._worker, short_of(self._worker, status))
 
     def _n_members(self) -> int:
         control, output = self._worker.control, self._output
@@ -151,7 +152,7 @@ class Walk:
         ):
             if needed > size:
                 worker.control[at.NEEDED] = needed
-                worker = self._worker = grown(worker, status)
+                worker = self._worker = grown(worker, short_of(worker, status))
         worker.words[: node.words.size] = node.words
         worker.ints[: node.ints.size] = node.ints
         worker.path[: node.path.size] = node.path

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mbe_stage.arenas import Shortage
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import Output, WorkerState
 from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES
 from mbe_stage.cliques.cpu.tree import run_quantum
 from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,
-    grown,
-    growth_bytes,
-    nbytes,
     new_state,
     set_piece,
     share_left,
+    short_of,
     split_piece,
 )
 from mbe_stage.cliques.ordering import OrderedGraph
@@ -105,14 +104,8 @@ class Worker(QuantumWorker):
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
         return split_piece(state, reserve)
 
-    def _nbytes(self, state: WorkerState) -> int:
-        return nbytes(state)
-
-    def _growth_bytes(self, state: WorkerState, status: int) -> int:
-        return growth_bytes(state, status)
-
-    def _grown(self, state: WorkerState, status: int) -> WorkerState:
-        return grown(state, status)
+    def _short_of(self, state: WorkerState, status: int) -> Shortage:
+        return short_of(state, status)
 
     def _run_quantum(self, state: WorkerState, work_limit: int) -> int:
         """Go on with a state's piece, with this worker's output."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from mbe_stage.arenas import Shortage, nbytes
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import WorkerState
 
-__all__ = ["FirstSizes", "grown", "growth_bytes", "nbytes", "new_state", "set_piece", "share_left", "split_piece"]
+__all__ = ["FirstSizes", "new_state", "set_piece", "share_left", "short_of", "split_piece"]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 
@@ -35,11 +36,6 @@ def new_state(n_vertices: int, first_sizes: FirstSizes = (1 << 12, 1 << 14, 16))
     return worker
 
 
-def nbytes(worker: WorkerState) -> int:
-    """Bytes of a worker's arrays."""
-    return sum(array.nbytes for array in worker)
-
-
 def set_piece(worker: WorkerState, first: int, end: int, path: Sequence[int]) -> None:
     """Give a worker the subtrees of a range of roots, whose cliques all hold `path`, ascending."""
     worker.ints[: len(path)] = path
@@ -51,23 +47,9 @@ def set_piece(worker: WorkerState, first: int, end: int, path: Sequence[int]) ->
     worker.control[at.DEPTH], worker.control[at.NODE] = 0, -1
 
 
-def growth_bytes(worker: WorkerState, status: int) -> int:
-    """Bytes that `grown` will add."""
-    arena = getattr(worker, _ARENAS[status])
-    return (_grown_size(worker, arena) - arena.shape[0]) * arena[:1].nbytes
-
-
-def grown(worker: WorkerState, status: int) -> WorkerState:
-    """The worker with the arena that was short made large enough."""
-    arena = getattr(worker, _ARENAS[status])
-    larger = np.zeros((_grown_size(worker, arena), *arena.shape[1:]), arena.dtype)
-    larger[: arena.shape[0]] = arena
-    return worker._replace(**{_ARENAS[status]: larger})
-
-
-def _grown_size(worker: WorkerState, arena: np.ndarray) -> int:
-    # Half as much again at least: a deep walk would otherwise grow entry by entry.
-    return max(int(worker.control[at.NEEDED]), arena.shape[0] + arena.shape[0] // 2)
+def short_of(worker: WorkerState, status: int) -> Shortage:
+    """What was short, where a quantum ended with that."""
+    return Shortage(_ARENAS[status], int(worker.control[at.NEEDED]))
 
 
 def share_left(worker: WorkerState) -> float:

@@ -15,9 +15,9 @@ from numba import cuda, types
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import find_open_node, take_child
+from mbe_stage.device.open_nodes import find_open_node, next_root, take_child
 from mbe_stage.device.quantum import read_shared, stops
-from mbe_stage.device.warp import ALL, global_nanoseconds, held
+from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
 from mbe_stage.pq_counts.cuda.frame_walk import walk_frame
@@ -39,17 +39,6 @@ _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
 _NAP_NS = 200
 _I = np.int32
 _L = np.int64
-
-
-@cuda.jit(device=True, forceinline=True)
-def _next_root(graph, control):
-    """The next root that nobody has taken, int32; -1 where there is none."""
-    root = _I(-1)
-    if cuda.laneid == 0:
-        taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
-        if taken < graph.order.size:
-            root = graph.order[taken]
-    return cuda.shfl_sync(ALL, root, 0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -81,7 +70,7 @@ def _next_task(newest, roots_left, graph, device, launch):
             return newest, child, newest, roots_left
         newest = _I(device.nodes[newest, at.LINK])
     if roots_left:
-        root = _next_root(graph, device.control)
+        root = next_root(graph.order, device.control)
         if root >= 0:
             return _I(at.ROOT), root, newest, roots_left
         roots_left = False
