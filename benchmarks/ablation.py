@@ -1,8 +1,8 @@
 """What each technique of the CPU engine is worth: switched off in turn, time and visited nodes.
 
-``python -m benchmarks.ablation [GRAPH ...]`` prints the table (one thread, counting, the best of the repeats). Every
-variant is compiled into a cache of its own and counted in a process of its own; a variant that is not done after
-``--limit`` seconds shows how far above that it is.
+``python -m benchmarks.ablation [--problem cliques] [GRAPH ...]`` prints the table (one thread, counting, the best of
+the repeats). Every variant is compiled into a cache of its own and counted in a process of its own; a variant that is
+not done after ``--limit`` seconds shows how far above that it is.
 """
 
 from __future__ import annotations
@@ -13,70 +13,117 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.cliques import GRAPHS as CLIQUE_GRAPHS
+from benchmarks.cliques import graph_path
 from benchmarks.graphs import find_graph
 from benchmarks.table import markdown_table
 from mbe_stage.bicliques.cpu.techniques import TECHNIQUES
+from mbe_stage.cliques.cpu.techniques import TECHNIQUES as CLIQUE_TECHNIQUES
 from mbe_stage.errors import StageError
 from pipeline.errors import exit_code
 
 __all__ = ["main"]
 
-_GRAPHS = ("movielens_ti", "marvel", "mushroom", "github_half", "BMS_WebView2", "youtube")
 _ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """An engine whose techniques can be left out.
+
+    Attributes
+    ----------
+    problem : str
+    variable : str
+        Of the environment: names what is left out.
+    techniques : mapping of str to str
+    graphs : tuple of str
+        Those of the table.
+    path_of : callable
+        The file of a graph by its name, or of a path.
+    """
+
+    problem: str
+    variable: str
+    techniques: Mapping[str, str]
+    graphs: tuple[str, ...]
+    path_of: Callable[[str], Path]
+
+
+_SUBJECTS = {
+    each.problem: each
+    for each in (
+        _Subject(
+            "bicliques",
+            "MBE_CPU_WITHOUT",
+            TECHNIQUES,
+            ("movielens_ti", "marvel", "mushroom", "github_half", "BMS_WebView2", "youtube"),
+            lambda name: find_graph(name)[0],
+        ),
+        _Subject("cliques", "MBE_CLIQUES_WITHOUT", CLIQUE_TECHNIQUES, tuple(CLIQUE_GRAPHS)[:-1], graph_path),
+    )
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; the exit code is 1 where a variant counted wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("graphs", nargs="*", default=_GRAPHS, help="names of benchmarks/graphs.py, or files")
-    parser.add_argument("--without", nargs="+", default=tuple(TECHNIQUES), choices=tuple(TECHNIQUES))
+    parser.add_argument("graphs", nargs="*", help="names of benchmarks/graphs.py or benchmarks/cliques.py, or files")
+    parser.add_argument("--problem", default="bicliques", choices=tuple(_SUBJECTS))
+    parser.add_argument("--without", nargs="+", metavar="TECHNIQUE", help="all of the problem by default")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure there")
     options = parser.parse_args(arguments)
+    subject = _SUBJECTS[options.problem]
+    techniques = options.without or tuple(subject.techniques)
+    if unknown := set(techniques) - set(subject.techniques):
+        parser.error(f"--without {', '.join(sorted(unknown))}: expected some of {', '.join(subject.techniques)}")
     meter, before = machine.IdlenessMeter(), machine.calibrate()
     try:
-        paths = [find_graph(name)[0] for name in options.graphs]
-        variants = {"": _variant("", paths, options.repeats, options.limit)}
-        for technique in options.without:
+        paths = [subject.path_of(name) for name in options.graphs or subject.graphs]
+        variants = {"": _variant(subject, "", paths, options.repeats, options.limit)}
+        for technique in techniques:
             print(f"without {technique}", file=sys.stderr, flush=True)
-            variants[technique] = _variant(technique, paths, options.repeats, options.limit)
+            variants[technique] = _variant(subject, technique, paths, options.repeats, options.limit)
     except StageError as error:
         print(f"error: {error}", file=sys.stderr)
         return exit_code(error)
     idleness = meter.read()
     doubts = machine.why_not_idle(idleness, before, machine.calibrate())
     facts: dict[str, Any] = {"machine": machine.describe(), "doubts": doubts, "variants": variants}
-    print(_table(variants, [path.stem for path in paths]))
+    print(_table(subject, variants, [path.stem for path in paths]))
     what = facts["machine"]
     print(f"\n{what['processor']}, {what['date']}, commit {what['commit'] or 'unknown'}")
     print(f"calibration {before.one_thread:.3f} s")
     print("idle " + (f"NO: {'; '.join(doubts)}" if doubts else "yes"))
     if options.json:
         options.json.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    wrong = _wrong(variants)
+    wrong = _wrong(subject, variants)
     for text in wrong:
         print(f"error: {text}", file=sys.stderr)
     return 1 if wrong else 0
 
 
-def _variant(technique: str, paths: Sequence[Path], repeats: int, limit: float) -> dict[str, Any]:
-    """Seconds, bicliques and visited nodes of each graph, by its name; the first graph also warms up."""
+def _variant(subject: _Subject, technique: str, paths: Sequence[Path], repeats: int, limit: float) -> dict[str, Any]:
+    """Seconds, results and visited nodes of each graph, by its name."""
     with tempfile.TemporaryDirectory(prefix="mbe-ablation-") as cache:
-        environment = {**os.environ, "MBE_CPU_WITHOUT": technique, "NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, "-m", "benchmarks.ablation_run", str(repeats), str(limit), *map(str, paths)]
+        environment = {**os.environ, subject.variable: technique, "NUMBA_CACHE_DIR": cache}
+        asked = [subject.problem, str(repeats), str(limit), *map(str, paths)]
+        command = [sys.executable, "-m", "benchmarks.ablation_run", *asked]
         done = subprocess.run(command, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StageError(f"the search without {technique or 'nothing'} failed: {done.stderr.strip()[-500:]}")
     return json.loads(done.stdout)
 
 
-def _table(variants: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
+def _table(subject: _Subject, variants: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
     lines = []
     for technique, figures in variants.items():
         cells = [f"without {technique}" if technique else "all techniques"]
@@ -88,18 +135,19 @@ def _table(variants: dict[str, dict[str, Any]], names: Sequence[str]) -> str:
             elif technique:
                 cells.append(f"{seconds / base['seconds']:.2f} x, {nodes / base['nodes']:.2f} x")
             else:
-                cells.append(f"{seconds:.3f} s, {nodes / figures[name]['bicliques']:.2f}")
+                cells.append(f"{seconds:.3f} s, {nodes / figures[name]['found']:.2f}")
         lines.append(cells)
-    heading = "first row: seconds, visited nodes per biclique; below: time and nodes as multiples of that\n\n"
+    one = subject.problem.removesuffix("s")
+    heading = f"first row: seconds, visited nodes per {one}; below: time and nodes as multiples of that\n\n"
     return heading + markdown_table(["variant", *names], lines, 1)
 
 
-def _wrong(variants: dict[str, dict[str, Any]]) -> list[str]:
+def _wrong(subject: _Subject, variants: dict[str, dict[str, Any]]) -> list[str]:
     return [
-        f"{name} without {technique}: {figures['bicliques']:,} bicliques, not {variants[''][name]['bicliques']:,}"
+        f"{name} without {technique}: {figures['found']:,} {subject.problem}, not {variants[''][name]['found']:,}"
         for technique, by_name in variants.items()
         for name, figures in by_name.items()
-        if not figures["truncated"] and figures["bicliques"] != variants[""][name]["bicliques"]
+        if not figures["truncated"] and figures["found"] != variants[""][name]["found"]
     ]
 
 

@@ -1,4 +1,4 @@
-"""One variant of the ablation: count each graph, print seconds, bicliques and visited nodes as JSON.
+"""One variant of the ablation: count each graph, print seconds, results and visited nodes as JSON.
 
 A process of its own, because switches are read when the engine is imported.
 """
@@ -12,41 +12,46 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution
-from mbe_stage.bicliques import engine_cpu
-from pipeline.config import InputConfig
+from mbe_stage import Execution
+from mbe_stage.engines import get_engine
+from pipeline.config import Config
 from pipeline.ingest import ingest
+from pipeline.installed_publications import publication_of, reading_of
 
 
 def main(arguments: list[str]) -> None:
-    """``REPEATS LIMIT_SECONDS FILE ...``"""
-    repeats, limit = int(arguments[0]), float(arguments[1])
+    """``PROBLEM REPEATS LIMIT_SECONDS FILE ...``"""
+    config = Config.from_mapping({"problem": arguments[0]})
+    repeats, limit = int(arguments[1]), float(arguments[2])
+    reading = reading_of(config)
     # Compiles everything, the merging of twins included.
-    _count(BipartiteCSR.from_edges([0, 0, 1, 2], [0, 1, 1, 1]), limit)
+    _count(config, ingest(reading, ([0, 0, 1, 2], [0, 1, 1, 1])), limit)
     found: dict[str, Any] = {}
-    for path in map(Path, arguments[2:]):
-        graph = ingest(InputConfig(path=str(path))).graph()
+    for path in map(Path, arguments[3:]):
+        edges = ingest(reading, str(path))
         runs: list[dict[str, Any]] = []
         while len(runs) < repeats and not (runs and runs[-1]["truncated"]):
-            runs.append(_count(graph, limit))
+            runs.append(_count(config, edges, limit))
         found[path.stem] = min(runs, key=lambda run: run["seconds"])
     print(json.dumps(found))
 
 
-def _count(graph: BipartiteCSR, limit: float) -> dict[str, Any]:
+def _count(config: Config, edges: Any, limit: float) -> dict[str, Any]:
+    publication, engine = publication_of(config.problem), get_engine(config.problem, "cpu")
+    graph, query = publication.graph(config, edges), publication.query(config.asked, edges)
+    detail = publication.count_sink().detail
     visited: list[int] = []
     start = time.perf_counter()
-    n_bicliques, truncated = 0, False
-    blocks = engine_cpu.run(graph, BicliqueQuery(), Execution(threads=1), Detail.COUNT, on_visited=visited.append)
-    with closing(blocks):  # type: ignore[type-var]
+    n_found, truncated = 0, False
+    with closing(engine.run(graph, query, Execution(threads=1), detail, on_visited=visited.append)) as blocks:
         for block in blocks:
-            n_bicliques += block.n_bicliques
+            n_found += len(block)
             truncated = time.perf_counter() - start > limit and block.work_done < 1.0
             if truncated:
                 break
     return {
         "seconds": time.perf_counter() - start,
-        "bicliques": n_bicliques,
+        "found": n_found,
         "nodes": sum(visited),
         "truncated": truncated,
     }

@@ -23,13 +23,15 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.graphs import data_directory
 from benchmarks.machine import describe
 from benchmarks.targets import geometric_mean
 from mbe_stage import CliqueCountSink, CliqueTableSink, Execution, UndirectedCSR, enumerate_cliques_into
 from mbe_stage.cliques import engine_cpu
 from mbe_stage.compile_ahead import compile_ahead
+from pipeline.errors import InputError
 
-__all__ = ["GRAPHS", "main"]
+__all__ = ["GRAPHS", "graph_path", "main"]
 
 GRAPHS = {
     "ca_HepPh": 14_937,
@@ -107,8 +109,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
+def graph_path(name: str) -> Path:
+    """The file of a graph of the list; any other name is the path of one.
+
+    Raises
+    ------
+    InputError
+        There is no such file.
+    """
+    path = data_directory() / f"uni_{name}.npz" if name in GRAPHS else Path(name)
+    if not path.is_file():
+        raise InputError.at(
+            path,
+            found="no such file",
+            expected=f"a path, or one of {', '.join(GRAPHS)}",
+            remedy="set MBE_DATA to the directory that holds its file uni_NAME.npz, or correct the name",
+        )
+    return path
+
+
 def _measured(name: str, repeats: int, peer: str) -> _Row:
-    path = Path(os.environ.get("MBE_DATA", Path(__file__).parents[2] / "shared" / "data")) / f"uni_{name}.npz"
+    path = graph_path(name)
     with np.load(path) as arrays:
         graph = UndirectedCSR.from_edges(arrays["src"], arrays["dst"])
     figures = {} if name == _TOO_LARGE else _asked(peer, path)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from mbe_stage.cliques import ordering, reduction
-from mbe_stage.cliques.cpu import tree
+from mbe_stage.cliques.cpu import techniques, tree
 from mbe_stage.cliques.cpu.worker import Plan, Worker
 from mbe_stage.cliques.cpu.worker_state import FirstSizes
-from mbe_stage.cliques.ordering import OrderedGraph, ordered
+from mbe_stage.cliques.ordering import OrderedGraph, numbered, ordered
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
@@ -118,7 +118,7 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
 def _prepared(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
     """The part that the query is about, and the same with its vertices in order, which are the user's."""
     part = common_part(graph, query)
-    in_order = ordered(part.graph)
+    in_order = ordered(part.graph) if techniques.ORDER else numbered(part.graph)
     return part, in_order._replace(vertices=part.vertices[in_order.vertices])
 
 

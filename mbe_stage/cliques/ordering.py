@@ -10,7 +10,7 @@ from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.jit import INTS, LONGS, compiled, steps_of
 
-__all__ = ["OrderedGraph", "compile_steps", "degeneracy_order", "ordered"]
+__all__ = ["OrderedGraph", "compile_steps", "degeneracy_order", "numbered", "ordered"]
 
 
 class OrderedGraph(NamedTuple):
@@ -21,7 +21,7 @@ class OrderedGraph(NamedTuple):
     vertices : (n,) int32
         The vertex that each root is.
     cores : (n,) int32
-        Its core number; ascending.
+        Its core number, or more; ascending. No clique has more members than the last and one.
     later_offsets : (n + 1,) int64
     later : (n_edges,) int32
         Neighbours of each root that come later, in the order of the *vertices* that they are.
@@ -58,6 +58,13 @@ def ordered(graph: UndirectedCSR) -> OrderedGraph:
     """The graph with its vertices numbered by `degeneracy_order`."""
     order, cores = degeneracy_order(graph)
     return OrderedGraph(order, cores[order], *_oriented(graph.offsets, graph.members, order))
+
+
+def numbered(graph: UndirectedCSR) -> OrderedGraph:
+    """The graph with its vertices numbered as they are: what `ordered` is compared with."""
+    _, cores = degeneracy_order(graph)
+    order = np.arange(graph.n, dtype=np.int32)
+    return OrderedGraph(order, np.full(graph.n, cores.max(initial=0)), *_oriented(graph.offsets, graph.members, order))
 
 
 def compile_steps() -> tuple[CompileStep, ...]:

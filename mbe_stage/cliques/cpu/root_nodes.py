@@ -14,6 +14,7 @@ from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.columns import inserted, place_columns
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
+from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
 from mbe_stage.cliques.cpu.wide_rows import set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
@@ -60,7 +61,7 @@ def visit_root(graph, worker, output, root):
     elif n == 0:
         if n_earlier == 0:
             emit_path(worker, output, path)
-    elif n <= at.WORD_BITS:
+    elif WORDS and n <= at.WORD_BITS:
         _begin_words(graph, worker, output, root, path)
     else:
         _begin_wide(graph, worker, output, root, path)

@@ -11,9 +11,11 @@ import os
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["DOMINATED", "PIVOT_X", "SUBSETS", "TECHNIQUES", "UNIVERSAL"]
+__all__ = ["DOMINATED", "ORDER", "PIVOT_X", "SUBSETS", "TECHNIQUES", "UNIVERSAL", "WORDS"]
 
 TECHNIQUES = {
+    "order": "roots in degeneracy order, not in the order of the ids",
+    "words": "nodes of at most 64 candidates have a word a row; else each packs its rows anew, without subsets",
     "subsets": "subtrees of up to six candidates are finished as a set of subsets in one word",
     "universal": "candidates adjacent to all others join at once",
     "pivot_x": "excluded vertices may be the pivot, not only candidates",
@@ -27,6 +29,8 @@ if _OFF - TECHNIQUES.keys():
         f"expected some of {', '.join(TECHNIQUES)}"
     )
 
+ORDER = "order" not in _OFF
+WORDS = "words" not in _OFF
 SUBSETS = "subsets" not in _OFF
 UNIVERSAL = "universal" not in _OFF
 PIVOT_X = "pivot_x" not in _OFF

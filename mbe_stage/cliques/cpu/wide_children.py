@@ -10,6 +10,7 @@ from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.columns import inserted, place_columns
 from mbe_stage.cliques.cpu.emit import emit_path
 from mbe_stage.cliques.cpu.layout import Excluded, Matrix, Path
+from mbe_stage.cliques.cpu.techniques import WORDS
 from mbe_stage.cliques.cpu.wide_nodes import begin_wide, ints_of_frame, words_of_frame
 from mbe_stage.cliques.cpu.wide_rows import has_bit, is_empty, n_in, packed_row, packed_word, set_bit
 from mbe_stage.cliques.cpu.word_walk import begin_words
@@ -62,7 +63,7 @@ def visit_branch(worker, output, frame, cursor):
     if n == 0:
         if is_empty(words, before, n_words) and not _is_excluded(worker, frame, column):
             emit_path(worker, output, path)
-    elif n <= at.WORD_BITS:
+    elif WORDS and n <= at.WORD_BITS:
         _begin_packed_words(worker, output, frame, column, path)
     else:
         _begin_packed(worker, output, frame, column, path)
