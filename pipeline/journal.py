@@ -33,6 +33,8 @@ __all__ = ["Header", "Journal", "Record", "begun_journal", "changes", "header_of
 log = logging.getLogger(__name__)
 
 VERSION = 1
+KEPT = "kept: %s results more, about %s of the work is done"
+"""What the log says of a checkpoint."""
 _STAYS = ("scratch", ".lock", JOURNAL_NAME)
 
 
@@ -179,6 +181,7 @@ class Journal:
         else:
             self.records.append(record)
             self.write()
+        log.debug(KEPT, f"{n_found:,}", f"{self.work_done:.1%}")
 
     def write(self) -> None:
         """Write all of it anew; whoever reads sees the old one or the new one, whole."""

@@ -17,6 +17,7 @@ from mbe_stage import stream
 from mbe_stage.compile_ahead import compile_ahead
 from pipeline import Config
 from pipeline.compiling import host_steps
+from pipeline.leaving import leave_at_signals
 from tests.patience import end_with
 from tests.pipeline.crash_child import run_and_tell, say
 
@@ -54,6 +55,8 @@ def main() -> None:
 def run_in_this_process(config: Config) -> None:
     """Run, and end the process, whatever comes."""
     code = 70
+    # SIGTERM and SIGHUP are heard as by the command.
+    leave_at_signals()
     try:
         code = run_and_tell(config, ["slow-blocks", "resume"])
     except Exception:  # noqa: BLE001 - the process ends here, and says why

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mbe_stage import InvalidArgument
-from pipeline import Config, PublishError, RunStore, run
+from pipeline import Config, PublishError, RunStore, publish, run
 from pipeline import journal as journal_module
 from pipeline.backends.arrow import parts
 from pipeline.errors import ConfigError
@@ -231,6 +233,31 @@ def test_what_is_old_is_removed_by_the_next_run(tmp_path, edges) -> None:
     run(config)
     assert RunStore(tmp_path).unfinished() == [room]
     run(config_for(tmp_path, edges, output={"keep_unfinished_days": 0}))
+    assert_nothing_staged(tmp_path)
+
+
+@pytest.mark.parametrize("days", [-4000, -1, 1, 4000], ids="clock off by {} days".format)
+def test_a_clock_that_jumps(tmp_path, edges, undisturbed, monkeypatch, days) -> None:
+    """Between two processes; within one, time is taken from a clock that does not jump."""
+    config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
+    room = ended_after(2, config)
+    n_kept = list_unfinished(tmp_path)[-1].n_found
+    now = time.time()
+    monkeypatch.setattr(publish, "time", SimpleNamespace(time=lambda: now + 86_400 * days))
+    run(config_for(tmp_path, edges, query={"min_left": 2}))
+    # Only what looks old is removed, and never what is being resumed.
+    assert RunStore(tmp_path).unfinished() == ([] if days > 7 else [room])
+    if days <= 7:
+        result = run(config, resume=True)
+        assert any(f"{n_kept:,} results" in text for text in result.manifest.warnings)
+        assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_a_clock_that_has_jumped_ahead_does_not_remove_what_is_resumed(tmp_path, edges, monkeypatch) -> None:
+    config = config_for(tmp_path, edges)
+    ended_after(2, config)
+    monkeypatch.setattr(publish, "time", SimpleNamespace(time=lambda: 1e11))
+    assert any("and resumed:" in text for text in run(config, resume=True).manifest.warnings)
     assert_nothing_staged(tmp_path)
 
 

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from pipeline import Config, RunStore, run
+from pipeline.errors import INTERRUPTED
 from pipeline.unfinished import list_unfinished
 from tests.patience import PATIENCE, begun, output_of
+from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     assert_as_undisturbed,
     edges,
@@ -116,15 +118,36 @@ def test_killed_and_resumed_a_hundred_times(nursery, tmp_path, edges, undisturbe
     kill_and_resume(nursery, tmp_path, edges, undisturbed, rounds=50, seed=random.randrange(10**6))
 
 
-def test_ctrl_c_keeps_what_was_found(nursery, tmp_path, edges, undisturbed) -> None:
-    settings = values(tmp_path, edges, output=output_of_run(undisturbed))
+def begin_and_wait_until_something_is_kept(nursery: Nursery, settings: dict) -> None:
     nursery.begin(settings)
     begun_at = time.monotonic()
-    while not list_unfinished(tmp_path):
+    while not list_unfinished(settings["output"]["directory"]):
         assert time.monotonic() - begun_at < PATIENCE
         time.sleep(0.01)
-    assert nursery.end(signal.SIGINT) == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_is_told_to_end_keeps_what_was_found(nursery, tmp_path, edges, undisturbed, number) -> None:
+    settings = values(tmp_path, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
+    begin_and_wait_until_something_is_kept(nursery, settings)
+    assert nursery.end(number) == INTERRUPTED
     (kept,) = list_unfinished(tmp_path)
     assert not kept.is_running
+    assert RunStore(tmp_path).runs() == []
     result = run(Config.from_mapping(settings), resume=True)
+    assert any(f"{kept.n_found:,} results" in text for text in result.manifest.warnings)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_two_runs_at_once_in_one_directory(nursery, tmp_path, edges, undisturbed) -> None:
+    settings = values(tmp_path, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
+    begin_and_wait_until_something_is_kept(nursery, settings)
+    # Somebody is writing what could be resumed: this one begins anew.
+    beside = run(Config.from_mapping(settings), resume=True)
+    assert beside.manifest.warnings == ()
+    assert nursery.wait_for("ended") == ["ended", "0"]
+    both = RunStore(tmp_path).runs()
+    assert len(both) == 2
+    for each in both:
+        assert_as_undisturbed(each, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(tmp_path)
