@@ -205,6 +205,7 @@ class ExecutionConfig(Section):
     max_bicliques: int | None = Field(None, ge=1)
     max_cliques: int | None = Field(None, ge=1)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
+    on_limit: Literal["publish", "fail"] = "publish"
 
     @field_validator("memory_budget", "device_memory", "block_bytes", mode="before")
     @classmethod

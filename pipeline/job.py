@@ -14,8 +14,10 @@ from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.derived_inputs import inputs_of
 from pipeline.edges import InputFacts
+from pipeline.errors import PublishError
 from pipeline.installed_publications import publication_of, reading_of
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
+from pipeline.naming import setting
 from pipeline.plugin_sections import OURS
 from pipeline.publication import Told
 from pipeline.published_tables import PublishedTables
@@ -146,7 +148,8 @@ def run(
     EngineUnavailable, MemoryBudgetExceeded
         The engine cannot do it.
     PublishError
-        The output cannot be written, or what is to be resumed is of other edges, another question or other software.
+        The output cannot be written, what is to be resumed is of other edges, another question or other software, or a
+        limit was reached and ``execution.on_limit`` is ``fail``.
         In every case nothing is published, and earlier runs stay as they are.
     """
     # Before anything is read: whether all that is asked for can be published together, and what it is given beside.
@@ -265,8 +268,18 @@ def stage(
     warnings : sequence of str
         Those that the choice of the tier has brought.
     on_progress : callable, optional
+
+    Raises
+    ------
+    PublishError
+        A limit has ended the search, and ``execution.on_limit`` is ``fail``.
     """
     journal = steps.journal_for(config, edges.facts, run_path) if store.keeps_unfinished else None
     facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
+    if facts.truncated is not None and config.execution.on_limit == "fail":
+        raise PublishError(
+            f"{facts.truncated}, and {setting('execution.on_limit')} is 'fail': nothing was published; expected a "
+            f"complete result; raise the limit, or set {setting('execution.on_limit')} to publish"
+        )
     facts = facts.model_copy(update={"warnings": (*warnings, *facts.warnings)})
     finish(run_path, edges.facts, config, facts, seconds, store)

@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
-from pipeline import PublishError, RunStore, read_manifest, resolve_run
+from pipeline import PublishError, RunStore, job, read_manifest, resolve_run
 from pipeline import publish as publish_module
 from pipeline import steps as steps_module
 from pipeline.diff.write import check_free
@@ -370,6 +371,18 @@ def test_a_run_that_a_time_limit_cut_is_not_unchanged(tmp_path):
     assert read_manifest(run_dir).counts.bicliques == 7
     assert "max_bicliques" in str(read_manifest(run_dir).truncated)
     assert find_unchanged(RunStore(tmp_path), edges.facts, counted) == run_dir
+
+
+@pytest.mark.parametrize("limit", [{"time_limit_seconds": 1e-9}, {"max_bicliques": 7}])
+def test_on_limit_fail_publishes_nothing(tmp_path, limit):
+    edges = pa.table(dict(zip(("left", "right"), zip(*crown_pairs(9), strict=True), strict=True)))
+    execution = {**limit, "block_bytes": 1024, "on_limit": "fail"}
+    reason = rf"stopped at {next(iter(limit))} = .*execution\.on_limit is 'fail': nothing was published"
+    with pytest.raises(PublishError, match=reason):
+        job.run(settings(tmp_path, execution=execution), edges)
+    assert RunStore(tmp_path).runs() == []
+    assert_nothing_staged(tmp_path)
+    assert job.run(settings(tmp_path, execution={"on_limit": "fail"}), edges).manifest.truncated is None
 
 
 @contextmanager

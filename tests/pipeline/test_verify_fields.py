@@ -26,7 +26,7 @@ from tests.pipeline.test_verify import edge_data, edit_manifest, edit_rows, matr
 
 # Values of a field that are valid, one of which is not what it is.
 _OTHERS = {
-    str: ["other", "1GiB", "no", "integer", "csv", "0" * 64, "cpu", "drop", "none"],
+    str: ["other", "1GiB", "no", "integer", "csv", "0" * 64, "cpu", "drop", "none", "fail"],
     int: [1, 2, 3, 77, 1 << 29],
     float: [0.125],
     bool: [True, False],
