@@ -20,6 +20,7 @@ from benchmarks import (
     bench,
     bench_diff,
     bench_gpu,
+    checkpoints,
     cliques_gpu,
     estimates,
     groups_gpu,
@@ -505,3 +506,14 @@ def test_what_a_trial_adds_to_a_first_look_is_printed(capsys: pytest.CaptureFixt
     without, with_trial, added = map(float, walls)
     assert name == "crown8"
     assert added == pytest.approx(with_trial - without, abs=0.02)
+
+
+def test_what_checkpoints_cost_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u in range(9) for v in range(9) if u != v))
+    checkpoints.main([str(path), "--repeats", "2"])
+    title, wall, processors = capsys.readouterr().out.splitlines()
+    assert title.endswith("edges.csv, the least of 2, in turn:")
+    # A run as short as this one has none.
+    assert re.fullmatch(r"  seconds .* without, .* with 0/0 checkpoints: [+-].*%", wall)
+    assert re.fullmatch(r"  of processors .* without, .* with 0/0 checkpoints: [+-].*%", processors)

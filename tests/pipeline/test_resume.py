@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import checkpoints
 from mbe_stage import InvalidArgument
 from pipeline import Config, PublishError, RunStore, publish, run
 from pipeline import journal as journal_module
@@ -53,6 +54,12 @@ def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplo
     assert any(f"{begun.n_found:,} results" in text for text in result.manifest.warnings)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(tmp_path)
+
+
+def test_checkpoints_are_counted_by_the_benchmark(tmp_path, edges) -> None:
+    with checkpoints._noting_checkpoints() as noted:
+        room = ended_after(1, config_for(tmp_path, edges))
+    assert len(noted) >= len(read_journal(room)[1]) > 0
 
 
 def test_an_engine_with_another_order_of_roots_is_refused(tmp_path, edges) -> None:
