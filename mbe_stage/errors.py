@@ -5,10 +5,11 @@
     StageError
     ├── InvalidArgument (also ValueError)   an argument is wrong; the message names it and the remedy
     ├── EngineUnavailable                   the chosen engine cannot run here; the message says why and what would
+    ├── ClusterLost                         workers or scheduler of a cluster are gone, and the work is not finished
     └── MemoryBudgetExceeded                the graph cannot be enumerated within the stated budget
 """
 
-__all__ = ["EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
+__all__ = ["ClusterLost", "EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
 
 
 class StageError(Exception):
@@ -21,6 +22,10 @@ class InvalidArgument(StageError, ValueError):
 
 class EngineUnavailable(StageError):
     """The engine that was asked for cannot run on this machine."""
+
+
+class ClusterLost(StageError):
+    """The cluster that was to do the work is gone, or loses whoever gets some of it."""
 
 
 class MemoryBudgetExceeded(StageError):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from mbe_stage.errors import InvalidArgument
 
-__all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "Execution"]
+__all__ = ["LARGEST_BLOCK", "MOST_THREADS", "NO_LIMIT", "Execution", "Runner"]
 
 LARGEST_BLOCK = 1 << 30
 """Bytes of a block that somebody may ask for: its members stay far below 2^31, up to which list columns count."""
@@ -18,6 +20,34 @@ MOST_THREADS = 1024
 
 NO_LIMIT = 2**62
 """What stands for no maximum where a number is needed: more than any size, and its products fit where they are made."""
+
+
+class Runner(Protocol):
+    """Who does the tasks of a problem in the place of this process (`mbe_stage.runners.dask_runner.DaskRunner`).
+
+    Attributes
+    ----------
+    shares_machine : bool
+        Whether what this process compiles is there for whoever does the work.
+    """
+
+    shares_machine: bool
+
+    def run(
+        self,
+        problem: str,
+        engine: str,
+        graph: Any,
+        query: Any,
+        execution: Execution,
+        detail: Any,
+        tasks: Iterable[Any] | None = None,
+        barrier: Any = None,
+    ) -> Iterator[Any]:
+        """The blocks of some tasks, or of all, each result once, in any order; closing the iterator ends the work."""
+
+    def device(self) -> str:
+        """What it ran on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +69,9 @@ class Execution:
         Stop, truncated, after this many; of the problem that has such results (`Problem.limit`).
     time_limit_seconds : float or None
         Stop, truncated, after this long.
+    runner : Runner or None
+        Who does the work; None is this process. Budgets are then those of each of its workers, and so are threads: 0
+        means as many as a worker has.
     """
 
     threads: int = 0
@@ -48,6 +81,7 @@ class Execution:
     time_limit_seconds: float | None = None
     device_memory_bytes: int | None = None
     max_cliques: int | None = None
+    runner: Runner | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:

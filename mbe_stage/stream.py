@@ -211,6 +211,11 @@ def stream(
     problem.check(graph, query)
     is_on_device = getattr(sink, "on_device", False)
     name, chosen = _engine_for(problem, sink.detail, engine, is_on_device=is_on_device)
+    if execution.runner is not None and (is_on_device or not graph.is_on_host):
+        raise InvalidArgument(
+            "the graph or the results are in the memory of a device, and a runner brings them to workers and back "
+            "through that of the host: expected no runner, or a graph and a sink of the host"
+        )
     n_found, sink_seconds, compile_seconds = 0, 0.0, 0.0
     truncated: str | None = None
     wanted = None if tasks is None else tuple(tasks)
@@ -218,9 +223,14 @@ def stream(
     limit, time_limit = _limits(problem, execution)
     checkpoints = _Checkpoints(sink, None if limit or time_limit else checkpoint_seconds)
 
-    def blocks_of(worker: Engine) -> Iterator[Any]:
+    def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal compile_seconds
-        compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
+        runner = execution.runner
+        if runner is None or runner.shares_machine:
+            compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
+        if runner is not None:
+            barrier = checkpoints.barrier_for(runner)
+            return runner.run(problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
         barrier = checkpoints.barrier_for(worker)
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
@@ -259,7 +269,7 @@ def stream(
         n_found=n_found,
         truncated=truncated,
         engine=name,
-        device=chosen.device(execution),
+        device=chosen.device(execution) if execution.runner is None else execution.runner.device(),
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
         compile_seconds=compile_seconds,
@@ -299,7 +309,9 @@ def pulled(
     name, chosen = choose_engine(problem, engine, detail)
     may_take_over = engine == AUTO and graph.is_on_host
 
-    def blocks_of(worker: Engine) -> Iterator[Any]:
+    def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
+        if execution.runner is not None:
+            return execution.runner.run(problem.name, name, graph, query, execution, detail)
         compile_ahead(worker.compile_steps(query, detail))
         return local.run(worker, graph, query, execution, detail)
 
@@ -377,6 +389,7 @@ def _sampling(
         Set when the search has ended.
     """
     can_be_sampled = problem.sampler is not None and engine == SAMPLED_ENGINE and tasks is None and graph.is_on_host
+    can_be_sampled = can_be_sampled and execution.runner is None
     if not can_be_sampled or not wants_outlook(on_progress):
         return nullcontext(lambda: None)
 
@@ -454,7 +467,7 @@ def _begun(
     problem: Problem,
     name: str,
     engine: Engine,
-    blocks_of: Callable[[Engine], Iterator[Any]],
+    blocks_of: Callable[[str, Engine], Iterator[Any]],
     execution: Execution,
     tell_of_taking_over: Callable[[str], None] | None,
 ) -> tuple[str, Engine, Any, tuple[str, ...]]:
@@ -476,7 +489,7 @@ def _begun(
     tell_of_taking_over : callable or None
         Takes the name of the engine that takes over; None where the engine was asked for, and none may.
     """
-    blocks = blocks_of(engine)
+    blocks = blocks_of(name, engine)
     try:
         return name, engine, _from_first(list(islice(blocks, 1)), blocks), ()
     except MemoryBudgetExceeded as refusal:
@@ -487,7 +500,7 @@ def _begun(
         warning = _taking_over(other[0], name, str(refusal), execution)
     log.warning("%s", warning)
     tell_of_taking_over(other[0])
-    return (*other, blocks_of(other[1]), (warning,))
+    return (*other, blocks_of(*other), (warning,))
 
 
 def _from_first(first: list[Any], others: Any) -> Iterator[Any]:

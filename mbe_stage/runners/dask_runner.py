@@ -1,0 +1,493 @@
+"""A Dask cluster does the tasks: every worker is lent roots for a while, and brings back what it found below them.
+
+Dask's own stealing moves tasks that have not begun, and is no help with few, long and uneven ones (distributed #6600):
+here each worker has one lease at a time, and a ledger of this process says whose turn it is (`leases`). Where nothing
+is left to be lent, whoever has been at it the longest hands over what it has not begun. So a worker may be lost at any
+moment, or come late: what it had is lent again, and what it brings back twice is taken once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pickle
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from mbe_stage.engines import get_engine
+from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
+from mbe_stage.options import Execution
+from mbe_stage.runners import lease_work
+from mbe_stage.runners.lease_work import Finished, Terms
+from mbe_stage.runners.leases import Lease, Ledger, within
+from mbe_stage.tasks import Task
+from mbe_stage.worker_pool import Barrier
+
+__all__ = ["DaskRunner", "RankFacts", "dask_cluster"]
+
+log = logging.getLogger(__name__)
+
+# Work is cut into so many pieces a worker. Where an engine knows barriers, they need not be small.
+_PIECES = 64
+_MOST_PIECES = 4096
+_LEASE_SECONDS = 5.0
+# Nobody is asked to hand over what it has just been lent: to begin takes time too.
+_LEAST_LEASE_SECONDS = 0.5
+# A lease brings back at least so much, where there is as much, or as many blocks.
+_BLOCKS_OF_LEASE = 8
+# How often is looked who is there, and how long for a first worker, or for another when the last is lost.
+_LOOK_SECONDS = 0.25
+_GRACE_SECONDS = 60.0
+# After so many times what a lease should take, others get the same roots, when they have nothing else to do.
+_LATE_AFTER = 6.0
+_STOP_SECONDS = 5.0
+_GREETING_SECONDS = 30.0
+_FETCH_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class RankFacts:
+    """What a worker did for a job.
+
+    Attributes
+    ----------
+    address : str
+    device : str
+        What the engine ran on there.
+    n_found : int
+        Results that were taken from it.
+    n_bytes : int
+        Of messages with them.
+    n_leases : int
+    busy_seconds : float
+        At work on what was taken; work that came too late or was lost is not in it.
+    """
+
+    address: str
+    device: str = ""
+    n_found: int = 0
+    n_bytes: int = 0
+    n_leases: int = 0
+    busy_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Search:
+    """What all leases of a search have in common, and who is at which."""
+
+    job: str
+    problem: str
+    engine: str
+    graph: Any
+    query: Any
+    execution: Execution
+    detail: Any
+    terms: Terms
+    content: Any = None
+    threads: Mapping[str, int] = field(default_factory=dict)
+    at_work: dict[str, int] = field(default_factory=dict)
+    futures: dict[int, Any] = field(default_factory=dict)
+    handing_over: set[int] = field(default_factory=set)
+
+
+class DaskRunner:
+    """Has the workers of a cluster do the tasks of any problem: `mbe_stage.options.Runner`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster. Each worker is given as many threads as it has, unless `Execution.threads` says otherwise, and
+        one lease at a time.
+    lease_seconds : float
+        For how long roots are lent.
+    shares_machine : bool
+        Whether all workers are on this machine, and find what this process compiles in its cache.
+
+    Attributes
+    ----------
+    ranks : list of RankFacts
+        What each worker did in the last search, in the order in which they came.
+    seconds : float
+        How long that search took, from the first lease to the last.
+
+    Notes
+    -----
+    What is found below roots that are finished together is in the memory of a worker, and then of this process, before
+    it is handed on: each is bounded by the budget, and what takes more is refused.
+
+    Dask's settings hold: where the client speaks TLS, so does all of this.
+    """
+
+    TAKES_BARRIER: ClassVar[bool] = True
+
+    def __init__(self, client: Any, *, lease_seconds: float = _LEASE_SECONDS, shares_machine: bool = False) -> None:
+        if not lease_seconds > 0:
+            raise InvalidArgument(f"lease_seconds is {lease_seconds}: expected a number above 0")
+        self._client = client
+        self._lease_seconds = lease_seconds
+        self.shares_machine = shares_machine
+        self.ranks: list[RankFacts] = []
+        self.seconds = 0.0
+
+    @property
+    def busy(self) -> tuple[float, ...]:
+        """Share of the last search that each worker was at work."""
+        return tuple(rank.busy_seconds / max(1e-9, self.seconds) for rank in self.ranks)
+
+    def device(self) -> str:
+        """What the last search ran on."""
+        kinds = sorted({rank.device for rank in self.ranks if rank.device})
+        n = len(self.ranks)
+        return f"{n} Dask worker{'' if n == 1 else 's'}: {'; '.join(kinds)}"
+
+    def run(
+        self,
+        problem: str,
+        engine: str,
+        graph: Any,
+        query: Any,
+        execution: Execution,
+        detail: Any,
+        tasks: Iterable[Task] | None = None,
+        barrier: Barrier | None = None,
+    ) -> Iterator[Any]:
+        """The blocks of some tasks, or of all, in any order; those of a lease once all of it has come.
+
+        Parameters
+        ----------
+        problem, engine : str
+            Their names: every worker has them.
+        graph, query, execution, detail
+            As of an engine. Budgets are those of each worker.
+        tasks : iterable of Task, optional
+            What the engine's `tasks_of` gave for the same graph and query.
+        barrier : Barrier, optional
+            Asked, it is followed by an empty block with the tasks that remain, those included that somebody is at.
+
+        Raises
+        ------
+        ClusterLost
+            No worker is there, the scheduler is gone, or workers are lost whenever they get certain roots.
+        EngineUnavailable
+            A worker has other versions of what finds the results, or the engine cannot run there.
+        """
+        self.ranks, self.seconds = [], 0.0
+        n_workers = len(self._awaited_workers())
+        ledger = Ledger(_cut(problem, engine, graph, query, tasks, n_workers))
+        terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
+        with self._begun(problem, engine, graph, query, execution, detail, terms) as search:
+            yield from self._leased(search, ledger, barrier)
+
+    def _leased(self, search: _Search, ledger: Ledger, barrier: Barrier | None) -> Iterator[Any]:
+        done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        ranks: dict[str, RankFacts] = {}
+        begun = looked = time.perf_counter()
+        while not ledger.is_over:
+            now = time.perf_counter()
+            if now - looked > _LOOK_SECONDS or not search.threads:
+                self._look(search, ledger)
+                looked = now
+            self._lend(search, ledger, done.put, now)
+            try:
+                number = done.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            lease, finished = self._taken(search, ledger, number)
+            if lease is None or finished is None or not ledger.accept(number, finished.remaining):
+                continue
+            self._book(ranks.setdefault(lease.worker, RankFacts(lease.worker)), finished)
+            self.ranks, self.seconds = list(ranks.values()), time.perf_counter() - begun
+            last = None
+            for text in finished.blocks:
+                last = replace(pickle.loads(text), work_done=ledger.work_done)
+                yield last
+            if barrier is not None and barrier.is_asked and last is not None and not ledger.is_over:
+                barrier.reached()
+                yield replace(last.first(0), remaining=ledger.remaining())
+        self.seconds = time.perf_counter() - begun
+
+    @staticmethod
+    def _book(rank: RankFacts, finished: Finished) -> None:
+        rank.device = finished.device
+        rank.n_found += finished.n_found
+        rank.n_bytes += sum(len(text) for text in finished.blocks)
+        rank.n_leases += 1
+        rank.busy_seconds += finished.seconds
+
+    def _lend(self, search: _Search, ledger: Ledger, put: Callable[[int], None], now: float) -> None:
+        """Give every worker that has nothing to do a lease; where there is none, have others hand over or help them."""
+        idle = [worker for worker in search.threads if worker not in search.at_work]
+        for worker in idle:
+            lease = ledger.lend(worker, len(search.threads), now)
+            if lease is None:
+                lease = ledger.lend_again(worker, now - _LATE_AFTER * self._lease_seconds, now)
+            if lease is None:
+                break
+            self._submit(search, lease, put)
+        if any(worker not in search.at_work for worker in idle) and not ledger.has_open:
+            self._ask_to_hand_over(search, ledger, now)
+
+    def _ask_to_hand_over(self, search: _Search, ledger: Ledger, now: float) -> None:
+        asked = [
+            lease
+            for lease in ledger.leases
+            if lease.number not in search.handing_over and now - lease.since > _LEAST_LEASE_SECONDS
+        ]
+        if not asked:
+            return
+        search.handing_over.update(lease.number for lease in asked)
+        workers = sorted({lease.worker for lease in asked} & set(search.threads))
+        self._asked(lease_work.hand_over, search.job, workers=workers, seconds=0.0)
+
+    def _submit(self, search: _Search, lease: Lease, put: Callable[[int], None]) -> None:
+        threads = search.execution.threads or search.threads[lease.worker]
+        future = self._client.submit(
+            lease_work.do_lease,
+            search.job,
+            search.problem,
+            search.engine,
+            search.content,
+            search.query,
+            replace(search.execution, threads=threads),
+            search.detail,
+            lease.tasks,
+            search.terms,
+            key=f"{search.job}-{lease.number}",
+            workers=[lease.worker],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+        search.at_work[lease.worker] = lease.number
+        search.futures[lease.number] = future
+        future.add_done_callback(lambda _, number=lease.number: put(number))
+
+    def _taken(self, search: _Search, ledger: Ledger, number: int) -> tuple[Lease | None, Finished | None]:
+        """What a lease has brought; nothing where it was lost with its worker."""
+        future = search.futures.pop(number, None)
+        lease = next((each for each in ledger.leases if each.number == number), None)
+        search.at_work = {worker: at for worker, at in search.at_work.items() if at != number}
+        search.handing_over.discard(number)
+        if future is None or lease is None:
+            return None, None
+        if future.status == "error":
+            error = future.exception()
+            if _is_of_the_cluster(error):
+                log.warning("worker %s was lost (%s): what it had is lent again", lease.worker, error)
+                ledger.lose(lease.worker)
+                return None, None
+            raise error
+        try:
+            finished = future.result(timeout=_FETCH_SECONDS)
+        except Exception as error:
+            if not _is_of_the_cluster(error):
+                raise
+            log.warning("what worker %s had found is lost (%s): its roots are lent again", lease.worker, error)
+            ledger.give_back(number)
+            # Whoever had the graph may be among those that are gone.
+            self._awaited_workers()
+            self._scatter(search)
+            return None, None
+        return lease, finished
+
+    def _look(self, search: _Search, ledger: Ledger) -> None:
+        """Find out who is there; open again what the lost ones had, and greet those that have come."""
+        there = self._threads()
+        for worker in set(search.threads) - set(there):
+            for lease in ledger.lose(worker):
+                log.warning("worker %s was lost: the roots that it had are lent again", worker)
+                search.futures.pop(lease.number, None)
+            search.at_work.pop(worker, None)
+        new = sorted(set(there) - set(search.threads))
+        if new:
+            new = self._greeted(new)
+        known = [worker for worker in search.threads if worker in there]
+        search.threads = {worker: there[worker] for worker in (*known, *new)}
+        if not search.threads:
+            self._awaited_workers()
+
+    def _greeted(self, workers: list[str]) -> list[str]:
+        """Those of some workers that answer, checked to have our versions of what finds the results."""
+        answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
+        ours = lease_work.software()
+        for worker, answer in answers.items():
+            if isinstance(answer, ImportError):
+                raise EngineUnavailable(
+                    f"worker {worker} cannot import mbe_stage ({answer}): expected it to be installed there too, in "
+                    f"version {ours['mbe-stage']}"
+                )
+            for package, version in ours.items() if isinstance(answer, dict) else ():
+                if answer.get(package) != version:
+                    raise EngineUnavailable(
+                        f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
+                        "the same, or results would differ; install one of them everywhere"
+                    )
+        return [worker for worker, answer in answers.items() if isinstance(answer, dict)]
+
+    def _asked(
+        self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
+    ) -> dict[str, Any]:
+        """What workers answer within some seconds, an import that fails included; the others hang, or are gone."""
+        answers: dict[str, Any] = {}
+
+        def ask(worker: str) -> None:
+            # Whether it is lost is found out where workers are looked for.
+            with suppress(Exception):
+                answers.update(self._client.run(function, *given, workers=[worker], on_error="return"))
+
+        threads = [threading.Thread(target=ask, args=(worker,), daemon=True) for worker in workers]
+        for thread in threads:
+            thread.start()
+        until = time.perf_counter() + seconds
+        for thread in threads:
+            thread.join(max(0.0, until - time.perf_counter()))
+        return dict(answers)
+
+    def _threads(self) -> dict[str, int]:
+        """How many threads each worker has that is there."""
+        if self._client.status != "running":
+            raise ClusterLost(
+                f"the scheduler is gone (the client is {self._client.status}): expected it to be there until all is "
+                "found; start it again"
+            )
+        try:
+            return dict(self._client.nthreads())
+        except (OSError, ValueError) as error:
+            raise ClusterLost(f"the scheduler does not answer ({error}): start it again") from None
+
+    def _awaited_workers(self) -> dict[str, int]:
+        """The workers, waited for where there are none."""
+        waited = time.perf_counter()
+        while not (there := self._threads()):
+            if time.perf_counter() - waited > _GRACE_SECONDS:
+                raise ClusterLost(
+                    f"the cluster has had no worker for {_GRACE_SECONDS:.0f} s: expected one or more; start some"
+                )
+            time.sleep(_LOOK_SECONDS)
+        return there
+
+    @contextmanager
+    def _begun(
+        self, problem: str, engine: str, graph: Any, query: Any, execution: Execution, detail: Any, terms: Terms
+    ) -> Iterator[_Search]:
+        """A search whose graph the workers have; at the end they give up what they are at, and let go of it."""
+        alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
+        search = _Search(uuid.uuid4().hex, problem, engine, graph, query, alone, detail, terms)
+        self._scatter(search)
+        try:
+            yield search
+        finally:
+            if self._client.status == "running":
+                self._end(search)
+
+    def _scatter(self, search: _Search) -> None:
+        """Give every worker the graph that is there; those that come later have it from them."""
+        search.content = self._client.scatter(pickle.dumps(search.graph, protocol=5), hash=False, broadcast=True)
+
+    def _end(self, search: _Search) -> None:
+        with suppress(OSError, TimeoutError):
+            there = sorted(set(search.threads) & set(self._client.nthreads()))
+            left = [search.futures[number] for number in search.at_work.values() if number in search.futures]
+            if left:
+                self._asked(lease_work.stop_job, search.job, workers=there, seconds=_STOP_SECONDS)
+                _distributed().wait(left, timeout=_STOP_SECONDS)
+            self._client.cancel([*left, search.content])
+            self._asked(lease_work.end_job, search.job, workers=there, seconds=_STOP_SECONDS)
+
+
+def _distributed() -> Any:
+    """The library, without the types that it has no part in."""
+    return importlib.import_module("distributed")
+
+
+def _is_of_the_cluster(error: BaseException | None) -> bool:
+    """Whether an error says something of the cluster, and nothing of the work."""
+    names = {"KilledWorker", "FutureCancelledError", "CancelledError", "FutureLostError", "NoValidWorkerError"}
+    return isinstance(error, OSError | TimeoutError) or type(error).__name__ in names
+
+
+def _cut(problem: str, engine: str, graph: Any, query: Any, tasks: Iterable[Task] | None, n_workers: int) -> list[Task]:
+    """The work in pieces, those of some tasks only where they are given."""
+    pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
+    if tasks is None:
+        return pieces
+    wanted = tuple(tasks)
+    if wanted and pieces and wanted[0].roots != pieces[0].roots:
+        raise InvalidArgument(
+            f"a task is of {wanted[0].roots}, and the work at hand is of {pieces[0].roots}: expected tasks of the same "
+            "problem, graph and query, cut by an engine with the same order of roots"
+        )
+    return [part for piece in pieces for part in within(piece, wanted)]
+
+
+@contextmanager
+def dask_cluster(
+    address: str | None = None, *, workers: int | None = None, threads: int | None = None
+) -> Iterator[DaskRunner]:
+    """A runner of a cluster: the one at an address, or one of processes of this machine, which ends with the context.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``, or the path of its scheduler file.
+    workers : int, optional
+        Processes of this machine; by default one for each core. Not with an address.
+    threads : int, optional
+        Of each of them; by default the cores are shared out.
+
+    Raises
+    ------
+    EngineUnavailable
+        Dask is not installed.
+    ClusterLost
+        There is no scheduler at the address.
+    InvalidArgument
+        Numbers with an address, or below 1.
+    """
+    try:
+        distributed = _distributed()
+    except ImportError as error:
+        raise EngineUnavailable(
+            f"Dask cannot be used here ({error}): pip install 'mbe-stage[dask]', or take the runner local"
+        ) from None
+    for name, number in (("workers", workers), ("threads", threads)):
+        if number is not None and (address is not None or number < 1):
+            raise InvalidArgument(
+                f"{name} is {number}: expected 1 or more, for a cluster of this machine; one at an address has its own"
+            )
+    if address is not None:
+        with _connected(address) as client:
+            yield DaskRunner(client)
+        return
+    cores = Execution().worker_count
+    n = cores if workers is None else workers
+    cluster = distributed.LocalCluster(
+        n_workers=n,
+        threads_per_worker=max(1, cores // n) if threads is None else threads,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=logging.ERROR,
+    )
+    with cluster, distributed.Client(cluster) as client:
+        client.run(lease_work.ignore_interrupts)
+        yield DaskRunner(client, shares_machine=True)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    given = {"scheduler_file": address} if "://" not in address and address.endswith(".json") else {"address": address}
+    try:
+        client = _distributed().Client(**given)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterLost(
+            f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "
+            "scheduler file; start it, or correct the address"
+        ) from None
+    with client:
+        yield client

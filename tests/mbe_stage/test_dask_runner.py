@@ -1,0 +1,283 @@
+"""A Dask cluster finds what this process finds, whoever is killed, hangs or comes late meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from mbe_stage import (
+    BipartiteCSR,
+    CliqueQuery,
+    CliqueTableSink,
+    CountSink,
+    Execution,
+    HistogramSink,
+    InvalidArgument,
+    MemoryBudgetExceeded,
+    TableSink,
+    UndirectedCSR,
+    enumerate_cliques_into,
+    enumerate_into,
+)
+from mbe_stage.bicliques import engine_cpu
+from mbe_stage.bicliques.problem import PROBLEM
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.errors import ClusterLost, EngineUnavailable
+from mbe_stage.pq_counts.count import count_pq_into
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail, PqSink
+from mbe_stage.runners import lease_work
+from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
+from mbe_stage.stream import stream
+from tests.mbe_stage import graphs
+
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+
+# Long enough for workers to be lost in the middle, with leases of a tenth of a second.
+LONG = (120, 600, 0.25)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster: Any) -> Iterator[Any]:
+    cluster.scale(2)
+    with distributed.Client(cluster) as made:
+        made.wait_for_workers(2, timeout=60)
+        yield made
+
+
+@pytest.fixture
+def runner(client: Any) -> DaskRunner:
+    return DaskRunner(client, shares_machine=True)
+
+
+def random_graph(n_left: int, n_right: int, density: float, seed: int = 0) -> BipartiteCSR:
+    return graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
+
+
+def sizes(graph: BipartiteCSR, execution: Execution) -> dict:
+    sink = HistogramSink()
+    facts = enumerate_into(sink, graph, None, execution, "cpu")
+    assert facts.truncated is None
+    return dict(sink.counts)
+
+
+def members(graph: BipartiteCSR, execution: Execution, engine: str, **asked: Any) -> set:
+    sink = TableSink()
+    enumerate_into(sink, graph, BicliqueQuery(**asked), execution, engine)
+    found = sink.table().as_set()
+    assert len(found) == len(sink.table())
+    return found
+
+
+def meanwhile(client: Any, does: Callable[[str, int], None], after: float = 1.0, n: int = 1) -> threading.Thread:
+    """Something that happens to some workers, each with its address and process id, after the search has begun."""
+    pids = client.run(os.getpid)
+
+    def act() -> None:
+        time.sleep(after)
+        for worker in sorted(pids)[:n]:
+            does(worker, pids[worker])
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_random_graphs_have_the_same_bicliques(runner: DaskRunner, engine: str) -> None:
+    for seed in range(8):
+        graph = random_graph(4 + 2 * seed, 20 - seed, 0.4, seed)
+        asked = {"min_left": 1 + seed % 3, "min_right": 1 + seed % 2}
+        assert members(graph, Execution(runner=runner), engine, **asked) == members(
+            graph, Execution(), "reference", **asked
+        )
+
+
+def test_cliques_and_counts_too(runner: DaskRunner) -> None:
+    graph = random_graph(40, 40, 0.3)
+    undirected = UndirectedCSR.from_edges(*graph.edges(), 40)
+    cliques, counts = [], []
+    for execution in (Execution(), Execution(runner=runner)):
+        sink = CliqueTableSink()
+        enumerate_cliques_into(sink, undirected, CliqueQuery(), execution, "cpu")
+        cliques.append(sink.table().as_set())
+        assert len(cliques[-1]) == len(sink.table()) > 40
+        numbers = PqSink(PqQuery(1, 4, 1, 4), Detail.VERTICES)
+        count_pq_into(numbers, graph, execution, "cpu")
+        local = {cell: each.left.tolist() for cell, each in numbers.local_counts().items()}
+        counts.append((numbers.counts(), local))
+    assert cliques[0] == cliques[1]
+    assert counts[0] == counts[1]
+
+
+def test_a_long_search_keeps_all_workers_busy(client: Any) -> None:
+    graph = random_graph(*LONG)
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.2)
+    assert sizes(graph, Execution(runner=runner)) == sizes(graph, Execution())
+    assert len(runner.ranks) == 2
+    assert sum(rank.n_found for rank in runner.ranks) == sum(sizes(graph, Execution()).values())
+    assert all(rank.n_leases > 1 and rank.busy_seconds > 0 for rank in runner.ranks)
+    assert runner.device().startswith("2 Dask workers: cpu, ")
+
+
+def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(client: Any) -> None:
+    graph = random_graph(*LONG)
+    expected = sizes(graph, Execution())
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
+    thread = meanwhile(client, lambda _, pid: os.kill(pid, signal.SIGKILL), after=0.5)
+    assert sizes(graph, Execution(runner=runner)) == expected
+    thread.join()
+
+
+def test_all_workers_are_killed_and_others_come(client: Any) -> None:
+    graph = random_graph(*LONG)
+    expected = sizes(graph, Execution())
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
+    thread = meanwhile(client, lambda _, pid: os.kill(pid, signal.SIGKILL), after=0.5, n=2)
+    assert sizes(graph, Execution(runner=runner)) == expected
+    thread.join()
+
+
+def test_a_worker_that_hangs_is_not_waited_for_and_does_not_count_twice(client: Any) -> None:
+    graph = random_graph(*LONG)
+    expected = sizes(graph, Execution())
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
+    stopped: list[int] = []
+
+    def stop(_: str, pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        stopped.append(pid)
+
+    thread = meanwhile(client, stop, after=0.5)
+    try:
+        assert sizes(graph, Execution(runner=runner)) == expected
+    finally:
+        thread.join()
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_worker_that_comes_late_has_its_part(cluster: Any, client: Any) -> None:
+    cluster.scale(1)
+    while len(client.nthreads()) > 1:
+        time.sleep(0.05)
+    graph = random_graph(*LONG)
+    expected = sizes(graph, Execution())
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
+    thread = threading.Timer(0.3, lambda: cluster.scale(2))
+    thread.start()
+    assert sizes(graph, Execution(runner=runner)) == expected
+    thread.join()
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_a_part_and_what_a_barrier_leaves_of_it(client: Any) -> None:
+    graph = random_graph(*LONG)
+    tasks = engine_cpu.tasks_of(graph, BicliqueQuery(), 8)
+    whole, left = HistogramSink(), HistogramSink()
+    stream(PROBLEM, whole, graph, BicliqueQuery(), Execution(), "cpu", tasks=tasks[3:])
+
+    class Stopped(Exception):
+        pass
+
+    class Booked(HistogramSink):
+        def __init__(self) -> None:
+            super().__init__()
+            self.remaining: tuple = ()
+            self.counted: dict = {}
+
+        def checkpoint(self, remaining: tuple, work_done: float) -> None:
+            assert 0 < work_done < 1
+            self.remaining, self.counted = remaining, dict(self.counts)
+            raise Stopped
+
+    sink, execution = Booked(), Execution(runner=DaskRunner(client, shares_machine=True, lease_seconds=0.05))
+    with pytest.raises(Stopped):
+        stream(PROBLEM, sink, graph, BicliqueQuery(), execution, "cpu", tasks=tasks[3:], checkpoint_seconds=0.01)
+    assert sink.remaining
+    stream(PROBLEM, left, graph, BicliqueQuery(), Execution(), "cpu", tasks=sink.remaining)
+    both = {size: left.counts.get(size, 0) + sink.counted.get(size, 0) for size in {*left.counts, *sink.counted}}
+    assert both == dict(whole.counts)
+
+
+def test_a_limit_ends_the_search_and_the_workers_are_free(client: Any) -> None:
+    graph = random_graph(*LONG)
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
+    sink = CountSink()
+    facts = enumerate_into(sink, graph, None, Execution(runner=runner, max_bicliques=1000), "cpu")
+    assert sink.n_bicliques == 1000
+    assert facts.truncated == "stopped at max_bicliques = 1000"
+    assert client.run(lambda: len(lease_work._JOBS)) == dict.fromkeys(client.nthreads(), 0)
+    assert not any(client.processing().values())
+
+
+def test_more_than_a_worker_may_hold_is_refused(client: Any) -> None:
+    execution = Execution(
+        runner=DaskRunner(client, shares_machine=True), memory_budget_bytes=1 << 20, block_bytes=1 << 16
+    )
+    with pytest.raises(MemoryBudgetExceeded, match="budget of 1,048,576; give it more memory"):
+        enumerate_into(TableSink(), graphs.crown(16), None, execution, "cpu")
+
+
+def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of this process; the workers have the module as it is.
+    monkeypatch.setattr(lease_work, "version", lambda _: "0.1")
+    with pytest.raises(EngineUnavailable, match=r"worker tcp://.* has mbe-stage .*, and this process 0\.1: expected"):
+        enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=runner), "cpu")
+
+
+def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbe_stage.runners.dask_runner._GRACE_SECONDS", 0.3)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as empty,
+        distributed.Client(empty) as client,
+        pytest.raises(ClusterLost, match="has had no worker"),
+    ):
+        enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=DaskRunner(client)), "cpu")
+
+
+def test_the_scheduler_is_lost() -> None:
+    graph = random_graph(*LONG)
+    made = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    )
+    client = distributed.Client(made, timeout=2)
+    threading.Timer(0.7, made.close).start()
+    with pytest.raises(ClusterLost, match="scheduler"):
+        enumerate_into(
+            CountSink(),
+            graph,
+            None,
+            Execution(runner=DaskRunner(client, shares_machine=True, lease_seconds=0.1)),
+            "cpu",
+        )
+    client.close()
+
+
+def test_clusters_are_opened_and_refused() -> None:
+    with dask_cluster(workers=1, threads=1) as runner:
+        sink = CountSink()
+        enumerate_into(sink, graphs.crown(5), None, Execution(runner=runner), "cpu")
+        assert sink.n_bicliques == 30
+    with pytest.raises(ClusterLost, match="no scheduler answers there"), dask_cluster("tcp://127.0.0.1:1"):
+        pass
+    with pytest.raises(InvalidArgument, match="workers is 2"), dask_cluster("tcp://127.0.0.1:1", workers=2):
+        pass
+    with pytest.raises(InvalidArgument, match="threads is 0"), dask_cluster(threads=0):
+        pass
+    with pytest.raises(InvalidArgument, match="lease_seconds is 0"):
+        DaskRunner(None, lease_seconds=0)
