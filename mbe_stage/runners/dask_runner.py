@@ -48,6 +48,7 @@ _GRACE_SECONDS = 60.0
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
 _GREETING_SECONDS = 30.0
+_ANSWER_SECONDS = 3.0
 _FETCH_SECONDS = 30.0
 
 
@@ -290,9 +291,9 @@ class DaskRunner:
                 raise
             log.warning("what worker %s had found is lost (%s): its roots are lent again", lease.worker, error)
             ledger.give_back(number)
-            # Whoever had the graph may be among those that are gone.
-            self._awaited_workers()
-            self._scatter(search)
+            if not isinstance(error, TimeoutError):
+                # Whoever had the graph may be among those that are gone.
+                self._scatter(search)
             return None, None
         return lease, finished
 
@@ -387,8 +388,12 @@ class DaskRunner:
                 self._end(search)
 
     def _scatter(self, search: _Search) -> None:
-        """Give every worker the graph that is there; those that come later have it from them."""
-        search.content = self._client.scatter(pickle.dumps(search.graph, protocol=5), hash=False, broadcast=True)
+        """Give the graph to every worker that answers; the others, and those that come later, have it from them."""
+        there = self._awaited_workers()
+        answering = sorted(self._asked(lease_work.software, workers=there, seconds=_ANSWER_SECONDS))
+        search.content = self._client.scatter(
+            pickle.dumps(search.graph, protocol=5), workers=answering or sorted(there), hash=False, broadcast=True
+        )
 
     def _end(self, search: _Search) -> None:
         with suppress(OSError, TimeoutError):

@@ -10,6 +10,7 @@ import platform
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ class _Job:
 
 
 _JOBS: dict[str, _Job] = {}
+# A lease of one of these came late. No more than those of the last searches can.
+_ENDED: deque[str] = deque(maxlen=1000)
 
 
 def do_lease(
@@ -117,6 +120,9 @@ def do_lease(
     MemoryBudgetExceeded
         It needs more memory than its budget, or what was found below roots that have to be finished together does.
     """
+    if job in _ENDED:
+        return None
+    _let_go_of_others(job)
     known = _JOBS.setdefault(job, _Job())
     if known.graph is None:
         known.graph = pickle.loads(graph)
@@ -157,6 +163,12 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
         )
 
 
+def _let_go_of_others(job: str) -> None:
+    """Forget what nobody has said the end of: whoever was to say it is gone. One that goes on gets its graph again."""
+    for other in set(_JOBS) - {job}:
+        _JOBS.pop(other, None)
+
+
 def hand_over(job: str) -> None:
     """Have a worker bring back what it has not begun, for somebody who has nothing to do."""
     if job in _JOBS:
@@ -165,11 +177,14 @@ def hand_over(job: str) -> None:
 
 def stop_job(job: str) -> None:
     """Have a worker give up what it is at."""
-    _JOBS.setdefault(job, _Job()).is_stopped.set()
+    if job in _JOBS:
+        _JOBS[job].is_stopped.set()
 
 
 def end_job(job: str) -> None:
-    """Let go of what a worker keeps of a job."""
+    """Have a worker give up what it is at, and let go of what it keeps of the job."""
+    _ENDED.append(job)
+    stop_job(job)
     _JOBS.pop(job, None)
 
 

@@ -152,23 +152,30 @@ def test_all_workers_are_killed_and_others_come(client: Any) -> None:
     thread.join()
 
 
-def test_a_worker_that_hangs_is_not_waited_for_and_does_not_count_twice(client: Any) -> None:
+def test_a_worker_that_hangs_is_not_waited_for_and_does_not_count_twice() -> None:
     graph = random_graph(*LONG)
     expected = sizes(graph, Execution())
-    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
     stopped: list[int] = []
 
     def stop(_: str, pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)
         stopped.append(pid)
 
-    thread = meanwhile(client, stop, after=0.5)
-    try:
-        assert sizes(graph, Execution(runner=runner)) == expected
-    finally:
-        thread.join()
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as made,
+        distributed.Client(made) as client,
+    ):
+        thread = meanwhile(client, stop, after=0.5)
+        try:
+            assert (
+                sizes(graph, Execution(runner=DaskRunner(client, shares_machine=True, lease_seconds=0.1))) == expected
+            )
+        finally:
+            thread.join()
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
 
 
 def test_a_worker_that_comes_late_has_its_part(cluster: Any, client: Any) -> None:
