@@ -206,6 +206,29 @@ class ExecutionConfig(Section):
     max_cliques: int | None = Field(None, ge=1)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
     on_limit: Literal["publish", "fail"] = "publish"
+    runner: Literal["local", "dask"] = "local"
+    cluster: str | None = None
+    workers: int | None = Field(None, ge=1, le=MOST_THREADS)
+
+    @model_validator(mode="after")
+    def _a_cluster_is_of_dask_and_has_its_own_workers(self) -> ExecutionConfig:
+        for key in ("cluster", "workers"):
+            if getattr(self, key) is not None and self.runner != "dask":
+                raise ValueError(
+                    f"{setting(f'execution.{key}')} is about {setting('execution.runner')} dask, and that is "
+                    f"{self.runner}: set it, or leave {setting(f'execution.{key}')} out"
+                )
+        if self.cluster is not None and self.workers is not None:
+            raise ValueError(
+                f"{setting('execution.workers')} is about processes of this machine, and "
+                f"{setting('execution.cluster')} has workers of its own: leave one of them out"
+            )
+        if self.runner == "dask" and self.engine == "rapids":
+            raise ValueError(
+                f"{setting('execution.engine')} is rapids, which keeps all of a run on one device, and "
+                f"{setting('execution.runner')} is dask: take cuda, cpu or auto, or the runner local"
+            )
+        return self
 
     @field_validator("memory_budget", "device_memory", "block_bytes", mode="before")
     @classmethod

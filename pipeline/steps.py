@@ -44,6 +44,7 @@ from pipeline.manifest import (
 from pipeline.outputs.derived import derived_collectors
 from pipeline.publication import Collecting, Completed, Completing, Told
 from pipeline.publish import as_publish_errors, synced_beside
+from pipeline.runner import opened_runner
 from pipeline.searched import SearchedGraph
 from pipeline.stores.protocol import Store
 from pipeline.told import searched_graph
@@ -281,18 +282,19 @@ def _streamed(
             work_done = work_before + (1.0 - work_before) * progress.work_done
             on_progress(told(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
 
-    return stream(
-        problem_named(config.problem),
-        sink,
-        graph,
-        query,
-        execution,
-        engine or config.execution.engine,
-        None if on_progress is None else Listener(note, wants_outlook(on_progress)),
-        chosen_by_auto=config.execution.engine == AUTO,
-        tasks=None if journal is None else journal.remaining(),
-        checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
-    )
+    with opened_runner(config.execution) as runner:
+        return stream(
+            problem_named(config.problem),
+            sink,
+            graph,
+            query,
+            replace(execution, runner=runner),
+            engine or config.execution.engine,
+            None if on_progress is None else Listener(note, wants_outlook(on_progress)),
+            chosen_by_auto=config.execution.engine == AUTO,
+            tasks=None if journal is None else journal.remaining(),
+            checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

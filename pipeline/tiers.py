@@ -151,7 +151,9 @@ def choose_tier(
     """
     without = without or {}
     if execution.engine == AUTO:
-        reason = without.get(_ENGINE) or _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
+        reason = "a cluster brings results into the memory of the host" if execution.runner != "local" else None
+        reason = reason or without.get(_ENGINE) or _not_on_rapids(problem, derived)
+        reason = reason or rapids_unavailable_reason(problem)
         if reason is None:
             tier = Tier(RAPIDS, _ENGINE, "cuDF, cuGraph and the CUDA engine run here")
         else:
