@@ -44,7 +44,19 @@ class Runner(Protocol):
         tasks: Iterable[Any] | None = None,
         barrier: Any = None,
     ) -> Iterator[Any]:
-        """The blocks of some tasks, or of all, each result once, in any order; closing the iterator ends the work."""
+        """The blocks of some tasks, or of all, each result once, in any order; closing the iterator ends the work.
+
+        Parameters
+        ----------
+        problem, engine : str
+            Their names.
+        graph, query, execution, detail
+            As an engine takes them.
+        tasks : iterable of Task, optional
+            Of the same graph and query; by default all.
+        barrier : Barrier, optional
+            Asked, it is followed by an empty block with the tasks that remain.
+        """
 
     def device(self) -> str:
         """What it ran on."""

@@ -209,13 +209,9 @@ def stream(
         The graph cannot be searched within the budget, and no other engine may take over.
     """
     problem.check(graph, query)
-    is_on_device = getattr(sink, "on_device", False)
+    is_on_device, runner = getattr(sink, "on_device", False), execution.runner
     name, chosen = _engine_for(problem, sink.detail, engine, is_on_device=is_on_device)
-    if execution.runner is not None and (is_on_device or not graph.is_on_host):
-        raise InvalidArgument(
-            "the graph or the results are in the memory of a device, and a runner brings them to workers and back "
-            "through that of the host: expected no runner, or a graph and a sink of the host"
-        )
+    _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
     n_found, sink_seconds, compile_seconds = 0, 0.0, 0.0
     truncated: str | None = None
     wanted = None if tasks is None else tuple(tasks)
@@ -225,13 +221,11 @@ def stream(
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal compile_seconds
-        runner = execution.runner
         if runner is None or runner.shares_machine:
             compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
+        barrier = checkpoints.barrier_for(runner or worker)
         if runner is not None:
-            barrier = checkpoints.barrier_for(runner)
             return runner.run(problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
-        barrier = checkpoints.barrier_for(worker)
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def tell_of_taking_over(other: str) -> None:
@@ -263,13 +257,12 @@ def stream(
             if truncated is not None:
                 break
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
-    if truncated is not None:
-        log.warning(INCOMPLETE, truncated, problem.passing or problem.name, n_found)
+    _log_truncation(problem, truncated, n_found)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,
         engine=name,
-        device=chosen.device(execution) if execution.runner is None else execution.runner.device(),
+        device=chosen.device(execution) if runner is None else runner.device(),
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
         compile_seconds=compile_seconds,
@@ -333,6 +326,19 @@ def _engine_for(problem: Problem, detail: Any, engine: str, *, is_on_device: boo
             "expected 'cuda' or 'auto'"
         )
     return name, chosen
+
+
+def _log_truncation(problem: Problem, truncated: str | None, n_found: int) -> None:
+    if truncated is not None:
+        log.warning(INCOMPLETE, truncated, problem.passing or problem.name, n_found)
+
+
+def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
+    if execution.runner is not None and not is_on_host:
+        raise InvalidArgument(
+            "the graph or the results are in the memory of a device, and a runner brings them to workers and back "
+            "through that of the host: expected no runner, or a graph and a sink of the host"
+        )
 
 
 def _limits(problem: Problem, execution: Execution) -> tuple[int | None, float | None]:

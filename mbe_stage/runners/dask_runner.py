@@ -15,7 +15,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.lease_work import Finished, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
-from mbe_stage.tasks import Task
+from mbe_stage.tasks import Task, ranges_of
 from mbe_stage.worker_pool import Barrier
 
 __all__ = ["DaskRunner", "RankFacts", "dask_cluster"]
@@ -180,9 +180,11 @@ class DaskRunner:
         """
         self.ranks, self.seconds = [], 0.0
         n_workers = len(self._awaited_workers())
-        ledger = Ledger(_cut(problem, engine, graph, query, tasks, n_workers))
+        pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
+        ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
         terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
-        with self._begun(problem, engine, graph, query, execution, detail, terms) as search:
+        alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
+        with self._begun(_Search(uuid.uuid4().hex, problem, engine, graph, query, alone, detail, terms)) as search:
             yield from self._leased(search, ledger, barrier)
 
     def _leased(self, search: _Search, ledger: Ledger, barrier: Barrier | None) -> Iterator[Any]:
@@ -374,12 +376,8 @@ class DaskRunner:
         return there
 
     @contextmanager
-    def _begun(
-        self, problem: str, engine: str, graph: Any, query: Any, execution: Execution, detail: Any, terms: Terms
-    ) -> Iterator[_Search]:
+    def _begun(self, search: _Search) -> Iterator[_Search]:
         """A search whose graph the workers have; at the end they give up what they are at, and let go of it."""
-        alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
-        search = _Search(uuid.uuid4().hex, problem, engine, graph, query, alone, detail, terms)
         self._scatter(search)
         try:
             yield search
@@ -417,17 +415,10 @@ def _is_of_the_cluster(error: BaseException | None) -> bool:
     return isinstance(error, OSError | TimeoutError) or type(error).__name__ in names
 
 
-def _cut(problem: str, engine: str, graph: Any, query: Any, tasks: Iterable[Task] | None, n_workers: int) -> list[Task]:
-    """The work in pieces, those of some tasks only where they are given."""
-    pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
-    if tasks is None:
-        return pieces
-    wanted = tuple(tasks)
-    if wanted and pieces and wanted[0].roots != pieces[0].roots:
-        raise InvalidArgument(
-            f"a task is of {wanted[0].roots}, and the work at hand is of {pieces[0].roots}: expected tasks of the same "
-            "problem, graph and query, cut by an engine with the same order of roots"
-        )
+def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
+    """Of pieces of all the work what some tasks have."""
+    if wanted and pieces:
+        ranges_of(wanted, pieces[0].roots)  # refuses those of other work
     return [part for piece in pieces for part in within(piece, wanted)]
 
 

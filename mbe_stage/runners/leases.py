@@ -190,6 +190,7 @@ def within(task: Task, ranges: Iterable[Task]) -> list[Task]:
 
     Examples
     --------
+    >>> from mbe_stage.tasks import Roots
     >>> roots = Roots("bicliques", 9, 123)
     >>> [(part.first, part.end, part.cost) for part in within(Task(roots, 2, 6, 8.0), [Task(roots, 5, 9, 1.0)])]
     [(5, 6, 2.0)]

@@ -37,6 +37,7 @@ from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
 from mbe_stage.stream import stream
 from tests.mbe_stage import graphs
 
+dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 
 # Long enough for workers to be lost in the middle, with leases of a tenth of a second.
@@ -280,7 +281,8 @@ def test_clusters_are_opened_and_refused() -> None:
         sink = CountSink()
         enumerate_into(sink, graphs.crown(5), None, Execution(runner=runner), "cpu")
         assert sink.n_bicliques == 30
-    with pytest.raises(ClusterLost, match="no scheduler answers there"), dask_cluster("tcp://127.0.0.1:1"):
+    soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with soon, pytest.raises(ClusterLost, match="no scheduler answers there"), dask_cluster("tcp://127.0.0.1:1"):
         pass
     with pytest.raises(InvalidArgument, match="workers is 2"), dask_cluster("tcp://127.0.0.1:1", workers=2):
         pass

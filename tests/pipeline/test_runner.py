@@ -15,7 +15,7 @@ from pipeline.job import run
 from pipeline.manifest import read_manifest
 from tests.mbe_stage import graphs
 
-pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_published_tables_are_the_same(tmp_path: Path, edges: Path, caplog: 
     with caplog.at_level(logging.INFO, logger="pipeline.runner"):
         cluster = run(settings(tmp_path / "cluster", edges, runner="dask", workers=2))
     alone = run(settings(tmp_path / "alone", edges))
-    ours, theirs = read_manifest(alone.path), read_manifest(cluster.path)
+    ours, theirs = read_manifest(alone.run_dir), read_manifest(cluster.run_dir)
     assert theirs.content_fingerprint == ours.content_fingerprint
     assert theirs.counts == ours.counts
     assert {file.path: file.sha256 for file in theirs.files if file.path.endswith(".parquet")} == {
@@ -62,7 +62,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> N
 
 
 def test_no_scheduler_there_publishes_nothing(tmp_path: Path, edges: Path) -> None:
-    with pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
+    soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with soon, pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
         run(settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1"))
     assert exit_code(caught.value) == 4
     assert not (tmp_path / "out" / "latest").exists()
