@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 # Work is cut into so many pieces a worker. Where an engine knows barriers, they need not be small.
 _PIECES = 64
 _MOST_PIECES = 4096
-_LEASE_SECONDS = 5.0
+_LEASE_SECONDS = 15.0
 # Nobody is asked to hand over what it has just been lent: to begin takes time too.
 _LEAST_LEASE_SECONDS = 0.5
 # A lease brings back at least so much, where there is as much, or as many blocks.
@@ -467,7 +467,7 @@ def dask_cluster(
         n_workers=n,
         threads_per_worker=max(1, cores // n) if threads is None else threads,
         processes=True,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.ERROR,
     )
     with cluster, distributed.Client(cluster) as client:

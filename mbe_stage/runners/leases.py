@@ -19,6 +19,8 @@ __all__ = ["Lease", "Ledger", "within"]
 
 # A worker is lent this share of what is open, divided by the workers: large ranges first, small ones at the end.
 _SHARE = 0.5
+# But at least this share of all work, divided by the workers: whoever begins has to prepare the graph.
+_LEAST_SHARE = 1 / 16
 # So many workers may be lost with a range before it is taken to be the reason.
 _MOST_LOST = 3
 
@@ -92,7 +94,7 @@ class Ledger:
         """
         if not self._open:
             return None
-        goal = _SHARE * sum(task.cost for task in self._open) / max(1, n_workers)
+        goal = max(_SHARE * sum(task.cost for task in self._open), _LEAST_SHARE * self._total) / max(1, n_workers)
         taken = [self._open.pop()]
         cost = taken[0].cost
         while self._open and cost < goal and not self._is_suspect(taken[0]) and not self._is_suspect(self._open[-1]):

@@ -47,7 +47,7 @@ LONG = (120, 600, 0.25)
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
     ) as made:
         yield made
 
@@ -164,7 +164,7 @@ def test_a_worker_that_hangs_is_not_waited_for_and_does_not_count_twice() -> Non
 
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
         ) as made,
         distributed.Client(made) as client,
     ):
@@ -251,7 +251,7 @@ def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.Monk
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbe_stage.runners.dask_runner._GRACE_SECONDS", 0.3)
     with (
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as empty,
+        distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=50) as empty,
         distributed.Client(empty) as client,
         pytest.raises(ClusterLost, match="has had no worker"),
     ):
@@ -261,7 +261,7 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest
 def test_the_scheduler_is_lost() -> None:
     graph = random_graph(*LONG)
     made = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
     )
     client = distributed.Client(made, timeout=2)
     threading.Timer(0.7, made.close).start()
