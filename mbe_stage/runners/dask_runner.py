@@ -47,8 +47,10 @@ _GRACE_SECONDS = 60.0
 # After so many times what a lease should take, others get the same roots, when they have nothing else to do.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
-_GREETING_SECONDS = 30.0
-_ANSWER_SECONDS = 3.0
+# A worker that does not answer for so long, the transfer of the graph left out, is asked again after a while.
+_GREETING_SECONDS = 10.0
+_SILENT_SECONDS = 30.0
+_LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 
 
@@ -90,11 +92,11 @@ class _Search:
     execution: Execution
     detail: Any
     terms: Terms
-    content: Any = None
     threads: Mapping[str, int] = field(default_factory=dict)
     at_work: dict[str, int] = field(default_factory=dict)
     futures: dict[int, Any] = field(default_factory=dict)
     handing_over: set[int] = field(default_factory=set)
+    silent: dict[str, float] = field(default_factory=dict)
 
 
 class DaskRunner:
@@ -255,7 +257,6 @@ class DaskRunner:
             search.job,
             search.problem,
             search.engine,
-            search.content,
             search.query,
             replace(search.execution, threads=threads),
             search.detail,
@@ -293,10 +294,11 @@ class DaskRunner:
                 raise
             log.warning("what worker %s had found is lost (%s): its roots are lent again", lease.worker, error)
             ledger.give_back(number)
-            if not isinstance(error, TimeoutError):
-                # Whoever had the graph may be among those that are gone.
-                self._scatter(search)
             return None, None
+        if finished is None:
+            # It has been started again, or has been given another job since: it is greeted once more.
+            ledger.give_back(number)
+            search.threads = {worker: n for worker, n in search.threads.items() if worker != lease.worker}
         return lease, finished
 
     def _look(self, search: _Search, ledger: Ledger) -> None:
@@ -307,16 +309,19 @@ class DaskRunner:
                 log.warning("worker %s was lost: the roots that it had are lent again", worker)
                 search.futures.pop(lease.number, None)
             search.at_work.pop(worker, None)
-        new = sorted(set(there) - set(search.threads))
+        now = time.perf_counter()
+        new = sorted(set(there) - set(search.threads) - {each for each, until in search.silent.items() if now < until})
         if new:
-            new = self._greeted(new)
+            answering = self._greeted(new, search)
+            search.silent |= dict.fromkeys(set(new) - set(answering), now + _SILENT_SECONDS)
+            new = answering
         known = [worker for worker in search.threads if worker in there]
         search.threads = {worker: there[worker] for worker in (*known, *new)}
         if not search.threads:
             self._awaited_workers()
 
-    def _greeted(self, workers: list[str]) -> list[str]:
-        """Those of some workers that answer, checked to have our versions of what finds the results."""
+    def _greeted(self, workers: list[str], search: _Search) -> list[str]:
+        """Those of some workers that answer, checked to have our versions of what finds the results; with the graph."""
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
         ours = lease_work.software()
         for worker, answer in answers.items():
@@ -331,7 +336,11 @@ class DaskRunner:
                         f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
                         "the same, or results would differ; install one of them everywhere"
                     )
-        return [worker for worker, answer in answers.items() if isinstance(answer, dict)]
+        welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
+        graph = pickle.dumps(search.graph, protocol=5)
+        seconds = _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND
+        kept = self._asked(lease_work.keep_graph, search.job, graph, workers=welcome, seconds=seconds)
+        return [worker for worker in welcome if kept.get(worker) is True]
 
     def _asked(
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
@@ -378,20 +387,11 @@ class DaskRunner:
     @contextmanager
     def _begun(self, search: _Search) -> Iterator[_Search]:
         """A search whose graph the workers have; at the end they give up what they are at, and let go of it."""
-        self._scatter(search)
         try:
             yield search
         finally:
             if self._client.status == "running":
                 self._end(search)
-
-    def _scatter(self, search: _Search) -> None:
-        """Give the graph to every worker that answers; the others, and those that come later, have it from them."""
-        there = self._awaited_workers()
-        answering = sorted(self._asked(lease_work.software, workers=there, seconds=_ANSWER_SECONDS))
-        search.content = self._client.scatter(
-            pickle.dumps(search.graph, protocol=5), workers=answering or sorted(there), hash=False, broadcast=True
-        )
 
     def _end(self, search: _Search) -> None:
         with suppress(OSError, TimeoutError):
@@ -400,7 +400,7 @@ class DaskRunner:
             if left:
                 self._asked(lease_work.stop_job, search.job, workers=there, seconds=_STOP_SECONDS)
                 _distributed().wait(left, timeout=_STOP_SECONDS)
-            self._client.cancel([*left, search.content])
+            self._client.cancel(left)
             self._asked(lease_work.end_job, search.job, workers=there, seconds=_STOP_SECONDS)
 
 

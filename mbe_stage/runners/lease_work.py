@@ -24,7 +24,17 @@ from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 
-__all__ = ["Finished", "Terms", "do_lease", "end_job", "hand_over", "ignore_interrupts", "software", "stop_job"]
+__all__ = [
+    "Finished",
+    "Terms",
+    "do_lease",
+    "end_job",
+    "hand_over",
+    "ignore_interrupts",
+    "keep_graph",
+    "software",
+    "stop_job",
+]
 
 _PACKAGES = ("mbe-stage", "numba", "numpy")
 
@@ -75,7 +85,7 @@ class Finished:
 class _Job:
     """What a worker keeps of a job between leases, and what it was told meanwhile."""
 
-    graph: Any = None
+    graph: Any
     is_stopped: threading.Event = field(default_factory=threading.Event)
     hands_over: threading.Event = field(default_factory=threading.Event)
 
@@ -89,14 +99,13 @@ def do_lease(
     job: str,
     problem: str,
     engine: str,
-    graph: bytes,
     query: Any,
     execution: Execution,
     detail: Any,
     tasks: Sequence[Task],
     terms: Terms,
 ) -> Finished | None:
-    """The work below some roots; None where the job was stopped meanwhile.
+    """The work below some roots; None where the job was stopped meanwhile, or this worker does not have its graph.
 
     Parameters
     ----------
@@ -104,8 +113,6 @@ def do_lease(
         By which leases of the same graph and query know each other.
     problem, engine : str
         Their names.
-    graph : bytes
-        Pickled. What Dask unpickles itself may share read-only memory with a message.
     query, detail
         As the problem has them.
     execution : Execution
@@ -120,12 +127,9 @@ def do_lease(
     MemoryBudgetExceeded
         It needs more memory than its budget, or what was found below roots that have to be finished together does.
     """
-    if job in _ENDED:
+    known = _JOBS.get(job)
+    if known is None:
         return None
-    _let_go_of_others(job)
-    known = _JOBS.setdefault(job, _Job())
-    if known.graph is None:
-        known.graph = pickle.loads(graph)
     known.hands_over.clear()
     worker = get_engine(problem, engine)
     compile_ahead(worker.compile_steps(query, detail))
@@ -163,10 +167,20 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
         )
 
 
-def _let_go_of_others(job: str) -> None:
-    """Forget what nobody has said the end of: whoever was to say it is gone. One that goes on gets its graph again."""
-    for other in set(_JOBS) - {job}:
-        _JOBS.pop(other, None)
+def keep_graph(job: str, graph: bytes) -> bool:
+    """Have a worker keep the graph of a job, until it ends or the next one begins; True is its answer.
+
+    Parameters
+    ----------
+    job : str
+    graph : bytes
+        Pickled. What Dask unpickles itself may share read-only memory with a message.
+    """
+    if job not in _ENDED:
+        # Of others nobody may be left to say the end. One that goes on gets its graph again.
+        _JOBS.clear()
+        _JOBS[job] = _Job(pickle.loads(graph))
+    return True
 
 
 def hand_over(job: str) -> None:

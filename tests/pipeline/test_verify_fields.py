@@ -119,6 +119,8 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
     # are none; facts of a graph without sides.
     never = {"config.problem", "config.input.min_weight", "config.output.bicliques", "config.execution.max_cliques"}
     never |= {f"config.input.time_{name}" for name in ("from", "until", "bucket", "offset")}
+    # Who did the search: what does not fit together is refused by every reader, and the rest is of one string.
+    never |= {f"config.execution.{name}" for name in ("runner", "cluster", "workers")}
     assert set(names.values()) - seen - passed == never | (set() if recomputed else {"input.undirected", *_OF_DERIVED})
     if not recomputed:
         assert {"config_fingerprint", "run_id", "input.rows_read", "input.duplicate_edges"} <= seen
