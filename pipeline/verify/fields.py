@@ -63,7 +63,17 @@ UNTOLD = {
         "time_bucket",
         "time_offset",
     ),
-    "config.execution": ("engine", "threads", "memory_budget", "device_memory", "block_bytes", "on_limit"),
+    "config.execution": (
+        "engine",
+        "runner",
+        "cluster",
+        "workers",
+        "threads",
+        "memory_budget",
+        "device_memory",
+        "block_bytes",
+        "on_limit",
+    ),
     # `top` is the length of the report's lists, and nobody recomputes the report.
     "config.output": ("directory", "keep_runs", "compare", "top", "checkpoint_seconds", "keep_unfinished_days"),
 }
