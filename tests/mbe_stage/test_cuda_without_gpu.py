@@ -63,7 +63,7 @@ def emulated(part: str) -> list[dict[str, Any]]:
 
 
 @on_the_emulator
-@pytest.mark.parametrize("part", ["odd graphs", "even graphs"])
+@pytest.mark.parametrize("part", [pytest.param("odd graphs", marks=pytest.mark.slow), "even graphs"])
 def test_the_kernels_in_lockstep_lanes(part: str) -> None:
     assert len(emulated(part)) > 10
 
@@ -73,6 +73,7 @@ def test_stacks_wait_where_arenas_have_no_room_to_grow() -> None:
     assert sum(case["suspended"] for case in emulated("suspended")) > 0
 
 
+@pytest.mark.slow
 @on_the_emulator
 def test_idle_warps_are_donated_work() -> None:
     # Where nothing is handed to idle warps, these cases show nothing. It was 18 or more when this was written.
@@ -82,6 +83,7 @@ def test_idle_warps_are_donated_work() -> None:
         assert min(times["count"], times["members"]) >= 10, donated
 
 
+@pytest.mark.slow
 @on_the_emulator
 def test_what_no_condition_leaves_is_not_gone_into() -> None:
     # Paths of up to 14 rows, of which one at most is skipped, and the children that are not gone into.

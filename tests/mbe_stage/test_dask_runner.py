@@ -144,6 +144,7 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(client: Any) -> None:
     thread.join()
 
 
+@pytest.mark.slow
 def test_all_workers_are_killed_and_others_come(client: Any) -> None:
     graph = random_graph(*LONG)
     expected = sizes(graph, Execution())
@@ -179,6 +180,7 @@ def test_a_worker_that_hangs_is_not_waited_for_and_does_not_count_twice() -> Non
                 os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_late_has_its_part(cluster: Any, client: Any) -> None:
     cluster.scale(1)
     while len(client.nthreads()) > 1:

@@ -69,7 +69,12 @@ def test_whom_the_hub_reaches_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most_steps"), [("southern_women", 1_000), ("mushroom", 200_000), ("kddcup99_onehot", 22_000_000)]
+    ("name", "most_steps"),
+    [
+        ("southern_women", 1_000),
+        ("mushroom", 200_000),
+        pytest.param("kddcup99_onehot", 22_000_000, marks=pytest.mark.slow),
+    ],
 )
 def test_real_graphs_with_columns_that_nearly_all_rows_share(data_dir: Path, name: str, most_steps: int) -> None:
     with np.load(data_dir / f"{name}.npz") as arrays:
