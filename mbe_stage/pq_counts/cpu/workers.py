@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
@@ -81,39 +82,63 @@ def worked_off(
     work : callable
         Takes the number of a worker, whom nobody else uses meanwhile, and a piece; what it gives is yielded.
     stop : callable
-        Called at the end, also where an exception or the caller ends the work early: ends what is under way.
+        Called at the end, also where an exception or the caller ends the work early, in any thread: ends what is
+        under way.
     deadline : float, optional
         In the time of `time.perf_counter`: then all that is under way is stopped, and what comes of it is yielded.
     """
-    free: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for k in range(n_threads):
-        free.put(k)
+    todo, ready = deque(pieces), queue.SimpleQueue[_Found | None]()
+    total, done = max(1e-9, sum(piece.cost for piece in pieces)), [0.0] * n_threads
+    is_stopped = False
 
-    def worked(piece: Piece) -> tuple[float, _Found | None]:
-        k = free.get()
+    def end() -> None:
+        nonlocal is_stopped
+        is_stopped = True
+        todo.clear()
+        stop()
+
+    def work_off(k: int) -> None:
         try:
-            return piece.cost, work(k, piece)
+            while (piece := _first(todo)) is not None:
+                found = work(k, piece)
+                done[k] += 0.0 if is_stopped else piece.cost
+                if found is not None:
+                    ready.put(found)
+        except BaseException:
+            end()
+            raise
         finally:
-            free.put(k)
+            ready.put(None)
 
-    total, done = max(1e-9, sum(piece.cost for piece in pieces)), 0.0
+    # One call a thread, and no word for each piece: who consumes has a core only while no worker needs it.
     with ThreadPoolExecutor(n_threads, thread_name_prefix="pq-counts") as pool:
         try:
-            waiting = {pool.submit(worked, piece) for piece in pieces}
-            while waiting and (left := deadline - time.perf_counter()) > 0:
-                ended, waiting = wait(waiting, min(_POLL_SECONDS, left), FIRST_COMPLETED)
-                for cost, found in (future.result() for future in ended):
-                    done += cost
-                    yield found, done / total
-                if not ended and time.perf_counter() < deadline:
-                    yield None, done / total
-            stop()
-            for future in waiting:
-                if not future.cancel():
-                    yield future.result()[1], done / total
+            working = [pool.submit(work_off, k) for k in range(n_threads)]
+            n_working = n_threads
+            while n_working:
+                left = deadline - time.perf_counter()
+                if left <= 0 and not is_stopped:
+                    end()
+                try:
+                    found = ready.get(timeout=_POLL_SECONDS if is_stopped else min(_POLL_SECONDS, left))
+                    n_working -= found is None
+                except queue.Empty:
+                    found = None
+                # Behind the deadline whoever consumes may stop at anything: then only what was found is told.
+                if found is not None or time.perf_counter() < deadline:
+                    yield found, 1.0 if n_working == 0 and not is_stopped else min(1.0, sum(done) / total)
+            for worker in working:
+                worker.result()
         finally:
-            stop()
-            pool.shutdown(wait=False, cancel_futures=True)
+            end()
+
+
+def _first(todo: deque[Piece]) -> Piece | None:
+    """The next piece, taken; several threads ask."""
+    try:
+        return todo.popleft()
+    except IndexError:
+        return None
 
 
 class Counting:
