@@ -14,7 +14,9 @@ importing the package never touches a GPU library. Every engine module has
 
 Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory. Where
 ``TAKES_BARRIER`` is there and true, ``run`` takes a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what it
-marks barriers with are empty blocks whose attribute `remaining` holds the tasks that are left.
+marks barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
+``prepare(graph, query)`` is there, ``run`` takes what it gives as a keyword ``prepared``: who does several parts of a
+search does once what comes before any.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from mbe_stage.options import Execution
 from mbe_stage.outlook import Forecast, Outlook, seconds_left
 from mbe_stage.problem import Problem
 from mbe_stage.runners import local
+from mbe_stage.runners.parts import Part
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
@@ -57,7 +58,8 @@ class Sink(Protocol):
 
     One whose attribute `on_device` is true takes blocks in device memory. One with a method `checkpoint`, which is not
     None, is told now and then that all it has taken in is every result but those of some tasks: it takes these, and the
-    share of the work that is done.
+    share of the work that is done. One whose attribute `parts` is a `mbe_stage.runners.parts.PartMaker` has workers
+    elsewhere make parts, where the number of results is not limited, and takes each `Part` by its method `take_part`.
     """
 
     @property
@@ -225,7 +227,8 @@ def stream(
             compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
         barrier = checkpoints.barrier_for(runner or worker)
         if runner is not None:
-            return runner.run(problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
+            beside = _parts_for(runner, sink, limit)
+            return runner.run(problem.name, name, graph, query, execution, sink.detail, wanted, barrier, **beside)
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def tell_of_taking_over(other: str) -> None:
@@ -246,7 +249,10 @@ def stream(
                 block = block.first(limit - n_found)
                 truncated = f"stopped at {problem.limit} = {limit}"
             before = time.perf_counter()
-            sink.accept(block)
+            if isinstance(block, Part):
+                sink.take_part(block)  # type: ignore[attr-defined]  # It has given `parts`.
+            else:
+                sink.accept(block)
             checkpoints.note(block, before - start)
             now = time.perf_counter()
             sink_seconds += now - before
@@ -326,6 +332,17 @@ def _engine_for(problem: Problem, detail: Any, engine: str, *, is_on_device: boo
             "expected 'cuda' or 'auto'"
         )
     return name, chosen
+
+
+def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
+    """What makes parts where results are found; none where somebody counts them as they come."""
+    parts = getattr(sink, "parts", None)
+    if parts is None or not getattr(runner, "MAKES_PARTS", False):
+        return {}
+    if limit is not None:
+        log.info("the number of results is limited: those of workers come here, and are written here")
+        return {}
+    return {"parts": parts}
 
 
 def _log_truncation(problem: Problem, truncated: str | None, n_found: int) -> None:

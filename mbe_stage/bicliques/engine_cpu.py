@@ -2,13 +2,17 @@
 
 The order of work: reduce the graph (`bicliques.reduction`), choose side and order (`bicliques.ordering`), cut the roots
 into pieces of similar cost, let a pool of threads walk them (`mbe_stage.worker_pool`, `cpu.worker`, `cpu.tree`), and
-turn what they find back into the user's vertices (`cpu.twin_expansion`).
+turn what they find back into the user's vertices (`cpu.twin_expansion`). What comes before the walk is the same for all
+tasks of a search: `prepare` does it once for whoever does several parts of it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from mbe_stage.bicliques import ordering, reduction
 from mbe_stage.bicliques.constraints import size_constraints
@@ -30,7 +34,7 @@ from mbe_stage.processor import device, unavailable_reason
 from mbe_stage.tasks import Roots, Task, cut, ranges_of
 from mbe_stage.worker_pool import Barrier, WorkerPool, pieces_of
 
-__all__ = ["TAKES_BARRIER", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,31 @@ _FIRST_SIZES: FirstSizes = (1 << 16, 1 << 15, 64)
 _PIECES_PER_THREAD = 32
 # Blocks that exist at once for each thread: its output, one that is waiting, one that is expanded, its expansion.
 _BLOCKS_PER_THREAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is searched, whatever the tasks.
+
+    Attributes
+    ----------
+    reduced : ReducedGraph
+        With its rows on the right, in order.
+    rows_are_left : bool
+        Whether the rows are the user's left side.
+    node : (n,) int32
+        The same in the layout of a subgraph, from which the walk starts.
+    costs : (n_rows,) float64
+        Expected work below each row.
+    roots : Roots
+        What the rows are to tasks.
+    """
+
+    reduced: ReducedGraph
+    rows_are_left: bool
+    node: np.ndarray
+    costs: np.ndarray
+    roots: Roots
 
 
 def compile_steps(query: BicliqueQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:
@@ -58,6 +87,7 @@ def run(
     tasks: Iterable[Task] | None = None,
     *,
     barrier: Barrier | None = None,
+    prepared: Prepared | None = None,
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[BicliqueBlock]:
@@ -73,6 +103,8 @@ def run(
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     barrier : Barrier, optional
         Asked, it is followed by an empty block with the tasks that remain (`BicliqueBlock.remaining`).
+    prepared : Prepared, optional
+        What `prepare` gave for the same graph and query.
     first_sizes : FirstSizes
         What a worker's arenas start with; they grow as needed. For tests.
     on_visited : callable, optional
@@ -85,13 +117,12 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    reduced, rows_are_left = _prepared(graph, query)
-    ranges = [(0, reduced.graph.n_right)]
-    if tasks is not None:
-        ranges = ranges_of(tasks, _roots(graph, query, reduced, rows_are_left))
+    ready = prepare(graph, query) if prepared is None else prepared
+    reduced, rows_are_left = ready.reduced, ready.rows_are_left
+    ranges = [(0, reduced.graph.n_right)] if tasks is None else ranges_of(tasks, ready.roots)
     n_threads = execution.worker_count
     plan = Plan(
-        graph=as_subgraph(reduced.graph),
+        graph=ready.node,
         n_rows=reduced.graph.n_right,
         n_columns=reduced.graph.n_left,
         columns=Translation.of(reduced.left_groups),
@@ -104,11 +135,10 @@ def run(
     )
 
     def marker(left: list[tuple[int, int]]) -> BicliqueBlock:
-        roots, costs = _roots(graph, query, reduced, rows_are_left), task_costs(reduced.graph)
-        remaining = tuple(Task(roots, first, end, float(costs[first:end].sum())) for first, end in left)
+        remaining = tuple(Task(ready.roots, first, end, float(ready.costs[first:end].sum())) for first, end in left)
         return BicliqueBlock.empty(detail, pool.work_done, remaining)
 
-    pieces = pieces_of(task_costs(reduced.graph), ranges, n_threads * _PIECES_PER_THREAD)
+    pieces = pieces_of(ready.costs, ranges, n_threads * _PIECES_PER_THREAD)
     pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
     workers = [Worker(pool, plan) for _ in range(n_threads)]
     yield from pool.run([worker.work for worker in workers], "bicliques")
@@ -128,18 +158,22 @@ def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:
     A task holds the maximal bicliques whose first row, in the order of the roots, is in its range.
     """
     compile_ahead((*reduction.compile_steps(), *ordering.compile_steps()))
-    reduced, rows_are_left = _prepared(graph, query)
-    return cut(_roots(graph, query, reduced, rows_are_left), task_costs(reduced.graph), n)
+    ready = prepare(graph, query)
+    return cut(ready.roots, ready.costs, n)
 
 
-def _prepared(graph: BipartiteCSR, query: BicliqueQuery) -> tuple[ReducedGraph, bool]:
-    """The reduced graph with its rows on the right, in order, and whether they are the user's left side."""
+def prepare(graph: BipartiteCSR, query: BicliqueQuery) -> Prepared:
+    """What comes before any task: reduction, side, order, costs; what it needs is compiled."""
     reduced = reduce_graph(graph, query, merge_twins=techniques.TWINS)
     rows_are_left = enumerates_left(reduced.graph) == techniques.SIDE
     if rows_are_left:
         reduced = reduced.swapped()
-    return rows_by_degree(reduced) if techniques.ORDER else reduced, rows_are_left
-
-
-def _roots(graph: BipartiteCSR, query: BicliqueQuery, reduced: ReducedGraph, rows_are_left: bool) -> Roots:
-    return roots_of(graph, query, reduced.right_groups.first_members, are_left=rows_are_left)
+    if techniques.ORDER:
+        reduced = rows_by_degree(reduced)
+    return Prepared(
+        reduced=reduced,
+        rows_are_left=rows_are_left,
+        node=as_subgraph(reduced.graph),
+        costs=task_costs(reduced.graph),
+        roots=roots_of(graph, query, reduced.right_groups.first_members, are_left=rows_are_left),
+    )

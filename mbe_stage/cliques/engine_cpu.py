@@ -27,7 +27,7 @@ from mbe_stage.processor import device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of
 from mbe_stage.worker_pool import WorkerPool, pieces_of
 
-__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 
 _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
 _PIECES_PER_THREAD = 8
@@ -48,6 +48,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
+    prepared: tuple[CommonPart, OrderedGraph] | None = None,
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[CliqueBlock]:
@@ -61,6 +62,8 @@ def run(
     detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    prepared : (CommonPart, OrderedGraph), optional
+        What `prepare` gave for the same graph and query.
     first_sizes : FirstSizes
         What a worker's arenas start with; they grow as needed. For tests.
     on_visited : callable, optional
@@ -73,7 +76,7 @@ def run(
     MemoryBudgetExceeded
         Working memory and output blocks do not fit the budget.
     """
-    part, in_order = _prepared(graph, query)
+    part, in_order = prepare(graph, query) if prepared is None else prepared
     roots = _root_vertices(part, in_order)
     ranges = [(0, roots.size)] if tasks is None else ranges_of(tasks, roots_of(graph, query, roots))
     n_visited = 0
@@ -109,13 +112,13 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     A clique belongs to its first vertex in the order of the roots.
     """
     compile_ahead((*ordering.compile_steps(), *reduction.compile_steps()))
-    part, in_order = _prepared(graph, query)
+    part, in_order = prepare(graph, query)
     roots = _root_vertices(part, in_order)
     costs = _costs(in_order) if part.graph.n else np.ones(roots.size)
     return cut(roots_of(graph, query, roots), costs, n)
 
 
-def _prepared(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
+def prepare(graph: UndirectedCSR, query: CliqueQuery) -> tuple[CommonPart, OrderedGraph]:
     """The part that the query is about, and the same with its vertices in order, which are the user's."""
     part = common_part(graph, query)
     in_order = ordered(part.graph) if techniques.ORDER else numbered(part.graph)

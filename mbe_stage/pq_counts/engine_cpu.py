@@ -26,7 +26,7 @@ from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.processor import device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of
 
-__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
@@ -42,6 +42,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
+    prepared: Search | None = None,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[PqBlock]:
     """The leaves of all (p, q)-bicliques that `query` asks for, then what each vertex and edge is in, cell by cell.
@@ -55,6 +56,8 @@ def run(
         Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    prepared : Search, optional
+        What `prepare` gave for the same graph and query.
     on_visited : callable, optional
         Told the number of visited nodes at the end.
 
@@ -68,7 +71,7 @@ def run(
     """
     # As early as whoever set the limit begins to count: what the workers have found comes before the end.
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
-    search = Search(graph, query)
+    search = prepare(graph, query) if prepared is None else prepared
     ranges = [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(graph, query))
     is_first = bool(ranges) and ranges[0][0] == 0
     local = LocalSearch(graph, query, search, execution, detail) if detail > Detail.COUNTS else None
@@ -95,5 +98,10 @@ def run(
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
     """All of the work in at most `n` tasks of similar cost: a biclique belongs to its first row."""
     compile_ahead(compile_steps(query, Detail.COUNTS))
-    search = Search(graph, query)
+    search = prepare(graph, query)
     return cut(search.roots(graph, query), search.costs, n)
+
+
+def prepare(graph: BipartiteCSR, query: PqQuery) -> Search:
+    """What comes before any task."""
+    return Search(graph, query)

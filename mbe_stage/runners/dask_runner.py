@@ -24,8 +24,9 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.lease_work import Finished, Terms
+from mbe_stage.runners.lease_work import Finished, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
+from mbe_stage.runners.parts import Part, PartMaker
 from mbe_stage.tasks import Task, ranges_of
 from mbe_stage.worker_pool import Barrier
 
@@ -66,7 +67,9 @@ class RankFacts:
     n_found : int
         Results that were taken from it.
     n_bytes : int
-        Of messages with them.
+        Of messages with them, or of the parts that were made of them there.
+    makes_parts : bool
+        Whether it has made parts, and sent no results.
     n_leases : int
     busy_seconds : float
         At work on what was taken; work that came too late or was lost is not in it.
@@ -76,23 +79,22 @@ class RankFacts:
     device: str = ""
     n_found: int = 0
     n_bytes: int = 0
+    makes_parts: bool = False
     n_leases: int = 0
     busy_seconds: float = 0.0
 
 
 @dataclass(slots=True)
-class _Search:
-    """What all leases of a search have in common, and who is at which."""
+class _Run:
+    """What all leases of a run have in common, and who is at which."""
 
     job: str
-    problem: str
-    engine: str
+    search: Search
     graph: Any
-    query: Any
     execution: Execution
-    detail: Any
     terms: Terms
     threads: Mapping[str, int] = field(default_factory=dict)
+    makes_parts: dict[str, bool] = field(default_factory=dict)
     at_work: dict[str, int] = field(default_factory=dict)
     futures: dict[int, Any] = field(default_factory=dict)
     handing_over: set[int] = field(default_factory=set)
@@ -128,6 +130,7 @@ class DaskRunner:
     """
 
     TAKES_BARRIER: ClassVar[bool] = True
+    MAKES_PARTS: ClassVar[bool] = True
 
     def __init__(self, client: Any, *, lease_seconds: float = _LEASE_SECONDS, shares_machine: bool = False) -> None:
         if not lease_seconds > 0:
@@ -159,6 +162,7 @@ class DaskRunner:
         detail: Any,
         tasks: Iterable[Task] | None = None,
         barrier: Barrier | None = None,
+        parts: PartMaker | None = None,
     ) -> Iterator[Any]:
         """The blocks of some tasks, or of all, in any order; those of a lease once all of it has come.
 
@@ -172,6 +176,8 @@ class DaskRunner:
             What the engine's `tasks_of` gave for the same graph and query.
         barrier : Barrier, optional
             Asked, it is followed by an empty block with the tasks that remain, those included that somebody is at.
+        parts : PartMaker, optional
+            Of workers that can make parts a lease comes as one `Part` in the place of its blocks.
 
         Raises
         ------
@@ -181,36 +187,38 @@ class DaskRunner:
             A worker has other versions of what finds the results, or the engine cannot run there.
         """
         self.ranks, self.seconds = [], 0.0
-        n_workers = len(self._awaited_workers())
-        pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
-        ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
-        terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
         alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
-        with self._begun(_Search(uuid.uuid4().hex, problem, engine, graph, query, alone, detail, terms)) as search:
-            yield from self._leased(search, ledger, barrier)
+        terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
+        search = Search(problem, engine, query, detail, parts)
+        n_workers = len(self._awaited_workers())
+        with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms)) as run:
+            # They load and prepare while the work is cut here.
+            self._greet(run, self._threads())
+            pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
+            ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
+            yield from self._leased(run, ledger, barrier)
 
-    def _leased(self, search: _Search, ledger: Ledger, barrier: Barrier | None) -> Iterator[Any]:
+    def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None) -> Iterator[Any]:
         done: queue.SimpleQueue[int] = queue.SimpleQueue()
         ranks: dict[str, RankFacts] = {}
         begun = looked = time.perf_counter()
         while not ledger.is_over:
             now = time.perf_counter()
-            if now - looked > _LOOK_SECONDS or not search.threads:
-                self._look(search, ledger)
+            if now - looked > _LOOK_SECONDS or not run.threads:
+                self._look(run, ledger)
                 looked = now
-            self._lend(search, ledger, done.put, now)
+            self._lend(run, ledger, done.put, now)
             try:
                 number = done.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 continue
-            lease, finished = self._taken(search, ledger, number)
+            lease, finished = self._taken(run, ledger, number)
             if lease is None or finished is None or not ledger.accept(number, finished.remaining):
                 continue
             self._book(ranks.setdefault(lease.worker, RankFacts(lease.worker)), finished)
             self.ranks, self.seconds = list(ranks.values()), time.perf_counter() - begun
-            last = None
-            for text in finished.blocks:
-                last = replace(pickle.loads(text), work_done=ledger.work_done)
+            last: Any = None
+            for last in _blocks_of(finished, ledger.work_done):
                 yield last
             if barrier is not None and barrier.is_asked and last is not None and not ledger.is_over:
                 barrier.reached()
@@ -221,63 +229,62 @@ class DaskRunner:
     def _book(rank: RankFacts, finished: Finished) -> None:
         rank.device = finished.device
         rank.n_found += finished.n_found
-        rank.n_bytes += sum(len(text) for text in finished.blocks)
+        rank.n_bytes += finished.n_bytes
+        rank.makes_parts |= finished.part is not None
         rank.n_leases += 1
         rank.busy_seconds += finished.seconds
 
-    def _lend(self, search: _Search, ledger: Ledger, put: Callable[[int], None], now: float) -> None:
+    def _lend(self, run: _Run, ledger: Ledger, put: Callable[[int], None], now: float) -> None:
         """Give every worker that has nothing to do a lease; where there is none, have others hand over or help them."""
-        idle = [worker for worker in search.threads if worker not in search.at_work]
+        idle = [worker for worker in run.threads if worker not in run.at_work]
         for worker in idle:
-            lease = ledger.lend(worker, len(search.threads), now)
+            lease = ledger.lend(worker, len(run.threads), now)
             if lease is None:
                 lease = ledger.lend_again(worker, now - _LATE_AFTER * self._lease_seconds, now)
             if lease is None:
                 break
-            self._submit(search, lease, put)
-        if any(worker not in search.at_work for worker in idle) and not ledger.has_open:
-            self._ask_to_hand_over(search, ledger, now)
+            self._submit(run, lease, put)
+        if any(worker not in run.at_work for worker in idle) and not ledger.has_open:
+            self._ask_to_hand_over(run, ledger, now)
 
-    def _ask_to_hand_over(self, search: _Search, ledger: Ledger, now: float) -> None:
+    def _ask_to_hand_over(self, run: _Run, ledger: Ledger, now: float) -> None:
         asked = [
             lease
             for lease in ledger.leases
-            if lease.number not in search.handing_over and now - lease.since > _LEAST_LEASE_SECONDS
+            if lease.number not in run.handing_over and now - lease.since > _LEAST_LEASE_SECONDS
         ]
         if not asked:
             return
-        search.handing_over.update(lease.number for lease in asked)
-        workers = sorted({lease.worker for lease in asked} & set(search.threads))
-        self._asked(lease_work.hand_over, search.job, workers=workers, seconds=0.0)
+        run.handing_over.update(lease.number for lease in asked)
+        workers = sorted({lease.worker for lease in asked} & set(run.threads))
+        self._asked(lease_work.hand_over, run.job, workers=workers, seconds=0.0)
 
-    def _submit(self, search: _Search, lease: Lease, put: Callable[[int], None]) -> None:
-        threads = search.execution.threads or search.threads[lease.worker]
+    def _submit(self, run: _Run, lease: Lease, put: Callable[[int], None]) -> None:
+        threads = run.execution.threads or run.threads[lease.worker]
         future = self._client.submit(
             lease_work.do_lease,
-            search.job,
-            search.problem,
-            search.engine,
-            search.query,
-            replace(search.execution, threads=threads),
-            search.detail,
+            run.job,
+            lease.number,
             lease.tasks,
-            search.terms,
-            key=f"{search.job}-{lease.number}",
+            replace(run.execution, threads=threads),
+            run.terms,
+            makes_part=run.makes_parts[lease.worker],
+            key=f"{run.job}-{lease.number}",
             workers=[lease.worker],
             allow_other_workers=False,
             pure=False,
             retries=0,
         )
-        search.at_work[lease.worker] = lease.number
-        search.futures[lease.number] = future
+        run.at_work[lease.worker] = lease.number
+        run.futures[lease.number] = future
         future.add_done_callback(lambda _, number=lease.number: put(number))
 
-    def _taken(self, search: _Search, ledger: Ledger, number: int) -> tuple[Lease | None, Finished | None]:
+    def _taken(self, run: _Run, ledger: Ledger, number: int) -> tuple[Lease | None, Finished | None]:
         """What a lease has brought; nothing where it was lost with its worker."""
-        future = search.futures.pop(number, None)
+        future = run.futures.pop(number, None)
         lease = next((each for each in ledger.leases if each.number == number), None)
-        search.at_work = {worker: at for worker, at in search.at_work.items() if at != number}
-        search.handing_over.discard(number)
+        run.at_work = {worker: at for worker, at in run.at_work.items() if at != number}
+        run.handing_over.discard(number)
         if future is None or lease is None:
             return None, None
         if future.status == "error":
@@ -298,49 +305,47 @@ class DaskRunner:
         if finished is None:
             # It has been started again, or has been given another job since: it is greeted once more.
             ledger.give_back(number)
-            search.threads = {worker: n for worker, n in search.threads.items() if worker != lease.worker}
+            run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
 
-    def _look(self, search: _Search, ledger: Ledger) -> None:
+    def _look(self, run: _Run, ledger: Ledger) -> None:
         """Find out who is there; open again what the lost ones had, and greet those that have come."""
         there = self._threads()
-        for worker in set(search.threads) - set(there):
+        for worker in set(run.threads) - set(there):
             for lease in ledger.lose(worker):
                 log.warning("worker %s was lost: the roots that it had are lent again", worker)
-                search.futures.pop(lease.number, None)
-            search.at_work.pop(worker, None)
-        now = time.perf_counter()
-        new = sorted(set(there) - set(search.threads) - {each for each, until in search.silent.items() if now < until})
-        if new:
-            answering = self._greeted(new, search)
-            search.silent |= dict.fromkeys(set(new) - set(answering), now + _SILENT_SECONDS)
-            new = answering
-        known = [worker for worker in search.threads if worker in there]
-        search.threads = {worker: there[worker] for worker in (*known, *new)}
-        if not search.threads:
+                run.futures.pop(lease.number, None)
+            run.at_work.pop(worker, None)
+        self._greet(run, there)
+        if not run.threads:
             self._awaited_workers()
 
-    def _greeted(self, workers: list[str], search: _Search) -> list[str]:
+    def _greet(self, run: _Run, there: Mapping[str, int]) -> None:
+        """Have those begin that have come; of those that do not answer, some time later."""
+        now = time.perf_counter()
+        new = sorted(set(there) - set(run.threads) - {each for each, until in run.silent.items() if now < until})
+        if new:
+            answering = self._begins(new, run)
+            run.silent |= dict.fromkeys(set(new) - set(answering), now + _SILENT_SECONDS)
+            new = answering
+        known = [worker for worker in run.threads if worker in there]
+        run.threads = {worker: there[worker] for worker in (*known, *new)}
+
+    def _begins(self, workers: list[str], run: _Run) -> list[str]:
         """Those of some workers that answer, checked to have our versions of what finds the results; with the graph."""
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
-        ours = lease_work.software()
-        for worker, answer in answers.items():
-            if isinstance(answer, ImportError):
-                raise EngineUnavailable(
-                    f"worker {worker} cannot import mbe_stage ({answer}): expected it to be installed there too, in "
-                    f"version {ours['mbe-stage']}"
-                )
-            for package, version in ours.items() if isinstance(answer, dict) else ():
-                if answer.get(package) != version:
-                    raise EngineUnavailable(
-                        f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
-                        "the same, or results would differ; install one of them everywhere"
-                    )
+        _check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
-        graph = pickle.dumps(search.graph, protocol=5)
+        proofs = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=_GREETING_SECONDS)
+        parts = run.search.parts
+        for worker, proof in proofs.items():
+            run.makes_parts[worker] = parts is not None and parts.is_proven(proof)
+            if parts is not None and not run.makes_parts[worker]:
+                log.warning("worker %s: %s", worker, parts.what_is_sent(proof))
+        graph = pickle.dumps(run.graph, protocol=5)
         seconds = _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND
-        kept = self._asked(lease_work.keep_graph, search.job, graph, workers=welcome, seconds=seconds)
-        return [worker for worker in welcome if kept.get(worker) is True]
+        kept = self._asked(lease_work.keep_graph, run.job, graph, workers=proofs, seconds=seconds)
+        return [worker for worker in proofs if kept.get(worker) is True]
 
     def _asked(
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float
@@ -385,28 +390,53 @@ class DaskRunner:
         return there
 
     @contextmanager
-    def _begun(self, search: _Search) -> Iterator[_Search]:
+    def _begun(self, run: _Run) -> Iterator[_Run]:
         """A search whose graph the workers have; at the end they give up what they are at, and let go of it."""
         try:
-            yield search
+            yield run
         finally:
             if self._client.status == "running":
-                self._end(search)
+                self._end(run)
 
-    def _end(self, search: _Search) -> None:
+    def _end(self, run: _Run) -> None:
         with suppress(OSError, TimeoutError):
-            there = sorted(set(search.threads) & set(self._client.nthreads()))
-            left = [search.futures[number] for number in search.at_work.values() if number in search.futures]
+            there = sorted(set(run.threads) & set(self._client.nthreads()))
+            left = [run.futures[number] for number in run.at_work.values() if number in run.futures]
             if left:
-                self._asked(lease_work.stop_job, search.job, workers=there, seconds=_STOP_SECONDS)
+                self._asked(lease_work.stop_job, run.job, workers=there, seconds=_STOP_SECONDS)
                 _distributed().wait(left, timeout=_STOP_SECONDS)
             self._client.cancel(left)
-            self._asked(lease_work.end_job, search.job, workers=there, seconds=_STOP_SECONDS)
+            self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
 
 
 def _distributed() -> Any:
     """The library, without the types that it has no part in."""
     return importlib.import_module("distributed")
+
+
+def _check_software(answers: Mapping[str, Any]) -> None:
+    """Refuse workers with other versions than ours, or without what finds the results."""
+    ours = lease_work.software()
+    for worker, answer in answers.items():
+        if isinstance(answer, ImportError):
+            raise EngineUnavailable(
+                f"worker {worker} cannot import mbe_stage ({answer}): expected it to be installed there too, in "
+                f"version {ours['mbe-stage']}"
+            )
+        for package, version in ours.items() if isinstance(answer, dict) else ():
+            if answer.get(package) != version:
+                raise EngineUnavailable(
+                    f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
+                    "the same, or results would differ; install one of them everywhere"
+                )
+
+
+def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
+    """What a lease has brought: its blocks, or the part that was made of them."""
+    if finished.part is not None:
+        yield Part(finished.n_found, finished.part, work_done)
+    for text in finished.blocks:
+        yield replace(pickle.loads(text), work_done=work_done)
 
 
 def _is_of_the_cluster(error: BaseException | None) -> bool:

@@ -11,9 +11,10 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,12 +22,15 @@ from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
+from mbe_stage.runners.parts import PartMaker
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 
 __all__ = [
     "Finished",
+    "Search",
     "Terms",
+    "begin_job",
     "do_lease",
     "end_job",
     "hand_over",
@@ -37,6 +41,27 @@ __all__ = [
 ]
 
 _PACKAGES = ("mbe-stage", "numba", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What all leases of a job have in common.
+
+    Attributes
+    ----------
+    problem, engine : str
+        Their names.
+    query, detail
+        As the problem has them.
+    parts : PartMaker or None
+        What is made of blocks where they are found; None where they are brought back.
+    """
+
+    problem: str
+    engine: str
+    query: Any
+    detail: Any
+    parts: PartMaker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +88,88 @@ class Finished:
     Attributes
     ----------
     blocks : list of bytes
-        Pickled, all that was found below the roots that were finished.
+        Pickled, all that was found below the roots that were finished; none where a part was made of it.
+    part : optional
+        What `PartSink.part` gave.
     n_found : int
         Results in them.
+    n_bytes : int
+        Of the blocks as they are sent, or of what the part has kept elsewhere.
     remaining : tuple of Task
         The roots that were not.
     seconds : float
-        How long it was at it, compiling left out.
+        How long it was at it, compiling and preparing left out.
     device : str
         What the engine ran on.
     """
 
     blocks: list[bytes]
+    part: Any
     n_found: int
+    n_bytes: int
     remaining: tuple[Task, ...]
     seconds: float
     device: str
 
 
-@dataclass(slots=True)
 class _Job:
-    """What a worker keeps of a job between leases, and what it was told meanwhile."""
+    """What a worker keeps of a job between leases, and what it was told meanwhile.
 
-    graph: Any
-    is_stopped: threading.Event = field(default_factory=threading.Event)
-    hands_over: threading.Event = field(default_factory=threading.Event)
+    A thread loads the machine code while the graph is on its way, and does what comes before any task once it is there.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.is_stopped, self.hands_over = threading.Event(), threading.Event()
+        self._graph: Future[bytes] = Future()
+        self._ready: Future[tuple[Any, Any, dict[str, Any]]] = Future()
+        threading.Thread(target=self._prepare, name="prepare-job", daemon=True).start()
+
+    def keep(self, graph: bytes) -> None:
+        """Take the graph, pickled."""
+        if not self._graph.done():
+            self._graph.set_result(graph)
+
+    def end(self) -> None:
+        """Give up what is at work, and wait for no graph."""
+        self.is_stopped.set()
+        self._graph.cancel()
+
+    def ready(self) -> tuple[Any, Any, dict[str, Any]]:
+        """The engine, the graph, and what `run` is to be given beside them; waits for it."""
+        return self._ready.result()
+
+    def _prepare(self) -> None:
+        search = self.search
+        try:
+            engine = get_engine(search.problem, search.engine)
+            compile_ahead(engine.compile_steps(search.query, search.detail))
+            # What Dask unpickles itself may share read-only memory with a message.
+            graph = pickle.loads(self._graph.result())
+            prepare = getattr(engine, "prepare", None)
+            beside = {} if prepare is None else {"prepared": prepare(graph, search.query)}
+            self._ready.set_result((engine, graph, beside))
+        except BaseException as error:  # noqa: BLE001 - raised by whoever asks for what was prepared
+            self._ready.set_exception(error)
+
+
+class _Pickled:
+    """Blocks as they are sent; they are in memory until they are."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.blocks: list[bytes] = []
+        self.n_held = 0
+        self._execution = execution
+
+    def accept(self, block: Any) -> None:
+        # One without results may hold sums.
+        self.blocks.append(pickle.dumps(block, protocol=5))
+        self.n_held += len(self.blocks[-1])
+        _check_bytes(self.n_held, self._execution)
+
+
+class _Stopped(Exception):
+    """Nobody waits for the lease any more."""
 
 
 _JOBS: dict[str, _Job] = {}
@@ -97,13 +179,12 @@ _ENDED: deque[str] = deque(maxlen=1000)
 
 def do_lease(
     job: str,
-    problem: str,
-    engine: str,
-    query: Any,
-    execution: Execution,
-    detail: Any,
+    number: int,
     tasks: Sequence[Task],
+    execution: Execution,
     terms: Terms,
+    *,
+    makes_part: bool,
 ) -> Finished | None:
     """The work below some roots; None where the job was stopped meanwhile, or this worker does not have its graph.
 
@@ -111,14 +192,14 @@ def do_lease(
     ----------
     job : str
         By which leases of the same graph and query know each other.
-    problem, engine : str
-        Their names.
-    query, detail
-        As the problem has them.
+    number : int
+        Of the lease.
+    tasks : sequence of Task
     execution : Execution
         Budgets are the worker's.
-    tasks : sequence of Task
     terms : Terms
+    makes_part : bool
+        Whether `Search.parts` is to make a part of what is found.
 
     Raises
     ------
@@ -131,30 +212,44 @@ def do_lease(
     if known is None:
         return None
     known.hands_over.clear()
-    worker = get_engine(problem, engine)
-    compile_ahead(worker.compile_steps(query, detail))
-    barrier = Barrier() if getattr(worker, "TAKES_BARRIER", False) else None
-    asked = {} if barrier is None else {"barrier": barrier}
-    begun, n_bytes, n_found = time.perf_counter(), 0, 0
-    found: list[bytes] = []
-    remaining: tuple[Task, ...] = ()
-    with closing(worker.run(known.graph, query, execution, detail, tasks, **asked)) as blocks:  # type: ignore[type-var]
-        for block in blocks:
-            if known.is_stopped.is_set():
-                return None
-            left = getattr(block, "remaining", None)
-            if left is not None:
-                remaining = left
-                break
-            # One without results may hold sums.
-            found.append(pickle.dumps(block, protocol=5))
-            n_found += len(block)
-            n_bytes += len(found[-1])
-            _check_bytes(n_bytes, execution)
-            is_over = time.perf_counter() - begun > terms.seconds or n_bytes > terms.most_bytes
-            if barrier is not None and (is_over or known.hands_over.is_set()):
-                barrier.ask()
-    return Finished(found, n_found, remaining, time.perf_counter() - begun, worker.device(execution))
+    try:
+        engine, graph, beside = known.ready()
+    except CancelledError:
+        return None
+    search, begun = known.search, time.perf_counter()
+    barrier = Barrier() if getattr(engine, "TAKES_BARRIER", False) else None
+    if barrier is not None:
+        beside = beside | {"barrier": barrier}
+
+    def taken(take: Callable[[Any], None], n_held: Callable[[], int]) -> tuple[int, tuple[Task, ...]]:
+        """How many results went there, and the tasks that are left."""
+        n_found = 0
+        with closing(engine.run(graph, search.query, execution, search.detail, tasks, **beside)) as blocks:
+            for block in blocks:
+                if known.is_stopped.is_set():
+                    raise _Stopped
+                if (left := getattr(block, "remaining", None)) is not None:
+                    return n_found, left
+                take(block)
+                n_found += len(block)
+                is_over = time.perf_counter() - begun > terms.seconds or n_held() > terms.most_bytes
+                if barrier is not None and (is_over or known.hands_over.is_set()):
+                    barrier.ask()
+        return n_found, ()
+
+    try:
+        if makes_part and search.parts is not None:
+            with search.parts.open(f"{job}-{number}", execution) as sink:
+                n_found, remaining = taken(sink.accept, lambda: 0)
+            blocks, (part, n_bytes) = [], sink.part()
+        else:
+            pickled = _Pickled(execution)
+            n_found, remaining = taken(pickled.accept, lambda: pickled.n_held)
+            blocks, part, n_bytes = pickled.blocks, None, pickled.n_held
+    except _Stopped:
+        return None
+    seconds = time.perf_counter() - begun
+    return Finished(blocks, part, n_found, n_bytes, remaining, seconds, engine.device(execution))
 
 
 def _check_bytes(n_bytes: int, execution: Execution) -> None:
@@ -167,19 +262,21 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
         )
 
 
-def keep_graph(job: str, graph: bytes) -> bool:
-    """Have a worker keep the graph of a job, until it ends or the next one begins; True is its answer.
+def begin_job(job: str, search: Search) -> Any:
+    """Have a worker load what a job needs, and wait for its graph; what its parts are proven with is the answer."""
+    if job in _ENDED:
+        return None
+    # Of others nobody may be left to say the end. One that goes on begins again.
+    for other in list(_JOBS):
+        _JOBS.pop(other).end()
+    _JOBS[job] = _Job(search)
+    return None if search.parts is None else search.parts.prove()
 
-    Parameters
-    ----------
-    job : str
-    graph : bytes
-        Pickled. What Dask unpickles itself may share read-only memory with a message.
-    """
-    if job not in _ENDED:
-        # Of others nobody may be left to say the end. One that goes on gets its graph again.
-        _JOBS.clear()
-        _JOBS[job] = _Job(pickle.loads(graph))
+
+def keep_graph(job: str, graph: bytes) -> bool:
+    """Have a worker keep the graph of a job, pickled, until it ends or the next one begins; True is its answer."""
+    if job in _JOBS:
+        _JOBS[job].keep(graph)
     return True
 
 
@@ -198,8 +295,8 @@ def stop_job(job: str) -> None:
 def end_job(job: str) -> None:
     """Have a worker give up what it is at, and let go of what it keeps of the job."""
     _ENDED.append(job)
-    stop_job(job)
-    _JOBS.pop(job, None)
+    if job in _JOBS:
+        _JOBS.pop(job).end()
 
 
 def software() -> dict[str, str]:

@@ -19,7 +19,8 @@ __all__ = ["Lease", "Ledger", "within"]
 
 # A worker is lent this share of what is open, divided by the workers: large ranges first, small ones at the end.
 _SHARE = 0.5
-# But at least this share of all work, divided by the workers: whoever begins has to prepare the graph.
+# But at least this share of all work, divided by the workers: to begin takes time, and so does to end, when a worker's
+# threads wait for the one whose root is the largest.
 _LEAST_SHARE = 1 / 16
 # So many workers may be lost with a range before it is taken to be the reason.
 _MOST_LOST = 3

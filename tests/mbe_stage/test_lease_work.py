@@ -1,0 +1,164 @@
+"""What a worker of a cluster keeps of a job between leases, here in this process."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mbe_stage import (
+    BipartiteCSR,
+    CliqueQuery,
+    CliqueTableSink,
+    CountSink,
+    Execution,
+    TableSink,
+    UndirectedCSR,
+    enumerate_into,
+)
+from mbe_stage.bicliques import engine_cpu, reference
+from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.cliques import engine_cpu as cliques_engine
+from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.pq_counts import engine_cpu as counts_engine
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Detail as PqDetail
+from mbe_stage.pq_counts.results import PqSink
+from mbe_stage.runners import lease_work
+from mbe_stage.runners.lease_work import Search, Terms, begin_job, do_lease, end_job, keep_graph
+from tests.mbe_stage import graphs
+
+LONG = Terms(60.0, 1 << 30)
+ALONE = Execution(threads=1)
+PQ = PqQuery(2, 3, 2, 3)
+
+
+@pytest.fixture
+def graph() -> BipartiteCSR:
+    return graphs.from_matrix(graphs.random_matrix(5, 12, 15, 0.4))
+
+
+@pytest.fixture
+def job() -> Iterator[str]:
+    name = uuid.uuid4().hex
+    yield name
+    end_job(name)
+
+
+def test_what_comes_before_any_task_is_done_once(
+    graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[BipartiteCSR] = []
+    prepare = engine_cpu.prepare
+    query = BicliqueQuery()
+    tasks = engine_cpu.tasks_of(graph, query, 4)
+    monkeypatch.setattr(engine_cpu, "prepare", lambda *asked: (prepared.append(asked[0]), prepare(*asked))[1])
+    begin_job(job, Search("bicliques", "cpu", query, Detail.COUNT))
+    assert keep_graph(job, pickle.dumps(graph))
+    found = 0
+    for number, task in enumerate(tasks):
+        finished = do_lease(job, number, [task], ALONE, LONG, makes_part=False)
+        assert finished is not None
+        assert not finished.remaining
+        assert finished.n_found == sum(len(pickle.loads(text)) for text in finished.blocks)
+        found += finished.n_found
+    assert len(tasks) > 1
+    assert len(prepared) == 1
+    enumerate_into(sink := CountSink(), graph, None, Execution(), "reference")
+    assert found == sink.n_bicliques
+
+
+@pytest.mark.parametrize(
+    ("engine", "query", "sink_of", "found"),
+    [
+        (engine_cpu, BicliqueQuery(min_left=2), TableSink, lambda sink: sink.table().as_set()),
+        (cliques_engine, CliqueQuery(min_size=2), CliqueTableSink, lambda sink: sink.table().as_set()),
+        (counts_engine, PQ, lambda: PqSink(PQ, PqDetail.COUNTS), lambda sink: sink.counts()),
+    ],
+)
+def test_runs_that_share_what_was_prepared_find_the_same(
+    graph: BipartiteCSR, engine: Any, query: Any, sink_of: Callable[[], Any], found: Callable[[Any], Any]
+) -> None:
+    searched: Any = UndirectedCSR.from_edges(*graph.edges(), 15) if engine is cliques_engine else graph
+    compile_ahead(engine.compile_steps(query, sink_of().detail))
+    prepared = engine.prepare(searched, query)
+
+    tasks = engine.tasks_of(searched, query, 3)
+    assert len(tasks) > 1
+
+    def together(**given: Any) -> Any:
+        sink = sink_of()
+        for task in tasks:
+            for block in engine.run(searched, query, ALONE, sink.detail, [task], **given):
+                sink.accept(block)
+        return found(sink)
+
+    assert together(prepared=prepared) == together() == together(prepared=prepared)
+    assert together()
+
+
+def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
+    tasks = reference.tasks_of(graph, BicliqueQuery(), 2)
+    search = Search("bicliques", "reference", BicliqueQuery(), Detail.COUNT)
+    assert do_lease(job, 1, tasks, ALONE, LONG, makes_part=False) is None
+    begin_job(job, search)
+    keep_graph(job, pickle.dumps(graph))
+    lease_work.stop_job(job)
+    assert do_lease(job, 2, tasks, ALONE, LONG, makes_part=False) is None
+    begin_job(job, search)
+    # The graph has not come, and will not.
+    known = lease_work._JOBS[job]
+    end_job(job)
+    with pytest.raises(lease_work.CancelledError):
+        known.ready()
+    assert begin_job(job, search) is None
+    assert job not in lease_work._JOBS
+
+
+def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
+    begin_job(job, Search("bicliques", "cpu", BicliqueQuery(), Detail.COUNT))
+    keep_graph(job, b"no graph")
+    for number in (1, 2):
+        with pytest.raises(pickle.UnpicklingError):
+            do_lease(job, number, [], ALONE, LONG, makes_part=False)
+
+
+class Kept:
+    """Makes of the blocks of a lease their number, and proves with a word."""
+
+    def prove(self) -> str:
+        return "here"
+
+    @contextmanager
+    def open(self, name: str, execution: Execution) -> Iterator[Any]:
+        yield _Numbers(name, execution)
+
+
+class _Numbers:
+    def __init__(self, name: str, execution: Execution) -> None:
+        self.name, self.execution, self.sizes = name, execution, []
+
+    def accept(self, block: Any) -> None:
+        self.sizes.append(len(block))
+
+    def part(self) -> tuple[Any, int]:
+        return (self.name, self.execution, sum(self.sizes)), 7
+
+
+def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> None:
+    query = BicliqueQuery()
+    assert begin_job(job, Search("bicliques", "reference", query, Detail.MEMBERS, Kept())) == "here"
+    keep_graph(job, pickle.dumps(graph))
+    tasks = reference.tasks_of(graph, query, 1)
+    made, sent = (do_lease(job, 3, tasks, ALONE, LONG, makes_part=makes) for makes in (True, False))
+    assert made is not None
+    assert sent is not None
+    assert made.part == (f"{job}-3", ALONE, sent.n_found)
+    assert (made.blocks, made.n_bytes) == ([], 7)
+    assert sent.part is None
+    assert sent.n_bytes == sum(map(len, sent.blocks)) > 0
