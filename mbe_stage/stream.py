@@ -37,6 +37,7 @@ _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
 # What is told of work that has not ended: other blocks may wait behind one that says that all is done.
 _MOST_DONE = 0.999
+_NOT_TRUNCATED: str | None = None
 
 
 class Block(Protocol):
@@ -214,8 +215,7 @@ def stream(
     is_on_device, runner = getattr(sink, "on_device", False), execution.runner
     name, chosen = _engine_for(problem, sink.detail, engine, is_on_device=is_on_device)
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
-    n_found, sink_seconds, compile_seconds = 0, 0.0, 0.0
-    truncated: str | None = None
+    n_found, sink_seconds, compile_seconds, truncated = 0, 0.0, 0.0, _NOT_TRUNCATED
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
@@ -227,8 +227,8 @@ def stream(
             compile_seconds += compile_ahead(worker.compile_steps(query, sink.detail))
         barrier = checkpoints.barrier_for(runner or worker)
         if runner is not None:
-            beside = _parts_for(runner, sink, limit)
-            return runner.run(problem.name, name, graph, query, execution, sink.detail, wanted, barrier, **beside)
+            asked = (problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
+            return runner.run(*asked, **_parts_for(runner, sink, limit))
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def tell_of_taking_over(other: str) -> None:
@@ -249,10 +249,7 @@ def stream(
                 block = block.first(limit - n_found)
                 truncated = f"stopped at {problem.limit} = {limit}"
             before = time.perf_counter()
-            if isinstance(block, Part):
-                sink.take_part(block)  # type: ignore[attr-defined]  # It has given `parts`.
-            else:
-                sink.accept(block)
+            _take(sink, block)
             checkpoints.note(block, before - start)
             now = time.perf_counter()
             sink_seconds += now - before
@@ -332,6 +329,11 @@ def _engine_for(problem: Problem, detail: Any, engine: str, *, is_on_device: boo
             "expected 'cuda' or 'auto'"
         )
     return name, chosen
+
+
+def _take(sink: Any, block: Any) -> None:
+    """Hand a block to a sink, or a part, which comes to those only that have said how it is made."""
+    (sink.take_part if isinstance(block, Part) else sink.accept)(block)
 
 
 def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
