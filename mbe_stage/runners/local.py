@@ -37,10 +37,9 @@ def run(
     on_device : bool
         Whether the blocks stay in device memory.
     barrier : Barrier, optional
-        For an engine that takes one, and blocks in host memory.
+        For an engine that takes one.
     """
+    asked = {} if barrier is None else {"barrier": barrier}
     if on_device:
-        return engine.device_blocks(graph, query, execution, tasks)
-    if barrier is not None:
-        return engine.run(graph, query, execution, detail, tasks, barrier=barrier)
-    return engine.run(graph, query, execution, detail, tasks)
+        return engine.device_blocks(graph, query, execution, tasks, **asked)
+    return engine.run(graph, query, execution, detail, tasks, **asked)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -13,11 +16,13 @@ from hypothesis import strategies as st
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution, TableSink, time_quanta
 from mbe_stage.bicliques import engine_cpu, reference
+from mbe_stage.bicliques.cuda.held_roots import begun_all_the_same, ranges_from
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.stream import stream
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage import graphs
+from tests.mbe_stage.processes import run_module
 
 QUERY = BicliqueQuery()
 
@@ -82,6 +87,35 @@ def test_in_the_middle_of_large_subtrees(threads: int) -> None:
     crown = graphs.from_matrix(~np.eye(11, dtype=bool))
     dense = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
     assert sum(check(graph, threads, seed) for graph in (crown, dense) for seed in range(2)) > 8
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
+@pytest.mark.parametrize("which", ["few", pytest.param("many", marks=pytest.mark.slow)])
+def test_the_kernels_in_lockstep_lanes_are_asked(which: str) -> None:
+    cases = [json.loads(line) for line in run_module("emulated_barriers", which).splitlines()]
+    assert len(cases) >= 2
+    for case in cases:
+        assert case["same"], case
+    assert sum(case["markers"] for case in cases) > 6
+
+
+@given(
+    rows=st.sets(st.integers(0, 40), min_size=1).map(sorted),
+    costs=st.lists(st.integers(1, 9), min_size=41, max_size=41),
+    most=st.integers(1, 6),
+    seed=st.integers(0, 9),
+)
+def test_roots_that_are_held_back_are_few_ranges(rows: list[int], costs: list[int], most: int, seed: int) -> None:
+    shuffled = np.array(random.Random(seed).sample(rows, len(rows)))
+    is_begun = begun_all_the_same(shuffled, np.array(costs)[shuffled], most)
+    ranges, kept = ranges_from(shuffled), ranges_from(shuffled[~is_begun])
+    assert [row for first, end in ranges for row in range(first, end)] == rows
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
+    # Whole ranges, as many as may be, and the dearest of them.
+    assert set(kept) <= set(ranges)
+    assert len(kept) == min(most, len(ranges))
+    sums = [sum(costs[first:end]) for first, end in ranges]
+    assert sorted(sum(costs[first:end]) for first, end in kept) == sorted(sums)[len(sums) - len(kept) :]
 
 
 class Noting(TableSink):

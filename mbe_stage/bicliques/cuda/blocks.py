@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import cupy as cp
 
+from mbe_stage.tasks import Task
+
 __all__ = ["DeviceBlock"]
 
 
@@ -20,6 +22,8 @@ class DeviceBlock:
         Dense ids of the user's graph, ascending within each biclique.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    remaining : tuple of Task or None
+        As of `BicliqueBlock`: what is left, of an empty block that marks a barrier.
     """
 
     left_offsets: cp.ndarray
@@ -27,12 +31,13 @@ class DeviceBlock:
     right_offsets: cp.ndarray
     right_members: cp.ndarray
     work_done: float = 0.0
+    remaining: tuple[Task, ...] | None = None
 
     @classmethod
-    def empty(cls, work_done: float) -> DeviceBlock:
-        """No biclique: such a block only reports progress."""
+    def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceBlock:
+        """No biclique: such a block only reports progress, or marks a barrier."""
         offsets, members = cp.zeros(1, cp.int64), cp.empty(0, cp.int32)
-        return cls(offsets, members, offsets, members, work_done)
+        return cls(offsets, members, offsets, members, work_done, remaining)
 
     def __len__(self) -> int:
         return self.n_bicliques

@@ -47,23 +47,29 @@ __all__ = ["DeviceGraph", "RootOrder", "prepare"]
 
 @dataclass(frozen=True, eq=False)
 class RootOrder:
-    """The children of the whole graph.
+    """The children of the whole graph that are to be started, behind those that have been started before.
 
     Attributes
     ----------
     order : (n,) int32
-        The rows that are to be started, by two-step paths from them, the most first (to within an eighth).
+        Their rows, by two-step paths from them, the most first (to within an eighth).
     paths : (n_rows,) int64
         How many those are, of every row.
+    begun_before : float
+        Paths of the roots that have been started, and are not in the order any more.
+    total : float or None
+        Paths of all roots that are wanted; those of this order where it is None.
     """
 
     order: cp.ndarray
     paths: cp.ndarray
+    begun_before: float = 0.0
+    total: float | None = None
 
     @cached_property
     def _total(self) -> float:
         """Expected work below all of them."""
-        return float(self.paths[self.order].sum())
+        return float(self.paths[self.order].sum()) if self.total is None else self.total
 
     @property
     def n(self) -> int:
@@ -76,10 +82,18 @@ class RootOrder:
         is_wanted[cp.asarray(rows)] = True
         return RootOrder(self.order[is_wanted[self.order]], self.paths)
 
+    def followed_by(self, n_taken: int, rows: np.ndarray) -> RootOrder:
+        """Others in the place of those that are not among the first `n_taken`."""
+        return RootOrder(cp.asarray(rows, cp.int32), self.paths, self.paths_begun(n_taken), self._total)
+
+    def paths_begun(self, n_taken: int) -> float:
+        """Paths of the first `n_taken` roots, and of those that were started before them."""
+        return self.begun_before + float(self.paths[self.order[:n_taken]].sum())
+
     def work_done(self, n_taken: int, unfinished: cp.ndarray) -> float:
-        """Share of the expected work that lies in the first `n_taken` roots, less the rows that are `unfinished`."""
+        """Share of the expected work below the roots that have been started, less the rows that are `unfinished`."""
         expected = self.paths[self.order[:n_taken]].sum() - self.paths[cp.unique(unfinished)].sum()
-        return float(expected) / max(1.0, self._total)
+        return (self.begun_before + float(expected)) / max(1.0, self._total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,8 @@ class Session:
         self.status = 0
         self.n_quanta = 0
         self._budget_bytes = budget_bytes
-        self._control = Control(plan.n_warps, graph.facts.pool_ints, constraints)
+        self._whole_graph_ints = graph.facts.pool_ints
+        self._control = Control(plan.n_warps, self._whole_graph_ints, constraints)
         self._warps = new_warps(plan, self._control, new_scratch(plan))
         # Scratch of hundreds of megabytes is zeroed while the graph is being written.
         with zeroed_beside(self._warps.bits, self._warps.counts):
@@ -210,6 +211,44 @@ class Session:
         state[:, at.PENDING_NODE] = d_numbers[state[:, at.PENDING_NODE]]
         own_renumbered(self._warps, d_numbers)
 
+    def roots_ahead(self) -> np.ndarray:
+        """The roots that no warp has begun, in the order in which they are to be; (n,) int32, on the host."""
+        return cp.asnumpy(self._roots.order[self._n_roots_taken() :])
+
+    def paths_of(self, rows: np.ndarray) -> np.ndarray:
+        """Two-step paths from some rows; (n,) int64, on the host."""
+        return cp.asnumpy(self._roots.paths[cp.asarray(rows)])
+
+    def replace_roots(self, rows: np.ndarray) -> None:
+        """Have these rows begun, in this order, in the place of those ahead; between two quanta."""
+        n_taken, n_before = self._n_roots_taken(), self._roots.n
+        self._roots = self._roots.followed_by(n_taken, rows)
+        # Without roots the whole graph is a node with one child, which has been taken: one without an end would be
+        # taken for a node that is being written.
+        order = self._roots.order if rows.size else cp.zeros(1, cp.int32)
+        self._pool.nodes[0, at.NODE_END] = order.size
+        self._pool.cursors[0] = order.size - rows.size
+        self._pool = self._pool._replace(order=order)
+        self._control.host[at.N_OPEN] += (rows.size > 0) - (n_taken < n_before)
+        self._control.host[at.LOW_NODE] = 0
+        self._arguments = None
+
+    def restart(self, rows: np.ndarray) -> None:
+        """Forget whatever is in progress, and begin with these roots; what was counted stays."""
+        n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
+        self._pool.nodes[1:n_nodes] = 0
+        self._pool.cursors[1:n_nodes] = 0
+        self._control.host_64[at.POOL_TOP] = self._whole_graph_ints
+        self._control.host[at.N_NODES] = 1
+        self._control.host[at.N_OPEN] = self._n_roots_taken() < self._roots.n
+        self._warps.state[:] = cp.asarray(state_without_tasks(cp.asnumpy(self._warps.state), self.plan.n_warps))
+        self._warps.state[:, at.N_OWN] = 0
+        self._suspended = []
+        self.replace_roots(rows)
+
+    def _n_roots_taken(self) -> int:
+        return min(int(self._pool.cursors[0]), self._roots.n)
+
     def take_count(self) -> int:
         """Bicliques found since this was last asked."""
         new = self._control.n_found - self._n_taken
@@ -250,7 +289,7 @@ class Session:
             nodes[cursors < nodes[:, at.NODE_END], at.NODE_ROOT],
             *(cp.asarray(tasks.roots) for tasks in self._suspended),
         ]
-        return self._roots.work_done(min(int(self._pool.cursors[0]), self._roots.n), cp.concatenate(unfinished))
+        return self._roots.work_done(self._n_roots_taken(), cp.concatenate(unfinished))
 
     def statistics(self) -> dict[str, float]:
         """What the warps did, for benchmarks.

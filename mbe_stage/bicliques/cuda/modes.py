@@ -1,0 +1,23 @@
+"""Which of the walk's kernels a run takes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.results import Detail
+
+__all__ = ["mode_of"]
+
+
+def mode_of(detail: Detail, constraints: np.ndarray) -> int:
+    """What the kernel says of a biclique (`layout.COUNTS` and so on), where these constraints are checked.
+
+    Parameters
+    ----------
+    detail : Detail
+    constraints : (6,) int64
+        As in `layout.Pool`.
+    """
+    within = {Detail.COUNT: at.SIZES, Detail.SIZES: at.SIZES, Detail.MEMBERS: at.CONSTRAINED}
+    return within[detail] if constraints[at.ACTIVE] else int(detail)
