@@ -13,15 +13,10 @@ importing the package never touches a GPU library. Every engine module has
   iterator stops it. Disjoint tasks give disjoint results, and all of them everything.
 
 Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gives blocks in device memory. Where
-<<<<<<< HEAD
-``TAKES_BARRIER`` is there and true, ``run`` takes a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what it
-marks barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
+``TAKES_BARRIER`` is there and true, both take a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what they
+mark barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
 ``prepare(graph, query)`` is there, ``run`` takes what it gives as a keyword ``prepared``: who does several parts of a
 search does once what comes before any.
-=======
-``TAKES_BARRIER`` is there and true, both take a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what they
-mark barriers with are empty blocks whose attribute `remaining` holds the tasks that are left.
->>>>>>> d88bb00 (The engine cuda of bicliques takes barriers: roots that were begun are finished, the rest is told)
 """
 
 from __future__ import annotations
