@@ -16,7 +16,8 @@ Where ``device_blocks(graph, query, execution, tasks=None)`` is there too, it gi
 ``TAKES_BARRIER`` is there and true, both take a keyword ``barrier`` (`mbe_stage.worker_pool.Barrier`), and what they
 mark barriers with are empty blocks whose attribute `remaining` holds the tasks that are left. Where
 ``prepare(graph, query)`` is there, ``run`` takes what it gives as a keyword ``prepared``: who does several parts of a
-search does once what comes before any.
+search does once what comes before any. Where ``ENDS_ITSELF`` is there and true, ``run`` looks at the time limit itself,
+and hands over what it has by then.
 """
 
 from __future__ import annotations

@@ -24,7 +24,18 @@ from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 
-__all__ = ["INCOMPLETE", "Block", "Listener", "Progress", "Sink", "StreamFacts", "pulled", "stream", "wants_outlook"]
+__all__ = [
+    "INCOMPLETE",
+    "Block",
+    "Course",
+    "Listener",
+    "Progress",
+    "Sink",
+    "StreamFacts",
+    "pulled",
+    "stream",
+    "wants_outlook",
+]
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +46,11 @@ INCOMPLETE = "%s: the result is incomplete (%s: %d)"
 # however long a search is, there are few of them, and they take little of it.
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
+# Of a limit: then there is a checkpoint too, as what is found behind the last one is searched again by whoever goes on.
+_NEAR_A_LIMIT = 0.9
+# Where a limit other than of results is reached, a last barrier is waited for: a share of the time so far, in seconds
+# at least and at most.
+_WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 # What is told of work that has not ended: other blocks may wait behind one that says that all is done.
 _MOST_DONE = 0.999
 _NOT_TRUNCATED: str | None = None
@@ -133,6 +149,27 @@ def wants_outlook(listener: Callable[[Any], object] | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """How far a search goes, and what of it is kept on the way.
+
+    Attributes
+    ----------
+    checkpoint_seconds : float or None
+        After so long the sink's `checkpoint` is called, and then again and again: after as long, or a twentieth of the
+        time so far where that is more; and shortly before a limit. Not with an engine that knows no barrier
+        (`mbe_stage.engines`).
+    n_before : int
+        Results that earlier searches of the rest of the work have found: the limit of their number is of all.
+    ended : callable
+        Asked behind every block; why the search is to end there, or None.
+    """
+
+    checkpoint_seconds: float | None = None
+    n_before: int = 0
+    ended: Callable[[], str | None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamFacts:
     """What a search did.
 
@@ -175,7 +212,7 @@ def stream(
     *,
     chosen_by_auto: bool = False,
     tasks: Iterable[Task] | None = None,
-    checkpoint_seconds: float | None = None,
+    course: Course = Course(),
 ) -> StreamFacts:
     """Search `graph` for what `query` asks for, into `sink`, block by block.
 
@@ -197,10 +234,8 @@ def stream(
         `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
     tasks : iterable of Task, optional
         Which part of the work; by default all.
-    checkpoint_seconds : float, optional
-        After so long the sink's `checkpoint` is called, and then again and again: after as long, or a twentieth of the
-        time so far where that is more. Not with an engine that knows no barrier (`mbe_stage.engines`), and not where
-        the number of results or the time is limited.
+    course : Course
+        How far it goes, and what is kept on the way; by default to its end, and nothing.
 
     Raises
     ------
@@ -219,7 +254,8 @@ def stream(
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
-    checkpoints = _Checkpoints(sink, None if limit or time_limit else checkpoint_seconds)
+    limits = _Limits(problem, course, limit, time_limit)
+    checkpoints = _Checkpoints(sink, course.checkpoint_seconds)
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal compile_seconds
@@ -245,18 +281,17 @@ def stream(
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
     with _ended_in_order(blocks, sampling, over) as newest_outlook:
         for block in blocks:
-            if limit is not None and n_found + len(block) > limit:
-                block = block.first(limit - n_found)
-                truncated = f"stopped at {problem.limit} = {limit}"
+            block, truncated = limits.within(block, n_found)
             before = time.perf_counter()
             _take(sink, block)
-            checkpoints.note(block, before - start)
+            n_found += len(block)
+            checkpoints.note(block, before - start, limits.share(n_found, before - start))
             now = time.perf_counter()
             sink_seconds += now - before
-            n_found += len(block)
             teller.tell(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
-            if truncated is None and time_limit is not None and now - start > time_limit and not _is_last(block):
-                truncated = f"stopped at time_limit_seconds = {time_limit:g}"
+            ending = limits.reached(now - start) if truncated is None and not _is_last(block) else None
+            if ending is not None and not checkpoints.last_is_awaited(now - start):
+                truncated = ending
             if truncated is not None:
                 break
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
@@ -426,6 +461,37 @@ def _sampling(
     return outlook_beside(sampled, min(execution.worker_count, Execution().worker_count), seconds_before, is_over)
 
 
+@dataclass(slots=True)
+class _Limits:
+    """What ends a search early: a number of results, a time, or what its caller knows."""
+
+    problem: Problem
+    course: Course
+    of_results: int | None
+    of_time: float | None
+    ending: str | None = None
+
+    def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
+        """What of a block is within the number of results, so many of which were found before it; and why not all."""
+        n_found += self.course.n_before
+        if self.of_results is None or n_found + len(block) <= self.of_results:
+            return block, None
+        return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
+
+    def share(self, n_found: int, seconds: float) -> float:
+        """How much of a limit is used up, of that of which most is."""
+        of_results = (self.course.n_before + n_found) / self.of_results if self.of_results else 0.0
+        return max(of_results, seconds / self.of_time if self.of_time else 0.0)
+
+    def reached(self, seconds: float) -> str | None:
+        """Why the search ends here, so long after it began; once it is to end that stays so."""
+        if self.ending is None and self.of_time is not None and seconds > self.of_time:
+            self.ending = f"stopped at time_limit_seconds = {self.of_time:g}"
+        if self.ending is None:
+            self.ending = self.course.ended()
+        return self.ending
+
+
 class _Checkpoints:
     """Asks for barriers in time, and tells the sink of those that are reached."""
 
@@ -434,27 +500,46 @@ class _Checkpoints:
         self._seconds = math.inf if seconds is None or self._checkpoint is None else seconds
         self._due = self._seconds
         self._barrier: Barrier | None = None
+        self._was_near_a_limit = self._ends_itself = self._is_asked = self._is_at_barrier = False
+        self._waits_until: float | None = None
 
     def barrier_for(self, engine: Any) -> Barrier | None:
         """What an engine is asked with; None where nobody will ask, or it cannot be asked."""
         can_be_asked = getattr(engine, "TAKES_BARRIER", False)
         self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
+        self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
         return self._barrier
 
-    def note(self, block: Any, seconds: float) -> None:
+    def note(self, block: Any, seconds: float, share_of_limit: float) -> None:
         """Take note of a block that the sink has taken in, so long after the search began."""
         if self._barrier is None:
             return
         remaining = getattr(block, "remaining", None)
+        self._is_at_barrier = remaining is not None
         if remaining is not None:
+            self._is_asked = False
             begun = time.perf_counter()
             assert self._checkpoint is not None
             self._checkpoint(remaining, block.work_done)
             took = time.perf_counter() - begun
             self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
-        elif seconds >= self._due:
-            self._due = math.inf
-            self._barrier.ask()
+        elif seconds >= self._due or (share_of_limit >= _NEAR_A_LIMIT and not self._was_near_a_limit):
+            self._was_near_a_limit |= share_of_limit >= _NEAR_A_LIMIT
+            self._ask()
+
+    def last_is_awaited(self, seconds: float) -> bool:
+        """Whether the search goes on for a moment, so long after it began, to end at a barrier."""
+        if self._barrier is None or self._ends_itself or self._is_at_barrier:
+            return False
+        if self._waits_until is None:
+            self._waits_until = seconds + min(_MOST_WAITED, max(_LEAST_WAITED, _WAITED_SHARE * seconds))
+            self._ask()
+        return self._is_asked and seconds < self._waits_until
+
+    def _ask(self) -> None:
+        assert self._barrier is not None
+        self._due, self._is_asked = math.inf, True
+        self._barrier.ask()
 
 
 @dataclass(slots=True)

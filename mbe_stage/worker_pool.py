@@ -125,6 +125,7 @@ class WorkerPool:
         self._finished_cost = 0.0
         self._blocks: queue.Queue[Iterable[Any] | BaseException | None] = queue.Queue(maxsize=n_workers + 1)
         self._is_over = False
+        self._is_marking = False
         self.stopped = False
 
     def run(self, works: Sequence[Callable[[], None]], name: str) -> Iterator[Any]:
@@ -180,7 +181,7 @@ class WorkerPool:
     @property
     def wants_barrier(self) -> bool:
         """Whether workers are to finish the roots that they are in, and to begin no other."""
-        return self._barrier.is_asked
+        return self._barrier.is_asked or self._is_marking
 
     @property
     def wants_work(self) -> bool:
@@ -233,6 +234,9 @@ class WorkerPool:
         """Hand the marker out; all others wait meanwhile, so that nothing found behind the barrier precedes it."""
         with self._changed:
             left = sorted((piece.first, piece.end) for piece in self._ranges)
+            # Before the consumer knows of this one: what it asks for behind it is another.
+            self._is_marking = True
+            self._barrier.reached()
         joined: list[tuple[int, int]] = []
         for first, end in left:
             if joined and joined[-1][1] == first:
@@ -241,7 +245,7 @@ class WorkerPool:
                 joined.append((first, end))
         self._put([self._marker(joined)])
         with self._changed:
-            self._barrier.reached()
+            self._is_marking = False
             self._changed.notify_all()
 
     def offer(self, piece: Piece) -> None:

@@ -112,6 +112,9 @@ class Means:
     DeviceMemory = Annotated[str | None, _option(_MEANS, "Memory of a GPU, such as 16GiB.", metavar="BYTES")]
     MaxBicliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     MaxCliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
+    MaxOutputBytes = Annotated[
+        str | None, _option(_MEANS, "Stop, truncated, once the rows take so much disk.", metavar="SIZE")
+    ]
     TimeLimit = Annotated[float | None, _option(_MEANS, "Stop, truncated, after so long.", metavar="SECONDS")]
 
 
@@ -309,6 +312,7 @@ _ON_THIS_MACHINE = _settings(
 )
 _MAX_BICLIQUES = Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")
 _MAX_CLIQUES = Parameter("max_cliques", Means.MaxCliques, "execution.max_cliques")
+_MAX_OUTPUT_BYTES = Parameter("max_output_bytes", Means.MaxOutputBytes, "execution.max_output_bytes")
 OUT_IF_GIVEN = Parameter(
     "out",
     Annotated[str | None, _option(_OUTPUT, "Publish a run there; without it there is a count alone.", metavar="DIR")],
@@ -334,8 +338,7 @@ def publishing(
     section : sequence of Parameter
         Those of the problem's section.
     max_bicliques, members : bool
-        Whether the problem knows ``execution.max_bicliques``; ``output.bicliques``, ``output.members`` and
-        ``--resume``.
+        Whether the problem knows ``execution.max_bicliques``; ``output.bicliques`` and ``output.members``.
     max_cliques : bool
         Whether it knows ``execution.max_cliques``.
     """
@@ -348,6 +351,7 @@ def publishing(
         *_ON_THIS_MACHINE,
         *([_MAX_BICLIQUES] if max_bicliques else ()),
         *([_MAX_CLIQUES] if max_cliques else ()),
+        *([_MAX_OUTPUT_BYTES] if max_bicliques or max_cliques else ()),
         Parameter("time_limit", Means.TimeLimit, "execution.time_limit_seconds"),
         *([_NO_BICLIQUES, _MEMBERS] if members else ()),
         _flag("sort", Output.Sort, "output.sort"),
@@ -355,7 +359,7 @@ def publishing(
         # The key says that there is one, the option that there is none.
         _flag("no_report", Output.NoReport, "output.report", value=False),
         _flag("if_changed", Output.IfChanged),
-        *([_flag("resume", Output.Resume)] if members else ()),
+        _flag("resume", Output.Resume),
         _flag("count_only", Output.CountOnly),
         *_PRINTED,
     )

@@ -163,8 +163,7 @@ def _counting_first(config: Config, options: Mapping[str, Any]) -> Mapping[str, 
     fields = publication.section.model_fields
     keys = [key for key in publication.of_tables_only if getattr(config.asked, key) != fields[key].default]
     given = [setting(f"{publication.section_name}.{key}") for key in keys]
-    if options["if_changed"]:
-        given.append("--if-changed")
+    given += [f"--{name.replace('_', '-')}" for name in ("if_changed", "resume") if options[name]]
     if given:
         raise ConfigError(
             f"command line: {given[0]}: is of use where a run is published, and without {setting('output.directory')} "

@@ -30,7 +30,7 @@ def publish(config: Config, options: Mapping[str, Any]) -> None:
         raise typer.BadParameter(
             "compares with a published run; --count-only publishes none", param_hint="--if-changed"
         )
-    resume = options.get("resume", False)
+    resume = options["resume"]
     if resume and count_only:
         raise typer.BadParameter("goes on to publish a run; --count-only publishes none", param_hint="--resume")
     stderr = set_up_logging(quiet, options["verbose"])

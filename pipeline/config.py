@@ -204,6 +204,7 @@ class ExecutionConfig(Section):
     block_bytes: int = Field(16 << 20, ge=1 << 10, le=LARGEST_BLOCK)
     max_bicliques: int | None = Field(None, ge=1)
     max_cliques: int | None = Field(None, ge=1)
+    max_output_bytes: int | None = Field(None, ge=1, lt=NO_LIMIT)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
     on_limit: Literal["publish", "fail"] = "publish"
     runner: Literal["local", "dask"] = "local"
@@ -230,7 +231,7 @@ class ExecutionConfig(Section):
             )
         return self
 
-    @field_validator("memory_budget", "device_memory", "block_bytes", mode="before")
+    @field_validator("memory_budget", "device_memory", "block_bytes", "max_output_bytes", mode="before")
     @classmethod
     def _bytes(cls, value: Any) -> Any:
         return parse_bytes(value) if isinstance(value, str) else value
@@ -331,6 +332,19 @@ class Config(Section):
         for key in _only_of_bicliques(self):
             asked = f"{setting('problem')} is {self.problem!r}{_instead(self.problem)}"
             raise refusal((*key.split("."),), f"is for the problem {OURS}, but {asked}; leave it out", self)
+        return self
+
+    @model_validator(mode="after")
+    def _bytes_are_of_rows(self) -> Config:
+        from mbe_stage.problem import problem_named
+
+        if self.execution.max_output_bytes is None:
+            return self
+        place, what = ("execution", "max_output_bytes"), "is about rows that are written while they are found, "
+        if not self.output.bicliques:
+            raise refusal(place, f"{what}which {setting('output.bicliques')} leaves out; leave one of them out", self)
+        if problem_named(self.problem).limit is None:
+            raise refusal(place, f"{what}and {setting('problem')} {self.problem!r} has none; leave it out", self)
         return self
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mbe_stage.tasks import Roots, Task, without
 from pipeline.config import Config
+from pipeline.derived_inputs import inputs_of
 from pipeline.errors import PublishError
 from pipeline.listing import asked
 from pipeline.manifest import FileEntry, file_entry, question, software_versions
@@ -32,7 +33,7 @@ __all__ = ["Header", "Journal", "Record", "begun_journal", "changes", "header_of
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 KEPT = "kept: %s results more, about %s of the work is done"
 """What the log says of a checkpoint."""
 _STAYS = ("scratch", ".lock", JOURNAL_NAME)
@@ -58,7 +59,8 @@ class Header(_Line):
     input : str
         The fingerprint of its edges.
     question : dict
-        As `pipeline.manifest.question`, and what else the files depend on, such as their compression.
+        As `pipeline.manifest.question` but for limits, which are not those of what is left; and what else the files
+        depend on, such as their compression and what derived outputs are given.
     asked : dict
         What of it is no default, for people.
     versions : dict of str
@@ -143,7 +145,15 @@ class Journal:
         done = [part for record in self.records for part in record.done]
         return tuple(Task(roots, first, end, 0.0) for first, end in without([(0, roots.n)], done))
 
-    def add(self, remaining: Sequence[Task], work_done: float, files: Sequence[Path], n_found: int) -> None:
+    def add(
+        self,
+        remaining: Sequence[Task],
+        work_done: float,
+        files: Sequence[Path],
+        n_found: int,
+        *,
+        is_whole: bool = False,
+    ) -> None:
         """Book what was found since the last record; afterwards it is on the disk.
 
         Parameters
@@ -156,10 +166,15 @@ class Journal:
             Complete, below the room; synced here.
         n_found : int
             Results in them.
+        is_whole : bool
+            They hold what was found before as well: the record takes the place of all others, whose files are removed.
         """
-        roots = remaining[0].roots
-        before = [(0, roots.n)] if not self.records else [(task.first, task.end) for task in self.remaining() or ()]
-        share, self._work_told = max(0.0, work_done - self._work_told), max(self._work_told, work_done)
+        roots, replaced = remaining[0].roots, self.files if is_whole else []
+        before = [(0, roots.n)]
+        if self.records and not is_whole:
+            before = [(task.first, task.end) for task in self.remaining() or ()]
+        told = 0.0 if is_whole else self._work_told
+        share, self._work_told = max(0.0, work_done - told), max(self._work_told, work_done)
         with ThreadPoolExecutor(4) as pool:
             entries = tuple(pool.map(lambda path: _synced(self.room, path), files))
         for directory in {path.parent for path in files} | {self.room / self.room.name}:
@@ -169,18 +184,20 @@ class Journal:
             done=tuple(without(before, [(task.first, task.end) for task in remaining])),
             files=entries,
             n_found=n_found,
-            work=(1.0 - self._work_before) * share,
+            work=(self._work_before if is_whole else 0.0) + (1.0 - self._work_before) * share,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        if self.records:
+        if self.records and not is_whole:
             with (self.room / JOURNAL_NAME).open("ab") as file:
                 file.write(_line(record))
                 file.flush()
                 os.fsync(file.fileno())
             self.records.append(record)
         else:
-            self.records.append(record)
+            self.records = [record]
             self.write()
+        for path in replaced:
+            path.unlink()
         log.debug(KEPT, f"{n_found:,}", f"{self.work_done:.1%}")
 
     def write(self) -> None:
@@ -211,7 +228,11 @@ def header_of(config: Config, source: str, edges: str) -> Header:
         problem=config.problem,
         source=source,
         input=edges,
-        question={**question(config), "compression": config.output.compression},
+        question={
+            **{key: value for key, value in question(config).items() if key != "execution"},
+            "compression": config.output.compression,
+            "beside": inputs_of(config),
+        },
         asked=asked(config),
         versions=software_versions(),
     )

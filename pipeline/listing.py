@@ -22,7 +22,7 @@ __all__ = ["ListedRun", "asked", "list_runs"]
 # facts. What else is asked stands in the sections of the problem and of derived outputs.
 _ASKED = {
     "input": ("min_weight", "time_from", "time_until", "time_bucket", "time_offset"),
-    "execution": ("max_bicliques", "max_cliques", "time_limit_seconds"),
+    "execution": ("max_bicliques", "max_cliques", "max_output_bytes", "time_limit_seconds"),
 }
 
 

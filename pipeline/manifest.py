@@ -194,6 +194,8 @@ def question(config: Config) -> dict[str, Any]:
     if config.execution.max_cliques is not None:
         # Runs without it are called what they were called before there was one.
         asked["execution"]["max_cliques"] = config.execution.max_cliques
+    if config.execution.max_output_bytes is not None:
+        asked["execution"]["max_output_bytes"] = config.execution.max_output_bytes
     if not config.output.bicliques:
         # Runs that have the table are called what they were called before it could be left out.
         asked["output"]["bicliques"] = False

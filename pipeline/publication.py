@@ -140,6 +140,10 @@ class DerivedCollector(Protocol):
     It is entered before the first block, and left behind `finish`, or after whatever ended the run before that, an
     interrupt too: what it holds of files, threads or memory ends there. It cannot keep an error from going on. Where
     `finish` takes steps that a reader of the manifest should know of, its `seconds` say by name how long they took.
+
+    A run that is gone on with hands it all that was found before once more, from the rows that were written. Where a
+    run writes none (`output.bicliques: false`), it keeps what `sums` gives, arrays of the host by name and none of
+    objects, and hands that to `restore` of a new collector; without these two such a run has no checkpoints.
     """
 
     def __enter__(self) -> Any: ...
@@ -458,7 +462,7 @@ class Publication:
         Takes the configuration, and says what `graph` makes of the graph of the edges: ``left projection``; None where
         it is that graph. What is made is an `UndirectedCSR`, and `counts` have its ``vertices`` and ``edges``.
     is_resumable : bool
-        Whether its collector of tables in host memory takes checkpoints, and what they have kept back.
+        Whether its collector of tables in host memory takes checkpoints, and takes back what they have kept.
     """
 
     problem: str

@@ -11,9 +11,11 @@
     OUT/.staging/<run_id>/journal      what of the run can be gone on with, once something can (`pipeline.journal`)
 
 A killed process loses its lock, so the next `RunStore.begin` can tell its leftovers from a run in progress. It removes
-them, but for those with a journal, which stay for some days. Of several runs at once, the last to *publish* is
-`latest`, whichever began first. A process killed between the two renames leaves a complete run that `RunStore.runs`
-lists while `latest` still names the one before.
+them, but for those with a journal, which stay for some days. So does the room of a run that a limit has ended: what its
+journal names is there under two names, in the published run and in the room, and takes the disk's space once.
+
+Of several runs at once, the last to *publish* is `latest`, whichever began first. A process killed between the two
+renames leaves a complete run that `RunStore.runs` lists while `latest` still names the one before.
 
 A run gets its name while it is moved into place, under the store's lock: names sort as runs were published. Until then
 it has a provisional one, which its report and manifest state and then exchange.
@@ -22,6 +24,7 @@ it has a provisional one, which its report and manifest state and then exchange.
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import shutil
@@ -62,6 +65,7 @@ KEPT_DAYS = 7.0
 """For so long what can be gone on with is kept."""
 _SYNCED_AT_ONCE = 8
 _LATEST, _LOCK, _RUNS, _STAGING = "latest", ".lock", "runs", ".staging"
+_KEPT = "kept"
 # Files that state the run's name.
 _NAMED = ("report.html", MANIFEST_NAME)
 
@@ -392,9 +396,12 @@ class Staging:
             self.scratch.mkdir(exist_ok=True)
 
     def _remove(self) -> None:
-        if self._published is None and _is_unfinished(self._room):
+        if _is_unfinished(self._room):
             if self._lock is not None:
-                log.warning("what was found until then is kept: go on with --resume, or remove it with mbe clean")
+                larger = "" if self._published is None else " and a larger limit"
+                log.warning(
+                    "what was found until then is kept: go on with --resume%s, or remove it with mbe clean", larger
+                )
         elif self._room.exists() and not (self._is_given and self._lock is None):
             # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
             with locked((self._room.parent / _LOCK).open("ab")):
@@ -408,8 +415,40 @@ class Staging:
             raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
         with as_publish_errors(self.store.directory):
             _sync_tree(self.path)
+            kept = self._linked()
             with locked(lock.open("ab")):
-                return self._move_into_place()
+                run = self._move_into_place()
+            self._keep(kept)
+        return run
+
+    def _linked(self) -> Path | None:
+        """Give what can be gone on with a second name, where a limit has ended the run; None where nothing is kept."""
+        from pipeline.journal import read_journal
+
+        kept = self._room / _KEPT
+        if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
+            return None
+        if kept.exists():
+            shutil.rmtree(kept)
+        kept.mkdir()
+        _, records = read_journal(self._room)
+        files = [self._room / entry.path for record in records for entry in record.files]
+        try:
+            for path in files:
+                if self.path in path.parents:
+                    second = kept / path.relative_to(self.path)
+                    second.parent.mkdir(parents=True, exist_ok=True)
+                    os.link(path, second)
+        except OSError as error:
+            log.warning("%s: has no second names for files (%s): the run cannot be gone on with", kept, error.strerror)
+            return None
+        return kept
+
+    def _keep(self, kept: Path | None) -> None:
+        """Have what `_linked` has given take the place of the run, which is published."""
+        if kept is not None:
+            os.rename(kept, self.path)
+            _sync(self._room)
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from mbe_stage.engines import AUTO
 from mbe_stage.options import Execution
 from mbe_stage.problem import problem_named
-from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
+from mbe_stage.stream import Course, Listener, Progress, Sink, StreamFacts, stream, wants_outlook
 from pipeline.backends.arrow.backend import ARROW
 from pipeline.backends.backend import Backend
 from pipeline.clean.facts import InputFacts
@@ -41,6 +41,7 @@ from pipeline.manifest import (
     software_versions,
     write_manifest,
 )
+from pipeline.output_limit import output_limit
 from pipeline.outputs.derived import derived_collectors
 from pipeline.publication import Collecting, Completed, Completing, Told
 from pipeline.publish import as_publish_errors, synced_beside
@@ -150,7 +151,8 @@ def enumerate_to(
     """
 
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
-        return _streamed(config, sink, graph, query, execution, engine, on_progress, journal)
+        ended = output_limit(config, run_path, journal)
+        return _streamed(config, sink, graph, query, execution, engine, on_progress, journal, ended)
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
 
@@ -256,6 +258,7 @@ def _streamed(
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
     journal: Journal | None = None,
+    ended: Callable[[], str | None] = lambda: None,
 ) -> StreamFacts:
     """Let the configuration's problem be searched, into a sink.
 
@@ -273,6 +276,8 @@ def _streamed(
         Takes what the publication makes of a `Progress`.
     journal : Journal, optional
         What is booked there is not searched again.
+    ended : callable
+        As of `mbe_stage.stream.Course`.
     """
     told = publication_of(config.problem).progress
     n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
@@ -293,7 +298,11 @@ def _streamed(
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
             chosen_by_auto=config.execution.engine == AUTO,
             tasks=None if journal is None else journal.remaining(),
-            checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
+            course=Course(
+                checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
+                n_before=n_before,
+                ended=ended,
+            ),
         )
 
 

@@ -11,7 +11,7 @@ from pipeline.backends.backend import Backend
 from pipeline.clean.facts import InputFacts
 from pipeline.config import Config
 from pipeline.errors import ConfigError, PublishError
-from pipeline.installed_publications import derived_of, publication_of
+from pipeline.installed_publications import limit_of, publication_of
 from pipeline.journal import Header, Journal, Record, begun_journal, changes, header_of, read_journal
 from pipeline.locks import is_locked
 from pipeline.naming import setting
@@ -79,8 +79,7 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
     """
     if refuses and not publication_of(config.problem).is_resumable:
         raise ConfigError(
-            f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; expected bicliques; "
-            "leave --resume out"
+            f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; leave --resume out"
         )
     if refuses and not store.keeps_unfinished:
         raise ConfigError(
@@ -106,10 +105,11 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
 def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str | None:
     """What has changed since a run was begun; None where it can be gone on with."""
     try:
-        begun, _ = read_journal(room)
+        begun, records = read_journal(room)
     except PublishError as error:
         return str(error)
-    return "; ".join(changes(begun, _header(config, input_facts))) or None
+    changed = "; ".join(changes(begun, _header(config, input_facts)))
+    return changed or _beyond_limit(config, sum(record.n_found for record in records))
 
 
 def journal_for(backend: Backend, config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
@@ -128,16 +128,24 @@ def journal_for(backend: Backend, config: Config, input_facts: InputFacts, run_p
                 f"{setting('execution.engine')} to cpu or cuda"
             )
         journal = begun_journal(room, header)
+        if (reason := _beyond_limit(config, journal.n_found)) is not None:
+            raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or none")
         log.info("resumed: %s results are there already", f"{journal.n_found:,}")
         return journal
     if config.output.checkpoint_seconds is None or backend.is_on_device:
         return None
     if not publication_of(config.problem).is_resumable:
         return None
-    if derived_of(config):
-        log.debug("derived outputs keep nothing to go on with: the run has no checkpoints")
-        return None
     return begun_journal(room, header)
+
+
+def _beyond_limit(config: Config, n_kept: int) -> str | None:
+    """Why a run with so many results cannot be gone on with under the limit of their number; None where it can."""
+    limit = limit_of(config.problem)
+    most = None if limit is None else getattr(config.execution, limit)
+    if most is None or n_kept <= most:
+        return None
+    return f"{n_kept:,} results are there already, and {setting(f'execution.{limit}')} is {most}"
 
 
 def _header(config: Config, input_facts: InputFacts) -> Header:

@@ -87,6 +87,13 @@ class SizeCounts:
         """Take in how many there are of each size below `DENSE_SIZES`, ``(DENSE_SIZES, DENSE_SIZES) int64``."""
         self._dense += counts
 
+    def add_counts(self, left_sizes: np.ndarray, right_sizes: np.ndarray, counts: np.ndarray) -> None:
+        """Take in how many there are of each size, as `sorted_rows` gives them; all ``(n,) int64``."""
+        is_dense = (left_sizes < DENSE_SIZES) & (right_sizes < DENSE_SIZES)
+        self._dense[left_sizes[is_dense], right_sizes[is_dense]] += counts[is_dense]
+        codes = left_sizes << 32 | right_sizes
+        self._sparse.update(dict(zip(codes[~is_dense].tolist(), counts[~is_dense].tolist(), strict=True)))
+
     def merge(self, other: SizeCounts) -> None:
         """Take in the counts of other bicliques."""
         self.add_dense(other._dense)

@@ -25,9 +25,11 @@ from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.processor import device, unavailable_reason
 from mbe_stage.tasks import Task, cut, ranges_of
-from mbe_stage.worker_pool import WorkerPool, pieces_of
+from mbe_stage.worker_pool import Barrier, WorkerPool, pieces_of
 
-__all__ = ["compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["TAKES_BARRIER", "compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
+
+TAKES_BARRIER = True
 
 _FIRST_SIZES: FirstSizes = (1 << 12, 1 << 14, 16)
 _PIECES_PER_THREAD = 8
@@ -49,6 +51,7 @@ def run(
     tasks: Iterable[Task] | None = None,
     *,
     prepared: tuple[CommonPart, OrderedGraph] | None = None,
+    barrier: Barrier | None = None,
     first_sizes: FirstSizes = _FIRST_SIZES,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[CliqueBlock]:
@@ -64,6 +67,8 @@ def run(
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     prepared : (CommonPart, OrderedGraph), optional
         What `prepare` gave for the same graph and query.
+    barrier : Barrier, optional
+        Asked, it is followed by an empty block with the tasks that remain (`CliqueBlock.remaining`).
     first_sizes : FirstSizes
         What a worker's arenas start with; they grow as needed. For tests.
     on_visited : callable, optional
@@ -96,8 +101,15 @@ def run(
             ),
             first_sizes=first_sizes,
         )
-        pieces = pieces_of(_costs(in_order), ranges, n_threads * _PIECES_PER_THREAD)
-        pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes)
+        costs = _costs(in_order)
+
+        def marker(left: list[tuple[int, int]]) -> CliqueBlock:
+            of = roots_of(graph, query, roots)
+            remaining = tuple(Task(of, first, end, float(costs[first:end].sum())) for first, end in left)
+            return CliqueBlock.empty(detail, pool.work_done, remaining)
+
+        pieces = pieces_of(costs, ranges, n_threads * _PIECES_PER_THREAD)
+        pool = WorkerPool(pieces, n_threads, execution.memory_budget_bytes, barrier, marker)
         workers = [Worker(pool, plan) for _ in range(n_threads)]
         yield from pool.run([worker.work for worker in workers], "cliques")
         n_visited = sum(worker.n_visited for worker in workers)

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from mbe_stage.ragged import Growing, long_offsets, offsets_of
+from mbe_stage.tasks import Task
 
 __all__ = [
     "CliqueBlock",
@@ -44,18 +45,22 @@ class CliqueBlock:
         Dense ids, clique after clique, ascending within each; None below `Detail.MEMBERS`.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    remaining : tuple of Task or None
+        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
     """
 
     n_cliques: int
     sizes: np.ndarray | None = None
     members: np.ndarray | None = None
     work_done: float = 0.0
+    remaining: tuple[Task, ...] | None = None
 
     @classmethod
-    def empty(cls, detail: Detail, work_done: float) -> CliqueBlock:
-        """No clique: such a block only reports progress."""
+    def empty(cls, detail: Detail, work_done: float, remaining: tuple[Task, ...] | None = None) -> CliqueBlock:
+        """No clique: such a block only reports progress, or marks a barrier."""
         none = np.empty(0, np.int32)
-        return cls(0, none if detail >= Detail.SIZES else None, none if detail >= Detail.MEMBERS else None, work_done)
+        sizes = none if detail >= Detail.SIZES else None
+        return cls(0, sizes, none if detail >= Detail.MEMBERS else None, work_done, remaining)
 
     def __len__(self) -> int:
         return self.n_cliques

@@ -7,7 +7,8 @@ scores are integers, and ties go to the lower key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ LOWEST = int(np.iinfo(np.int64).min)
 SPARE_MEMBERS_PER_ROW = 64
 """The pool is compacted when it has doubled, and holds this many members a row of the top more."""
 
+# What a sink keeps of the vertices of a side.
+_OF_VERTICES = ("records", "best_keys", "best_rows")
 _HIGHEST = int(np.iinfo(np.int64).max)
 
 
@@ -233,6 +236,36 @@ class CandidateSink:
         # Whatever is worse than either's lowest is in neither's best, and in none of both.
         self._threshold = better(self._threshold, other._threshold)
         self._compact()
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """All that it keeps, as arrays, for `restore`."""
+        self._compact()
+        (kept,) = self._parts
+        names = [each.name for each in fields(GroupMembers)]
+        return {
+            "threshold": np.array(self._threshold, np.int64),
+            "keys": kept.keys,
+            "surprise": kept.surprise,
+            **{name: getattr(kept.members, name) for name in names},
+            **{
+                f"{side}_{name}": getattr(vertices, name)
+                for side, vertices in (("left", self._left), ("right", self._right))
+                for name in _OF_VERTICES
+            },
+        }
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """Take back what `sums` gave of a sink of the same graph and `top`, as if this one had seen what that has."""
+        other = CandidateSink(self._model, self._left.best_rows.size, self._right.best_rows.size, self._top)
+        names = [each.name for each in fields(GroupMembers)]
+        members = GroupMembers(*(sums[name] for name in names))
+        other._parts = [Candidates(sums["keys"], sums["surprise"], members)]
+        score, key = sums["threshold"].tolist()
+        other._threshold = score, key
+        for side, vertices in (("left", other._left), ("right", other._right)):
+            for name in _OF_VERTICES:
+                setattr(vertices, name, sums[f"{side}_{name}"])
+        self.merge(other)
 
     def finish(self) -> Candidates:
         """The best of each vertex, and the `top` best of all: each once, best first."""

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -24,9 +27,27 @@ from mbe_stage.pq_counts.cpu.workers import Counting
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.processor import device, unavailable_reason
-from mbe_stage.tasks import Task, cut, ranges_of
+from mbe_stage.tasks import Task, cut, ranges_of, split
+from mbe_stage.worker_pool import Barrier
 
-__all__ = ["compile_steps", "device", "prepare", "run", "tasks_of", "unavailable_reason"]
+__all__ = [
+    "ENDS_ITSELF",
+    "TAKES_BARRIER",
+    "compile_steps",
+    "device",
+    "prepare",
+    "run",
+    "tasks_of",
+    "unavailable_reason",
+]
+
+ENDS_ITSELF = TAKES_BARRIER = True
+
+# Where barriers may be asked for, the roots are counted in so many parts, one after the other: each ends with all of
+# its threads idle, so there are few.
+_N_PARTS = 16
+# Only the empty block at the end says that all is done.
+_BEFORE_THE_END = 0.999
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> tuple[CompileStep, ...]:  # noqa: ARG001
@@ -43,6 +64,7 @@ def run(
     tasks: Iterable[Task] | None = None,
     *,
     prepared: Search | None = None,
+    barrier: Barrier | None = None,
     on_visited: Callable[[int], None] | None = None,
 ) -> Iterator[PqBlock]:
     """The leaves of all (p, q)-bicliques that `query` asks for, then what each vertex and edge is in, cell by cell.
@@ -58,6 +80,8 @@ def run(
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     prepared : Search, optional
         What `prepare` gave for the same graph and query.
+    barrier : Barrier, optional
+        Asked, it is followed by an empty block with the tasks that remain (`PqBlock.remaining`).
     on_visited : callable, optional
         Told the number of visited nodes at the end.
 
@@ -73,26 +97,71 @@ def run(
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     search = prepare(graph, query) if prepared is None else prepared
     ranges = [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(graph, query))
-    is_first = bool(ranges) and ranges[0][0] == 0
     local = LocalSearch(graph, query, search, execution, detail) if detail > Detail.COUNTS else None
-    # Each cell takes about as long as the counts of all.
-    share = 1.0 if local is None else 1.0 / (1 + local.n_searched)
-    for known in search.known if is_first else ():
-        yield PqBlock(known)
-    pieces, found = pieces_of(search.costs, ranges, execution.worker_count), PqSink(query)
-    counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
-    for counted, work_done in counting.run(pieces, deadline):
-        block = PqBlock(search.leaves(counted), work_done=share * work_done)
-        found.accept(block)
-        yield block
-    n_nodes = counting.n_nodes
-    if local is not None:
-        del counting
-        yield from local.blocks(pieces, found.counts(), share, deadline, is_first=is_first)
-        n_nodes += local.n_nodes
+    parts = [ranges] if barrier is None or not ranges else _parts(search.costs, ranges)
+    counted = _Counted(search, query, execution, local, deadline)
+    cost_of = [sum(float(search.costs[first:end].sum()) for first, end in part) for part in parts]
+    done, total = 0.0, max(1e-9, sum(cost_of))
+    for k, (part, cost) in enumerate(zip(parts, cost_of, strict=True)):
+        for block in counted.blocks(part):
+            yield replace(block, work_done=min(1.0, (done + cost * block.work_done) / total))
+        done += cost
+        left = [each for later in parts[k + 1 :] for each in later]
+        if left and time.perf_counter() > deadline:
+            # Whoever set the limit knows by it that there was more.
+            yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done / total))
+            break
+        if barrier is not None and barrier.is_asked and left:
+            roots = search.roots(graph, query)
+            remaining = tuple(Task(roots, *each, float(search.costs[slice(*each)].sum())) for each in left)
+            barrier.reached()
+            yield PqBlock(Leaves.none(), work_done=done / total, remaining=remaining)
     if on_visited is not None:
-        on_visited(n_nodes)
+        on_visited(counted.n_nodes)
     yield PqBlock(Leaves.none(), work_done=1.0)
+
+
+def _parts(costs: np.ndarray, ranges: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Some ranges of roots in about `_N_PARTS` parts of similar cost."""
+    total = max(1e-9, sum(float(costs[first:end].sum()) for first, end in ranges))
+    parts = []
+    for first, end in ranges:
+        n = max(1, round(_N_PARTS * float(costs[first:end].sum()) / total))
+        parts += [[(first + start, first + stop)] for start, stop in split(costs[first:end], n)]
+    return parts
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Counts parts of the roots, one after the other."""
+
+    search: Search
+    query: PqQuery
+    execution: Execution
+    local: LocalSearch | None
+    deadline: float
+    n_nodes: int = 0
+
+    def blocks(self, ranges: Sequence[tuple[int, int]]) -> Iterator[PqBlock]:
+        """What is below some roots; each block says what share of them is done."""
+        search, execution, local = self.search, self.execution, self.local
+        is_first = bool(ranges) and ranges[0][0] == 0
+        # Each cell takes about as long as the counts of all.
+        share = 1.0 if local is None else 1.0 / (1 + local.n_searched)
+        for known in search.known if is_first else ():
+            yield PqBlock(known)
+        pieces, found = pieces_of(search.costs, ranges, execution.worker_count), PqSink(self.query)
+        counting = Counting(search.lists, search.asked, execution.worker_count, execution.memory_budget_bytes)
+        for counted, work_done in counting.run(pieces, self.deadline):
+            block = PqBlock(search.leaves(counted), work_done=share * work_done)
+            found.accept(block)
+            yield block
+        self.n_nodes += counting.n_nodes
+        if local is not None:
+            del counting
+            before = local.n_nodes
+            yield from local.blocks(pieces, found.counts(), share, self.deadline, is_first=is_first)
+            self.n_nodes += local.n_nodes - before
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:

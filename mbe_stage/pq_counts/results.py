@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,11 +19,14 @@ import numpy as np
 from mbe_stage.pq_counts.digits import sums_of_digits
 from mbe_stage.pq_counts.leaves import Leaves, bicliques_of, together
 from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.tasks import Task
 
 __all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink"]
 
 # Blocks, and kinds of leaves, that may wait before equal ones are put together.
 _NEW_PARTS, _NEW_LEAVES = 64, 1 << 16
+_OF_LEAVES = ("held_left", "optional_left", "held_right", "optional_right", "times")
+_OF_LOCAL = ("left", "right", "edges")
 
 
 class Detail(enum.IntEnum):
@@ -67,18 +71,23 @@ class PqBlock:
         several blocks add up.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    remaining : tuple of Task or None
+        Of an empty block that marks a barrier: what is left, and all else was handed over. None of any other.
     """
 
     leaves: Leaves
     local: LocalCounts | None = None
     work_done: float = 0.0
+    remaining: tuple[Task, ...] | None = None
 
     def __len__(self) -> int:
         """Kinds of leaves: zero is allowed, such a block only reports progress."""
         return len(self.leaves)
 
     def first(self, n: int) -> PqBlock:
-        """Not to be had: what is counted in part is no count."""
+        """None of them; more is not to be had: what is counted in part is no count."""
+        if n == 0:
+            return PqBlock(Leaves.none(), work_done=self.work_done)
         raise NotImplementedError("a block of counts cannot be cut")
 
 
@@ -111,6 +120,33 @@ class PqSink:
             self._keep(leaves)
         for local in other._local.values():
             self._add(local)
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """All that it has taken in, as arrays, for `restore`."""
+        found = {
+            f"leaves {p} {q}": np.stack([getattr(together(parts), name) for name in _OF_LEAVES])
+            for (p, q), parts in self._leaves.items()
+        }
+        for (p, q), local in self._local.items():
+            found |= {f"{name} {p} {q}": digits for name in _OF_LOCAL if (digits := getattr(local, name)) is not None}
+        return found
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """Take back what `sums` gave of other tasks of the same query and detail."""
+        local: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        for key, array in sums.items():
+            name, p, q = key.split()
+            if name == "leaves":
+                self._keep(Leaves(**dict(zip(_OF_LEAVES, array, strict=True)), min_p=int(p), min_q=int(q)))
+            else:
+                local.setdefault((int(p), int(q)), {})[name] = array
+        for cell, digits in local.items():
+            self._add(LocalCounts(*cell, digits["left"], digits["right"], digits.get("edges")))
+
+    @property
+    def n_kinds(self) -> int:
+        """Kinds of leaves that it holds, some perhaps more than once."""
+        return sum(len(part) for parts in self._leaves.values() for part in parts)
 
     def counts(self) -> dict[tuple[int, int], int]:
         """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""

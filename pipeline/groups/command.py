@@ -44,6 +44,7 @@ def make_groups(options: Mapping[str, Any]) -> None:
                 on_progress=progress.enumerated,
                 on_compile=progress.compiled,
                 if_changed=options["if_changed"],
+                resume=options["resume"],
             )
     show.published(result, options["as_json"])
     if result.unchanged:
@@ -74,7 +75,11 @@ def _check(options: Mapping[str, Any], of_run: bool) -> None:
         return
     for parameter in GROUPING:
         of_inputs = parameter.key.startswith(_OF_INPUTS) and parameter.key not in _OF_BOTH
-        if (of_inputs or parameter.name == "if_changed") and options[parameter.name] not in (None, False, []):
+        if (of_inputs or parameter.name in ("if_changed", "resume")) and options[parameter.name] not in (
+            None,
+            False,
+            [],
+        ):
             raise typer.BadParameter(
                 f"is for an INPUT; the bicliques of the run {options['source']} are read back as they are: leave it "
                 "out",

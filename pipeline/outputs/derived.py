@@ -38,7 +38,8 @@ class GuardedCollector:
         self.name = name
         self._run_path = collecting.run_path
         self._lock = threading.Lock()
-        self._collector = self._guarded(make, collecting)
+        # Of what a `DerivedCollector` may have, and need not, nobody knows beforehand.
+        self._collector: Any = self._guarded(make, collecting)
 
     def __enter__(self) -> GuardedCollector:
         self._guarded(self._collector.__enter__)
@@ -70,6 +71,33 @@ class GuardedCollector:
         """
         with self._lock:
             self._guarded(self._collector.accept, block, keys)
+
+    @property
+    def gives_sums(self) -> bool:
+        """Whether all that it has taken in can be kept, and taken back by another process."""
+        return hasattr(self._collector, "sums") and hasattr(self._collector, "restore")
+
+    def sums(self) -> dict[str, Any]:
+        """All that it has taken in so far, as arrays of the host.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        with self._lock:
+            return dict(self._guarded(self._collector.sums))
+
+    def restore(self, sums: Mapping[str, Any]) -> None:
+        """Take back what `sums` gave.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        with self._lock:
+            self._guarded(self._collector.restore, sums)
 
     def finish(self) -> dict[str, int]:
         """Write the tables; returns counts.

@@ -9,7 +9,7 @@ from pipeline.edges import InputFacts
 from pipeline.key_parts import has_parts
 from pipeline.report.wording import count, key, tuple_key
 from pipeline.searched import graph_of_input, sizes_text
-from pipeline.wording import plural, seconds_text
+from pipeline.wording import bytes_text, plural, seconds_text
 
 __all__ = ["conditions", "input_facts", "right_key", "side_name"]
 
@@ -54,6 +54,8 @@ def _limits(config: Config) -> Iterator[str]:
         yield f"stop after {plural(limits.max_bicliques, 'biclique')}"
     if limits.max_cliques is not None:
         yield f"stop after {plural(limits.max_cliques, 'clique')}"
+    if limits.max_output_bytes is not None:
+        yield f"stop after {bytes_text(limits.max_output_bytes)} of rows"
     if limits.time_limit_seconds is not None:
         yield f"stop after {seconds_text(limits.time_limit_seconds)}"
 

@@ -72,6 +72,7 @@ UNTOLD = {
         "memory_budget",
         "device_memory",
         "block_bytes",
+        "max_output_bytes",
         "on_limit",
     ),
     # `top` is the length of the report's lists, and nobody recomputes the report.
@@ -282,6 +283,8 @@ def _config_fingerprint(manifest: Manifest) -> str:
     }
     if config["execution"]["max_cliques"] is not None:
         asked["execution"]["max_cliques"] = config["execution"]["max_cliques"]
+    if config["execution"]["max_output_bytes"] is not None:
+        asked["execution"]["max_output_bytes"] = config["execution"]["max_output_bytes"]
     if not config["output"]["bicliques"]:
         asked["output"]["bicliques"] = False
     if derived := derived_of(manifest.config):

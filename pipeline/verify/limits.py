@@ -28,6 +28,8 @@ def check_limits(run: Path, manifest: Manifest) -> str:
     reasons = []
     if most is not None and n_found == most:
         reasons.append(f"stopped at {limit} = {most}")
+    if execution.max_output_bytes is not None:
+        reasons.append(f"stopped at max_output_bytes = {execution.max_output_bytes}")
     if seconds is not None:
         reasons.append(f"stopped at time_limit_seconds = {seconds:g}")
     if truncated not in reasons:

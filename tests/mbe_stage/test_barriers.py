@@ -8,20 +8,28 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbe_stage import BicliqueBlock, BicliqueQuery, BipartiteCSR, Detail, Execution, TableSink, time_quanta
+from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink, time_quanta
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.cuda.held_roots import begun_all_the_same, ranges_from
 from mbe_stage.bicliques.problem import PROBLEM
-from mbe_stage.stream import stream
+from mbe_stage.cliques import engine_cpu as cliques_cpu
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.cliques.reference import maximal_cliques
+from mbe_stage.cliques.results import CliqueTableSink
+from mbe_stage.cliques.results import Detail as CliqueDetail
+from mbe_stage.stream import Course, stream
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage import graphs
+from tests.mbe_stage.cliques import undirected_graphs
 from tests.mbe_stage.processes import run_module
 
 QUERY = BicliqueQuery()
@@ -38,20 +46,43 @@ def small_quanta() -> Iterator[None]:
         yield
 
 
-def searched(graph: BipartiteCSR, tasks: tuple[Task, ...] | None = None) -> set:
-    sink = TableSink()
-    for block in engine_cpu.run(graph, QUERY, Execution(threads=2), Detail.MEMBERS, tasks):
+@dataclass(frozen=True)
+class Searching:
+    """A problem whose engine knows barriers."""
+
+    engine: Any
+    query: Any
+    detail: Any
+    sink: Any
+    graph_of: Any
+    specified: Any
+
+
+OF_BICLIQUES = Searching(engine_cpu, QUERY, Detail.MEMBERS, TableSink, graphs.from_matrix, reference.maximal_bicliques)
+OF_CLIQUES = Searching(
+    cliques_cpu,
+    CliqueQuery(),
+    CliqueDetail.MEMBERS,
+    CliqueTableSink,
+    undirected_graphs.from_matrix,
+    maximal_cliques,
+)
+
+
+def searched(of: Searching, graph: Any, tasks: tuple[Task, ...] | None = None) -> set:
+    sink = of.sink()
+    for block in of.engine.run(graph, of.query, Execution(threads=2), of.detail, tasks):
         sink.accept(block)
     assert len(sink.table()) == len(sink.table().as_set())
     return sink.table().as_set()
 
 
-def markers_of(graph: BipartiteCSR, threads: int, seed: int) -> list[tuple[set, tuple[Task, ...]]]:
+def markers_of(of: Searching, graph: Any, threads: int, seed: int) -> list[tuple[set, tuple[Task, ...]]]:
     """Of a search with barriers at random moments: what was found before each, what was left, and at the end all."""
-    dice, barrier, sink, markers = random.Random(seed), Barrier(), TableSink(), []
+    dice, barrier, sink, markers = random.Random(seed), Barrier(), of.sink(), []
     barrier.ask()
     execution = Execution(threads=threads, block_bytes=400)
-    for block in engine_cpu.run(graph, QUERY, execution, Detail.MEMBERS, barrier=barrier):
+    for block in of.engine.run(graph, of.query, execution, of.detail, barrier=barrier):
         sink.accept(block)
         if block.remaining is not None:
             assert len(block) == 0
@@ -63,12 +94,12 @@ def markers_of(graph: BipartiteCSR, threads: int, seed: int) -> list[tuple[set, 
     return [*markers, (found, ())]
 
 
-def check(graph: BipartiteCSR, threads: int, seed: int) -> int:
-    everything = searched(graph)
-    markers = markers_of(graph, threads, seed)
+def check(of: Searching, graph: Any, threads: int, seed: int) -> int:
+    everything = searched(of, graph)
+    markers = markers_of(of, graph, threads, seed)
     assert markers[-1][0] == everything
     for before, remaining in random.Random(seed).sample(markers, min(3, len(markers))):
-        rest = searched(graph, remaining)
+        rest = searched(of, graph, remaining)
         assert not before & rest
         assert before | rest == everything
     return len(markers)
@@ -78,15 +109,32 @@ def check(graph: BipartiteCSR, threads: int, seed: int) -> int:
 @settings(max_examples=100, deadline=None)
 def test_what_is_before_and_what_is_left_is_all(matrix: np.ndarray, threads: int, seed: int) -> None:
     graph = graphs.from_matrix(matrix)
-    assert searched(graph) == reference.maximal_bicliques(graph)
-    check(graph, threads, seed)
+    assert searched(OF_BICLIQUES, graph) == reference.maximal_bicliques(graph)
+    check(OF_BICLIQUES, graph, threads, seed)
+
+
+@given(matrix=undirected_graphs.matrices(14), threads=st.integers(1, 4), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_what_is_before_and_what_is_left_is_all_of_cliques(matrix: np.ndarray, threads: int, seed: int) -> None:
+    graph = undirected_graphs.from_matrix(matrix)
+    assert searched(OF_CLIQUES, graph) == maximal_cliques(graph)
+    check(OF_CLIQUES, graph, threads, seed)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_in_the_middle_of_large_subtrees(threads: int) -> None:
     crown = graphs.from_matrix(~np.eye(11, dtype=bool))
     dense = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
-    assert sum(check(graph, threads, seed) for graph in (crown, dense) for seed in range(2)) > 8
+    assert sum(check(OF_BICLIQUES, graph, threads, seed) for graph in (crown, dense) for seed in range(2)) > 8
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_in_the_middle_of_large_subtrees_of_cliques(threads: int) -> None:
+    rng = np.random.default_rng(threads)
+    # Nodes of few candidates, and nodes whose rows take several words.
+    turan, _ = undirected_graphs.turan([3] * 7)
+    many = (turan, undirected_graphs.random_graph(rng, 60, 0.6), undirected_graphs.nearly_complete(rng, 80, 40, 10))
+    assert sum(check(OF_CLIQUES, graph, threads, seed) for graph in many for seed in range(2)) > 8
 
 
 @pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
@@ -139,7 +187,7 @@ EXECUTION = Execution(threads=2, block_bytes=4000)
 
 def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
     sink = Noting()
-    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", checkpoint_seconds=0.001)
+    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=Course(checkpoint_seconds=0.001))
     assert sink.checkpoints
     assert len(sink.table()) == 2**11 - 2
     numbers = [n for n, _, _ in sink.checkpoints]
@@ -157,18 +205,47 @@ def test_the_stream_asks_for_checkpoints_now_and_then() -> None:
         ("reference", EXECUTION, 0.001),
         ("cpu", EXECUTION, None),
         ("cpu", EXECUTION, 1e9),
-        ("cpu", Execution(threads=2, block_bytes=4000, max_bicliques=2000), 0.001),
-        ("cpu", Execution(threads=2, block_bytes=4000, time_limit_seconds=1e6), 0.001),
     ],
 )
 def test_where_there_are_none(engine: str, execution: Execution, seconds: float | None) -> None:
     sink = Noting()
-    stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, checkpoint_seconds=seconds)
+    stream(PROBLEM, sink, GRAPH, QUERY, execution, engine, course=Course(checkpoint_seconds=seconds))
     assert sink.checkpoints == []
-    assert len(sink.table()) == (execution.max_bicliques or 2**11 - 2)
+    assert len(sink.table()) == 2**11 - 2
 
 
 def test_a_sink_without_checkpoints_gets_none() -> None:
     sink = TableSink()
-    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", checkpoint_seconds=0.001)
+    stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=Course(checkpoint_seconds=0.001))
     assert len(sink.table()) == 2**11 - 2
+
+
+def test_a_limit_of_time_ends_at_a_barrier() -> None:
+    sink = Noting()
+    execution = Execution(threads=2, block_bytes=4000, time_limit_seconds=0.02)
+    facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", course=Course(checkpoint_seconds=1e6))
+    assert facts.truncated == "stopped at time_limit_seconds = 0.02"
+    n_found, remaining, _ = sink.checkpoints[-1]
+    assert n_found == facts.n_found == len(sink.table())
+    rest = TableSink()
+    stream(PROBLEM, rest, GRAPH, QUERY, EXECUTION, "cpu", tasks=remaining)
+    assert len(rest.table()) + n_found == 2**11 - 2
+
+
+def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
+    sink = Noting()
+    execution = Execution(threads=2, block_bytes=400, max_bicliques=2000)
+    # What was found before counts.
+    course = Course(checkpoint_seconds=1e6, n_before=500)
+    facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", course=course)
+    assert facts.truncated == "stopped at max_bicliques = 2000"
+    assert facts.n_found == 1500
+    assert [n for n, _, _ in sink.checkpoints if n >= 0.9 * 2000 - 500]
+
+
+def test_whoever_calls_ends_a_search() -> None:
+    sink = TableSink()
+    course = Course(ended=lambda: "enough" if len(sink.table()) > 700 else None)
+    facts = stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=course)
+    assert facts.truncated == "enough"
+    assert 700 < facts.n_found == len(sink.table()) < 2**11 - 2

@@ -34,7 +34,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
-from mbe_stage.stream import stream
+from mbe_stage.stream import Course, stream
 from tests.mbe_stage import graphs
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
@@ -217,7 +217,16 @@ def test_a_part_and_what_a_barrier_leaves_of_it(client: Any) -> None:
 
     sink, execution = Booked(), Execution(runner=DaskRunner(client, shares_machine=True, lease_seconds=0.05))
     with pytest.raises(Stopped):
-        stream(PROBLEM, sink, graph, BicliqueQuery(), execution, "cpu", tasks=tasks[3:], checkpoint_seconds=0.01)
+        stream(
+            PROBLEM,
+            sink,
+            graph,
+            BicliqueQuery(),
+            execution,
+            "cpu",
+            tasks=tasks[3:],
+            course=Course(checkpoint_seconds=0.01),
+        )
     assert sink.remaining
     stream(PROBLEM, left, graph, BicliqueQuery(), Execution(), "cpu", tasks=sink.remaining)
     both = {size: left.counts.get(size, 0) + sink.counted.get(size, 0) for size in {*left.counts, *sink.counted}}

@@ -122,7 +122,6 @@ def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:
         ({"query": {"min_left": 2}}, "query.min_left was 1 and is 2"),
         ({"output": {"sort": True}}, "output.sort was False and is True"),
         ({"output": {"compression": "snappy"}}, "compression was 'zstd' and is 'snappy'"),
-        ({"execution": {"max_bicliques": 5}}, "execution.max_bicliques was None and is 5"),
     ],
 )
 def test_another_question_is_refused(tmp_path, edges, sections, changed) -> None:
@@ -162,8 +161,9 @@ def test_nothing_to_resume_begins_anew(tmp_path, edges, caplog) -> None:
     assert any("no run to resume" in text for text in caplog.messages)
 
 
+@pytest.mark.usefixtures("installed")
 def test_problems_that_keep_nothing_say_so(tmp_path, edges) -> None:
-    config = Config.from_mapping({**values(tmp_path, edges), "problem": "cliques"})
+    config = Config.from_mapping({**values(tmp_path, edges), "problem": "butterflies"})
     with pytest.raises(ConfigError, match="whose runs keep nothing to go on with"):
         run(config, resume=True)
 
@@ -173,7 +173,6 @@ def test_problems_that_keep_nothing_say_so(tmp_path, edges) -> None:
     [
         {"output": {"checkpoint_seconds": None}},
         {"execution": {"engine": "reference"}},
-        {"execution": {"time_limit_seconds": 1e6}},
         {"output": {"checkpoint_seconds": 1e6}},
     ],
 )
@@ -189,14 +188,6 @@ def test_runs_without_checkpoints_leave_nothing(tmp_path, edges, sections) -> No
         run(config_for(tmp_path, edges, **sections), on_progress=on_progress)
     assert not any(seen)
     assert_nothing_staged(tmp_path)
-
-
-def test_a_run_with_groups_has_no_checkpoints(tmp_path, edges) -> None:
-    config = Config.from_mapping({**values(tmp_path, edges), "groups": {}})
-    seen = []
-    run(config, on_progress=lambda _: seen.append(RunStore(tmp_path).unfinished()))
-    assert seen
-    assert not any(seen)
 
 
 def test_a_full_disk_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:

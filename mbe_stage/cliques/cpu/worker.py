@@ -14,6 +14,7 @@ from mbe_stage.cliques.cpu.subsets import MOST_CLIQUES
 from mbe_stage.cliques.cpu.tree import run_quantum
 from mbe_stage.cliques.cpu.worker_state import (
     FirstSizes,
+    give_back,
     new_state,
     set_piece,
     share_left,
@@ -103,6 +104,9 @@ class Worker(QuantumWorker):
 
     def _split(self, state: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:
         return split_piece(state, reserve)
+
+    def _give_back(self, state: WorkerState) -> tuple[int, int, float] | None:
+        return give_back(state)
 
     def _short_of(self, state: WorkerState, status: int) -> Shortage:
         return short_of(state, status)

@@ -10,7 +10,7 @@ from mbe_stage.arenas import Shortage, nbytes
 from mbe_stage.cliques.cpu import layout as at
 from mbe_stage.cliques.cpu.layout import WorkerState
 
-__all__ = ["FirstSizes", "new_state", "set_piece", "share_left", "short_of", "split_piece"]
+__all__ = ["FirstSizes", "give_back", "new_state", "set_piece", "share_left", "short_of", "split_piece"]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
 
@@ -64,6 +64,24 @@ def share_left(worker: WorkerState) -> float:
         ahead += weight * int(node[at.TODO]).bit_count() / n_children
         weight /= n_children
     return min(1.0, ahead)
+
+
+def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
+    """Take the roots that are not begun from a worker's task.
+
+    Returns
+    -------
+    tuple or None
+        First root, end, and their share of what is ahead, 0 to 1; None where the task is within one root, or ends with
+        the one that it is in.
+    """
+    frame = worker.frames[0]
+    first, end = int(frame[at.CURSOR]), int(frame[at.END])
+    if worker.control[at.DEPTH] < 0 or frame[at.KIND] != at.ROOTS or first >= end:
+        return None
+    share = (end - first) / max(1, end - int(frame[at.FIRST])) / share_left(worker)
+    frame[at.END] = first
+    return first, end, min(1.0, share)
 
 
 def split_piece(donor: WorkerState, reserve: Callable[[int], int]) -> WorkerState | None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.tasks import Task
 from pipeline.backends.backend import GraphFacts
+from pipeline.kept_sums import can_be_kept
 from pipeline.publication import Collected, Collecting
 from pipeline.publish import as_publish_errors
 from pipeline.schemas import SIZE_HISTOGRAM
@@ -61,8 +62,10 @@ class BicliqueCollector:
 
     @property
     def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
-        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal."""
-        return None if self._collecting.journal is None else self._book
+        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal, or what passes cannot be kept."""
+        collecting = self._collecting
+        is_kept = collecting.config.output.bicliques or can_be_kept(collecting.derived)
+        return self._book if collecting.journal is not None and is_kept else None
 
     def _book(self, remaining: Sequence[Task], work_done: float) -> None:
         self._sink.checkpoint(remaining, work_done)

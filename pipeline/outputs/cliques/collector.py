@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -15,12 +16,14 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.ordering import degeneracy_order
 from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink, Detail
+from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.hashes import key_hashes
+from pipeline.backends.arrow.kept_rows import KeptRows
 from pipeline.backends.arrow.parts import write_table
 from pipeline.outputs.cliques.query import side_of
 from pipeline.outputs.cliques.schemas import CLIQUES
-from pipeline.outputs.cliques.tables import canonical_order, clique_batch, histogram_table, vertex_table
+from pipeline.outputs.cliques.tables import block_of, canonical_order, clique_batch, histogram_table, vertex_table
 from pipeline.publication import Collected, Collecting
 from pipeline.publish import as_publish_errors
 
@@ -86,14 +89,19 @@ class CliqueCollector:
         self._keys: pa.Array = edges.left_keys if side == "left" else edges.right_keys
         self._hashes = edges.key_hashes()[0] if side == "left" else key_hashes(self._keys, "left")
         self.summary = Summary(len(self._keys))
+        self._kept = KeptRows(collecting.journal, collecting.run_path, "cliques")
+        order = canonical_order(self._kept.scratch) if config.output.sort else None
+        for batch in self._kept.taken_back(order):
+            self._take_in(*block_of(batch))
         self._writer = BlockWriter(
             collecting.run_path,
             {"cliques": CLIQUES},
             self._rows,
             lambda batch: [batch],
             compression=config.output.compression,
-            order=canonical_order(collecting.run_path / ".sort") if config.output.sort else None,
+            order=order,
             block_bytes=config.execution.block_bytes,
+            is_begun=self._kept.is_begun,
         )
 
     @property
@@ -114,6 +122,17 @@ class CliqueCollector:
             assert block.members is not None
             self._writer.accept(block, block.members.nbytes)
 
+    @property
+    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
+        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal."""
+        return None if self._collecting.journal is None else self._book
+
+    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
+        # Where nothing is left the run ends now, and publishes.
+        if remaining:
+            self._writer.settle()
+            self._kept.book(self._writer, remaining, work_done, self.summary.fingerprint.n_items)
+
     def __enter__(self) -> CliqueCollector:
         self._writer.__enter__()
         return self
@@ -125,10 +144,13 @@ class CliqueCollector:
 
     def _rows(self, block: CliqueBlock) -> pa.RecordBatch:
         keys = clique_keys(block, self._hashes)
+        self._take_in(block, keys)
+        return clique_batch(block, keys)
+
+    def _take_in(self, block: CliqueBlock, keys: np.ndarray) -> None:
         self.summary.add(block, keys)
         for each in self._collecting.derived:
             each.accept(block, keys)
-        return clique_batch(block, keys)
 
     def finish(self) -> Collected:
         """Write the table of vertices and the size histogram; once, after the context was left.

@@ -177,4 +177,5 @@ PUBLICATION = Publication(
     graph=_graph,
     graph_steps=_graph_steps,
     made_of_input=_made_of_input,
+    is_resumable=True,
 )

@@ -15,7 +15,7 @@ from mbe_stage.options import LARGEST_BLOCK
 from pipeline.backends.arrow.order import KeyOrder
 from pipeline.outputs.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
 
-__all__ = ["canonical_order", "clique_batch", "histogram_table", "row_bytes", "vertex_table"]
+__all__ = ["block_of", "canonical_order", "clique_batch", "histogram_table", "row_bytes", "vertex_table"]
 
 
 def clique_batch(block: CliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
@@ -40,6 +40,15 @@ def clique_batch(block: CliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
         )
     members = pa.ListArray.from_arrays(offsets, block.members, type=CLIQUES.field("vertices").type)
     return pa.RecordBatch.from_arrays([pa.array(keys), members, pa.array(block.sizes)], schema=CLIQUES)
+
+
+def block_of(batch: pa.RecordBatch) -> tuple[CliqueBlock, np.ndarray]:
+    """What `clique_batch` has made rows of, and the keys."""
+    # Copies: compiled code takes no arrays that are read only.
+    keys, sizes, members = (
+        np.array(column.to_numpy()) for column in (batch["clique_key"], batch["size"], batch["vertices"].flatten())
+    )
+    return CliqueBlock(batch.num_rows, sizes, members), keys
 
 
 def canonical_order(scratch: Path) -> KeyOrder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from types import TracebackType
 from typing import Any
@@ -51,6 +52,14 @@ class GroupsCollector:
         """Take one block in, of the backend's memory."""
         if len(block):
             self._sink.accept(block, keys)
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """See `pipeline.publication.DerivedCollector`."""
+        return self._sink.sums()
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """See `pipeline.publication.DerivedCollector`."""
+        self._sink.restore(sums)
 
     def finish(self) -> dict[str, int]:
         """Choose the groups and write the tables.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
 
 from mbe_stage.errors import EngineUnavailable
 from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
+from mbe_stage.tasks import Task
 from pipeline.backends.arrow.parts import write_batches, write_table
+from pipeline.kept_sums import Arrays, book_sums, can_be_kept, restore, taken_back, together
 from pipeline.large_numbers import digits_text
 from pipeline.naming import setting
 from pipeline.outputs.pq_counts.counts import Counts
@@ -46,6 +49,25 @@ class PqCollector:
         )
         check_room(query, self.detail, self._degrees, collecting.config.execution.memory_budget)
         self._sink = PqSink(query, self.detail)
+        if (sums := taken_back(collecting.journal)) is not None:
+            restore(sums, self._sink.restore, collecting.derived)
+
+    @property
+    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
+        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal, or what passes cannot be kept."""
+        is_kept = can_be_kept(self._collecting.derived)
+        return self._book if self._collecting.journal is not None and is_kept else None
+
+    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
+        journal = self._collecting.journal
+        # Where nothing is left the run ends now, and publishes.
+        if remaining and journal is not None:
+            start = time.perf_counter()
+            book_sums(journal, remaining, work_done, self._sums, self._sink.n_kinds)
+            self.seconds["write"] += time.perf_counter() - start
+
+    def _sums(self) -> Arrays:
+        return together(self._sink.sums(), self._collecting.derived)
 
     def accept(self, block: PqBlock) -> None:
         """Take one block in."""

@@ -154,4 +154,5 @@ PUBLICATION = Publication(
     of_tables_only=("local",),
     instead="results are numbers and no list, and p and q are the only sizes",
     outlook=_outlook,
+    is_resumable=True,
 )

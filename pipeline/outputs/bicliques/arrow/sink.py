@@ -14,10 +14,11 @@ from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_writer import BlockWriter
-from pipeline.backends.arrow.order import KeyOrder
-from pipeline.backends.arrow.parts import batches_of, write_table
+from pipeline.backends.arrow.kept_rows import KeptRows
+from pipeline.backends.arrow.parts import write_table
 from pipeline.backends.backend import FrameWriter
 from pipeline.journal import Journal
+from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 from pipeline.outputs.bicliques.arrow.summary import Summary
 from pipeline.outputs.bicliques.arrow.tables import biclique_batch, block_of, canonical_order, members_batch
 from pipeline.publication import Collecting, DerivedCollector
@@ -44,9 +45,10 @@ class ParquetSink:
     block_bytes : int
         Size of the blocks that will come.
     derived : sequence of DerivedCollector
-        Who else takes each block in, with its keys; none of them where there is a journal.
+        Who else takes each block in, with its keys.
     journal : Journal, optional
-        Of the run: what its records have is taken back, and `checkpoint` adds to it.
+        Of the run: what its records have is taken back, and `checkpoint` adds to it. Without the table there are no
+        rows to take back, and all of `derived` have to give their sums (`pipeline.publication.DerivedCollector`).
 
     Notes
     -----
@@ -88,13 +90,13 @@ class ParquetSink:
         self._derived = derived
         self._is_written, self._in_long_form = bicliques, members
         schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
-        self._journal = journal
-        # With a journal the spills may have to stay until the run is published, and are no part of it.
-        scratch = run_path / ".sort" if journal is None else journal.room / "sort"
-        order = canonical_order(scratch) if sort else None
-        if journal is not None:
-            self._take_back(journal.files, order)
-        self._n_sealed = self.summary.fingerprint.n_items
+        self._journal, self._kept = journal, KeptRows(journal, run_path, "bicliques")
+        order = canonical_order(self._kept.scratch) if sort else None
+        if bicliques:
+            for batch in self._kept.taken_back(order):
+                self._take_in(*block_of(batch))
+        elif (sums := taken_back(journal)) is not None:
+            restore(sums, self.summary.restore, derived)
         self._writer = BlockWriter(
             run_path,
             schemas,
@@ -103,7 +105,7 @@ class ParquetSink:
             compression=compression,
             order=order,
             block_bytes=block_bytes,
-            is_begun=journal is not None,
+            is_begun=self._kept.is_begun,
         )
 
     @property
@@ -133,18 +135,15 @@ class ParquetSink:
         PublishError
             It cannot be written.
         """
-        journal = self._journal
-        if journal is None or not remaining:
+        if self._journal is None or not remaining:
             # Nothing is left: the run ends now, and publishes.
             return
-
-        def seal(files: list[Path]) -> None:
-            journal.add(remaining, work_done, files, n_found)
-
         self._writer.settle()
         n_items = self.summary.fingerprint.n_items
-        n_found, self._n_sealed = n_items - self._n_sealed, n_items
-        self._writer.seal(seal)
+        if self._is_written:
+            self._kept.book(self._writer, remaining, work_done, n_items)
+        else:
+            book_sums(self._journal, remaining, work_done, self._sums, n_items)
 
     def __enter__(self) -> ParquetSink:
         self._writer.__enter__()
@@ -155,25 +154,17 @@ class ParquetSink:
     ) -> None:
         self._writer.__exit__(kind, error, trace)
 
-    def _take_back(self, files: Sequence[Path], order: KeyOrder | None) -> None:
-        """Sum up what an earlier process has written, from the rows themselves: nothing else has to be kept of it."""
-        for path in files:
-            if path.suffix == ".arrow":
-                assert order is not None
-                batches = order.restore(path)
-            elif path.parent.name == "bicliques":
-                batches = batches_of(path)
-            else:
-                continue
-            for batch in batches:
-                if batch.num_rows:
-                    self.summary.add(*block_of(batch))
+    def _sums(self) -> Arrays:
+        return together(self.summary.sums(), self._derived)
 
-    def _rows(self, block: BicliqueBlock) -> pa.RecordBatch | None:
-        keys = biclique_keys(block, *self._hashes)
+    def _take_in(self, block: BicliqueBlock, keys: np.ndarray) -> None:
         self.summary.add(block, keys)
         for each in self._derived:
             each.accept(block, keys)
+
+    def _rows(self, block: BicliqueBlock) -> pa.RecordBatch | None:
+        keys = biclique_keys(block, *self._hashes)
+        self._take_in(block, keys)
         return biclique_batch(block, keys) if self._is_written else None
 
     def _spread(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

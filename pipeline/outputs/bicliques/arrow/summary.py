@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import SizeCounts, VertexStatistics
 
 __all__ = ["Summary"]
+
+_STATISTICS = ("n_bicliques", "largest_edges", "largest_keys")
 
 
 class Summary:
@@ -42,6 +45,28 @@ class Summary:
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
         """Of the left and of the right vertices, in host memory."""
         return self.left, self.right
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """All of it as arrays, for `restore`."""
+        mark, sizes = self.fingerprint, self.sizes.sorted_rows()
+        numbers = (mark.n_items, mark.first, mark.second, self.left_members, self.right_members)
+        statistics = {
+            f"{side}_{name}": getattr(of_side, name)
+            for side, of_side in (("left", self.left), ("right", self.right))
+            for name in _STATISTICS
+        }
+        return {"numbers": np.array(numbers, np.uint64), "sizes": np.stack(sizes).astype(np.int64), **statistics}
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """Take back what `sums` gave of other bicliques of the same graph."""
+        *mark, left_members, right_members = map(int, sums["numbers"])
+        other = Summary(self.left.n_bicliques.size, self.right.n_bicliques.size)
+        other.fingerprint.add_sums(*mark)
+        other.sizes.add_counts(*sums["sizes"])
+        for side in ("left", "right"):
+            setattr(other, side, VertexStatistics(*(sums[f"{side}_{name}"] for name in _STATISTICS)))
+        other.left_members, other.right_members = left_members, right_members
+        self.merge(other)
 
     def merge(self, other: Summary) -> None:
         """Take in what another part of the bicliques, disjoint from these, sums up to."""

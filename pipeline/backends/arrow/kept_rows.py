@@ -1,0 +1,79 @@
+"""Rows of a data set that a journal books: those of earlier processes are taken back, new ones are booked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from mbe_stage.tasks import Task
+from pipeline.backends.arrow.block_writer import BlockWriter
+from pipeline.backends.arrow.order import KeyOrder
+from pipeline.backends.arrow.parts import batches_of
+from pipeline.journal import Journal
+
+__all__ = ["KeptRows"]
+
+
+class KeptRows:
+    """What a collector of rows does with its journal; without one there is nothing to take back, and nothing is booked.
+
+    Parameters
+    ----------
+    journal : Journal or None
+        Of the run.
+    run_path : Path
+    data_set : str
+        The name of the directory whose rows hold all that is to be known.
+
+    Attributes
+    ----------
+    scratch : Path
+        For the spills of an order: with a journal they may have to stay until the run is published, and are no part of
+        it.
+    """
+
+    def __init__(self, journal: Journal | None, run_path: Path, data_set: str) -> None:
+        self._journal = journal
+        self._data_set = data_set
+        self._n_booked = 0 if journal is None else journal.n_found
+        self.scratch = run_path / ".sort" if journal is None else journal.room / "sort"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether parts of an earlier process may be there."""
+        return self._journal is not None
+
+    def taken_back(self, order: KeyOrder | None) -> Iterator[pa.RecordBatch]:
+        """The rows that are booked, some at a time; the order, where there is one, takes them in."""
+        for path in () if self._journal is None else self._journal.files:
+            if path.suffix == ".arrow":
+                assert order is not None
+                yield from (batch for batch in order.restore(path) if batch.num_rows)
+            elif path.parent.name == self._data_set:
+                yield from (batch for batch in batches_of(path) if batch.num_rows)
+
+    def book(self, writer: BlockWriter, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
+        """Have the journal say that all but these tasks is done, once everything that was settled is on the disk.
+
+        Parameters
+        ----------
+        writer : BlockWriter
+            Settled.
+        remaining : sequence of Task
+            At least one.
+        work_done : float
+            As `Journal.add` takes it.
+        n_items : int
+            Results until now, those of earlier processes too.
+
+        Raises
+        ------
+        PublishError
+            It cannot be written.
+        """
+        journal = self._journal
+        assert journal is not None
+        n_found, self._n_booked = n_items - self._n_booked, n_items
+        writer.seal(lambda files: journal.add(remaining, work_done, files, n_found))

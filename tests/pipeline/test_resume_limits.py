@@ -1,0 +1,207 @@
+"""Runs that a limit has ended, and that go on with a larger one: the whole is published, and nothing of it twice."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from mbe_stage import MemoryBudgetExceeded
+from mbe_stage.bicliques.cpu.worker import Worker
+from pipeline import Config, PublishError, RunStore, read_manifest, run
+from pipeline import publish as publish_module
+from pipeline.errors import ConfigError
+from pipeline.job import RunResult
+from pipeline.unfinished import list_unfinished
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
+from tests.pipeline.resume_support import (
+    assert_as_undisturbed,
+    config_for,
+    edges,
+    ended_after,
+    is_sorted,
+    output_of_run,
+    undisturbed,
+    whatever_they_cost,
+)
+from tests.pipeline.test_cli import mbe
+
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+
+
+def slowly(_: object) -> None:
+    """So that there are checkpoints before the end."""
+    time.sleep(0.002)
+
+
+def keys_of(run_dir: Path) -> set[int]:
+    keys = [row["biclique_key"] for row in published_rows(run_dir)]
+    assert len(keys) == len(set(keys))
+    return set(keys)
+
+
+def assert_cut(result: RunResult, reason: str, undisturbed: Path) -> None:
+    """Published as a run without checkpoints is: some of the results, and marked; what is kept is there twice."""
+    assert result.manifest.truncated == reason
+    assert_sound(result.run_dir)
+    assert keys_of(result.run_dir) < keys_of(undisturbed)
+    (kept,) = list_unfinished(result.run_dir.parents[1])
+    assert 0 < kept.n_found <= result.manifest.n_found
+    assert not kept.is_running
+
+
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.2, 0.95))])
+def test_a_number_of_results(tmp_path, edges, undisturbed, share) -> None:
+    n = read_manifest(undisturbed).counts.bicliques
+    output, most = output_of_run(undisturbed), int(share * n)
+    limited = config_for(tmp_path, edges, output=output, execution={"max_bicliques": most})
+    first = run(limited, on_progress=slowly)
+    assert_cut(first, f"stopped at max_bicliques = {most}", undisturbed)
+    assert first.manifest.n_found == most
+    bytes_before = {path: path.read_bytes() for path in first.run_dir.rglob("*") if path.is_file()}
+    # The same limit ends it there again; a larger one later.
+    for larger in (most, (most + n) // 2):
+        config = config_for(tmp_path, edges, output=output, execution={"max_bicliques": larger})
+        again = run(config, on_progress=slowly, resume=True)
+        assert_cut(again, f"stopped at max_bicliques = {larger}", undisturbed)
+        assert again.manifest.n_found == larger
+    result = run(config_for(tmp_path, edges, output=output), resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings)
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(tmp_path)
+    assert bytes_before == {path: path.read_bytes() for path in first.run_dir.rglob("*") if path.is_file()}
+
+
+def test_fewer_than_are_kept_is_refused(tmp_path, edges) -> None:
+    run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    (kept,) = list_unfinished(tmp_path)
+    with pytest.raises(
+        PublishError, match=rf"{kept.n_found:,} results are there already, and execution\.max_bicliques"
+    ):
+        run(config_for(tmp_path, edges, execution={"max_bicliques": kept.n_found - 1}), resume=True)
+    assert RunStore(tmp_path).unfinished() == [kept.room]
+
+
+def test_a_time(tmp_path, edges, undisturbed) -> None:
+    output = output_of_run(undisturbed)
+    limited = config_for(tmp_path, edges, output=output, execution={"time_limit_seconds": 0.05})
+    n_before = 0
+    # The time is that of each process: with the same limit every one gets further.
+    for _ in range(2):
+        cut = run(limited, on_progress=slowly, resume=bool(n_before))
+        if cut.manifest.truncated is None:
+            break
+        assert_cut(cut, "stopped at time_limit_seconds = 0.05", undisturbed)
+        assert cut.manifest.n_found > n_before
+        n_before = cut.manifest.n_found
+        (kept,) = list_unfinished(tmp_path)
+        # It ended at a barrier: all that is published is kept.
+        assert kept.n_found == n_before
+    assert n_before
+    if RunStore(tmp_path).unfinished():
+        cut = run(config_for(tmp_path, edges, output=output), resume=True)
+    assert_as_undisturbed(cut.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_bytes_of_output(tmp_path, edges, undisturbed, monkeypatch) -> None:
+    monkeypatch.setattr("pipeline.output_limit._LOOK_SECONDS", 0.0)
+    output = output_of_run(undisturbed)
+    limited = config_for(tmp_path, edges, output=output, execution={"max_output_bytes": 60_000})
+    cut = run(limited, on_progress=slowly)
+    assert_cut(cut, "stopped at max_output_bytes = 60000", undisturbed)
+    (kept,) = list_unfinished(tmp_path)
+    assert kept.n_found == cut.manifest.n_found, "it ended at a barrier"
+    # What is there counts: the same limit ends it at once.
+    again = run(limited, on_progress=slowly, resume=True)
+    assert again.manifest.truncated == cut.manifest.truncated
+    larger = config_for(tmp_path, edges, output=output, execution={"max_output_bytes": "1GB"})
+    result = run(larger, resume=True)
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"problem": "pq_counts"}, r"execution\.max_output_bytes: is about rows .* problem 'pq_counts' has none"),
+        ({"groups": {}, "output": {"bicliques": False}}, r"max_output_bytes: .* which output\.bicliques leaves out"),
+    ],
+)
+def test_bytes_of_what_is_not_written_are_refused(values, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Config.from_mapping({**values, "execution": {"max_output_bytes": 10}})
+
+
+class FullBudget:
+    """Refuses memory from the so-manieth block on, as a search does that has outgrown its budget."""
+
+    def __init__(self, n: int) -> None:
+        self.n_left = n
+
+    def in_place_of(self, flush: Any) -> Any:
+        def flushed(worker: Any) -> None:
+            flush(worker)
+            self.n_left -= 1
+            if self.n_left < 0:
+                raise MemoryBudgetExceeded("the CPU engine needs 9,000 bytes of working memory, more than its budget")
+
+        return flushed
+
+
+def test_memory_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
+    output = output_of_run(undisturbed)
+    room = ended_after(1, config_for(tmp_path, edges, output=output))
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "_flush", FullBudget(40).in_place_of(Worker._flush))
+        with pytest.raises(MemoryBudgetExceeded):
+            run(config_for(tmp_path, edges, output=output), on_progress=slowly, resume=True)
+    assert RunStore(tmp_path).unfinished() == [room]
+    assert RunStore(tmp_path).runs() == []
+    larger = config_for(tmp_path, edges, output=output, execution={"memory_budget": "2GiB"})
+    result = run(larger, resume=True)
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_what_a_limit_fails_is_kept(tmp_path, edges, undisturbed) -> None:
+    output = output_of_run(undisturbed)
+    limited = {"max_bicliques": 5000, "on_limit": "fail"}
+    with pytest.raises(PublishError, match=r"max_bicliques = 5000, and execution\.on_limit is 'fail'"):
+        run(config_for(tmp_path, edges, output=output, execution=limited), on_progress=slowly)
+    assert RunStore(tmp_path).runs() == []
+    assert list_unfinished(tmp_path)[0].n_found
+    result = run(config_for(tmp_path, edges, output=output, execution={"on_limit": "fail"}), resume=True)
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_the_published_run_may_go(tmp_path, edges, undisturbed) -> None:
+    """Its files have a second name, as long as they can be gone on with."""
+    output = {**output_of_run(undisturbed), "keep_runs": 1}
+    cut = run(config_for(tmp_path, edges, output=output, execution={"max_bicliques": 5000}), on_progress=slowly)
+    run(config_for(tmp_path, edges, output=output, query={"min_left": 5}))
+    assert not cut.run_dir.exists()
+    result = run(config_for(tmp_path, edges, output=output), resume=True)
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_a_file_system_without_second_names(tmp_path, edges, monkeypatch, caplog) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(publish_module.os, "link", refused)
+    cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    assert cut.manifest.truncated
+    assert any("Operation not supported" in text for text in caplog.messages)
+    assert_nothing_staged(tmp_path)
+
+
+def test_the_commands_name_a_larger_limit(tmp_path, edges) -> None:
+    run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    assert "--resume" in mbe("runs", tmp_path).stdout
+    options = ["--header", "--engine", "cpu", "--out", tmp_path, "--no-report", "--max-output-bytes", "1GB"]
+    assert mbe("enumerate", edges, *options, "--resume").exit_code == 0
+    manifest = read_manifest(RunStore(tmp_path).runs()[-1])
+    assert manifest.truncated is None
+    assert manifest.config.execution.max_output_bytes == 10**9
+    assert pq.read_table(RunStore(tmp_path).runs()[-1] / "bicliques").num_rows == manifest.n_found

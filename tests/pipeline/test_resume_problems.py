@@ -1,0 +1,217 @@
+"""Runs of every problem and output that are ended early and gone on with: what is published is the undisturbed run."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import Config, PublishError, RunStore, read_manifest, run
+from pipeline.ingest import ingest
+from pipeline.installed_publications import reading_of
+from pipeline.journal import read_journal
+from pipeline.publish import JOURNAL_NAME
+from pipeline.unfinished import list_unfinished
+from pipeline.verify import verify_run
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound
+from tests.pipeline.resume_support import Killed, ended_after, whatever_they_cost
+
+__all__ = ["whatever_they_cost"]
+
+# What is asked, and whether the rows of the result are files of the journal; without them there is one file of sums.
+ASKED: dict[str, tuple[dict[str, Any], bool]] = {
+    "cliques": ({"problem": "cliques"}, True),
+    "cliques, sorted": ({"problem": "cliques", "output": {"sort": True}}, True),
+    "counts": ({"problem": "pq_counts", "pq_counts": {"p": 5, "q": 6, "table": True}}, False),
+    "counts of vertices and edges": ({"problem": "pq_counts", "pq_counts": {"p": 3, "q": 4, "local": "edges"}}, False),
+    "groups beside bicliques": ({"groups": {}}, True),
+    "groups alone": ({"groups": {}, "output": {"bicliques": False}}, False),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Of bicliques, some ten thousand of them; of cliques, a graph whose vertices are one set."""
+    dice, directory = random.Random(7), tmp_path_factory.mktemp("input")
+    pairs = {
+        "bicliques": [(f"u{u}", f"v{v}") for u in range(50) for v in range(22) if dice.random() < 0.55],
+        "cliques": [(f"v{u}", f"v{v}") for u in range(60) for v in range(u) if dice.random() < 0.62],
+    }
+    for name, of_name in pairs.items():
+        (directory / f"{name}.csv").write_text("a,b\n" + "".join(f"{one},{other}\n" for one, other in of_name))
+    return {name: directory / f"{name}.csv" for name in pairs}
+
+
+def config_for(out: Path, inputs: dict[str, Path], asked: dict[str, Any], **sections: dict[str, Any]) -> Config:
+    source = inputs["cliques" if asked.get("problem") == "cliques" else "bicliques"]
+    values: dict[str, Any] = {
+        "input": {"path": str(source), "header": True},
+        "execution": {"engine": "cpu", "threads": 2, "block_bytes": 2000},
+        **asked,
+    }
+    output = {"directory": str(out), "report": False, "checkpoint_seconds": 0.002}
+    values["output"] = {**output, **asked.get("output", {}), **sections.pop("output", {})}
+    return Config.from_mapping({**values, **sections})
+
+
+@pytest.fixture(params=ASKED, scope="module")
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -> Any:
+    """What is asked, whether its rows are kept, and the run that nothing happened to."""
+    asked, has_rows = ASKED[request.param]
+    out = tmp_path_factory.mktemp("undisturbed")
+    return asked, has_rows, run(config_for(out, inputs, asked, output={"checkpoint_seconds": None})).run_dir
+
+
+def assert_as(run_dir: Path, undisturbed: Path) -> None:
+    assert_sound(run_dir)
+    found, expected = read_manifest(run_dir), read_manifest(undisturbed)
+    assert found.content_fingerprint == expected.content_fingerprint
+    assert found.counts == expected.counts
+    assert found.derived == expected.derived
+    tables = sorted(path.name for path in undisturbed.glob("*.parquet"))
+    assert tables == sorted(path.name for path in run_dir.glob("*.parquet"))
+    for name in tables:
+        assert pq.read_table(run_dir / name).equals(pq.read_table(undisturbed / name)), name
+    if found.config.output.sort:
+        for part in sorted(path.relative_to(undisturbed) for path in undisturbed.glob("*/part-*.parquet")):
+            assert (run_dir / part).read_bytes() == (undisturbed / part).read_bytes(), part
+    verify_run(run_dir, ingest(reading_of(found.config)))
+
+
+def test_ended_and_resumed(tmp_path, inputs, case) -> None:
+    asked, has_rows, undisturbed = case
+    config = config_for(tmp_path, inputs, asked)
+    room = ended_after(2 if has_rows else 1, config)
+    (begun,) = list_unfinished(tmp_path)
+    assert begun.n_found > 0
+    assert 0 < begun.work_done < 1
+    _, records = read_journal(room)
+    assert has_rows or [len(record.files) for record in records] == [1]
+    result = run(config, resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings)
+    assert_as(result.run_dir, undisturbed)
+    assert_nothing_staged(tmp_path)
+
+
+def test_resumed_runs_are_ended_and_resumed(tmp_path, inputs, case) -> None:
+    asked, _, undisturbed = case
+    config = config_for(tmp_path, inputs, asked)
+    n_before = 0
+    for _ in range(3):
+        ended_again(config)
+        (begun,) = list_unfinished(tmp_path)
+        assert begun.n_found >= n_before > -1
+        n_before = begun.n_found
+    assert_as(run(config, resume=True).run_dir, undisturbed)
+
+
+def ended_again(config: Config) -> None:
+    """Resume, and end it behind the first checkpoint, or at its very end."""
+    rooms = RunStore(config.output.directory).unfinished()
+    before = (rooms[-1] / JOURNAL_NAME).read_bytes() if rooms else b""
+
+    def on_progress(progress: Any) -> None:
+        time.sleep(0.002)
+        now = RunStore(config.output.directory).unfinished()
+        if (now and (now[-1] / JOURNAL_NAME).read_bytes() != before) or getattr(progress, "work_done", 0) == 1.0:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(config, on_progress=on_progress, resume=bool(rooms))
+
+
+@pytest.mark.parametrize("harm", ["flipped", "removed"])
+def test_sums_that_are_damaged_are_summed_up_again(tmp_path, inputs, caplog, harm) -> None:
+    asked, _ = ASKED["counts"]
+    config = config_for(tmp_path, inputs, asked)
+    room = ended_after(1, config)
+    _, (record,) = read_journal(room)
+    path = room / record.files[0].path
+    if harm == "removed":
+        path.unlink()
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    with caplog.at_level(logging.WARNING, "pipeline"):
+        result = run(config, resume=True)
+    assert any("are searched again" in text for text in caplog.messages)
+    undisturbed = run(config_for(tmp_path / "other", inputs, asked, output={"checkpoint_seconds": None}))
+    assert_as(result.run_dir, undisturbed.run_dir)
+
+
+def test_sums_do_not_gather(tmp_path, inputs) -> None:
+    """Each takes the place of the one before."""
+    asked, _ = ASKED["groups alone"]
+    names = set()
+
+    def on_progress(_: object) -> None:
+        time.sleep(0.002)
+        for room in RunStore(tmp_path).unfinished():
+            found = sorted(path.name for path in (room / "sums").glob("*"))
+            assert len(found) <= 2
+            names.update(found)
+
+    run(config_for(tmp_path, inputs, asked), on_progress=on_progress)
+    assert len(names) > 2
+    assert_nothing_staged(tmp_path)
+
+
+def test_other_files_beside_the_edges_are_refused(tmp_path, inputs) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("key,side\nu1,left\nu2,left\n")
+    config = config_for(tmp_path / "out", inputs, {"groups": {"labels": str(labels)}})
+    ended_after(1, config)
+    labels.write_text("key,side\nu1,left\nu3,left\n")
+    with pytest.raises(PublishError, match=r"beside\.groups\.labels was "):
+        run(config, resume=True)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_output_that_gives_no_sums_has_checkpoints_where_there_are_rows(tmp_path, inputs) -> None:
+    """One of another package: it takes the rows in once more."""
+    asked = {"smaller_sides": {}}
+    without = config_for(tmp_path / "without", inputs, {**asked, "output": {"bicliques": False}})
+    seen = []
+    undisturbed = run(without, on_progress=lambda _: seen.append(RunStore(tmp_path / "without").unfinished()))
+    assert seen
+    assert not any(seen)
+    config = config_for(tmp_path / "with", inputs, asked)
+    ended_after(1, config)
+    assert run(config, resume=True).manifest.derived == undisturbed.manifest.derived
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "reason"),
+    [
+        ("cliques", {"max_cliques": 1000}, "stopped at max_cliques = 1000"),
+        ("groups alone", {"max_bicliques": 5000}, "stopped at max_bicliques = 5000"),
+        ("counts", {"time_limit_seconds": 1.5}, "stopped at time_limit_seconds = 1.5"),
+    ],
+)
+def test_a_limit_and_then_the_whole(tmp_path, inputs, name, limit, reason) -> None:
+    """Counts end themselves: what the last checkpoint has is kept."""
+    asked, _ = ASKED[name]
+    execution = {"engine": "cpu", "threads": 2, "block_bytes": 2000}
+    limited = config_for(tmp_path, inputs, asked, execution={**execution, **limit})
+    waits = [limit.get("time_limit_seconds", 0)]
+
+    def on_progress(_: object) -> None:
+        time.sleep(0.002)
+        if waits and list_unfinished(tmp_path):
+            time.sleep(waits.pop())
+
+    cut = run(limited, on_progress=on_progress).manifest
+    assert cut.truncated == reason
+    (kept,) = list_unfinished(tmp_path)
+    assert kept.n_found
+    config = config_for(tmp_path, inputs, asked)
+    result = run(config, resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings)
+    assert_as(result.run_dir, run(config).run_dir)
+    assert_nothing_staged(tmp_path)
