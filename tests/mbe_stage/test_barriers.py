@@ -233,14 +233,17 @@ def test_a_limit_of_time_ends_at_a_barrier() -> None:
 
 
 def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
-    sink = Noting()
-    execution = Execution(threads=2, block_bytes=400, max_bicliques=2000)
+    graph = graphs.from_matrix(graphs.random_matrix(3, 40, 25, 0.5))
+    n = len(searched(OF_BICLIQUES, graph))
+    sink, n_before = Noting(), 10 * n
+    most = n_before + int(0.85 * n)
     # What was found before counts.
-    course = Course(checkpoint_seconds=1e6, n_before=500)
-    facts = stream(PROBLEM, sink, GRAPH, QUERY, execution, "cpu", course=course)
-    assert facts.truncated == "stopped at max_bicliques = 2000"
-    assert facts.n_found == 1500
-    assert [n for n, _, _ in sink.checkpoints if n >= 0.9 * 2000 - 500]
+    course = Course(checkpoint_seconds=1e6, n_before=n_before)
+    execution = Execution(threads=2, block_bytes=400, max_bicliques=most)
+    facts = stream(PROBLEM, sink, graph, QUERY, execution, "cpu", course=course)
+    assert facts.truncated == f"stopped at max_bicliques = {most}"
+    assert facts.n_found == int(0.85 * n)
+    assert sink.checkpoints
 
 
 def test_whoever_calls_ends_a_search() -> None:
