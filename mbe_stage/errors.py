@@ -6,10 +6,11 @@
     ├── InvalidArgument (also ValueError)   an argument is wrong; the message names it and the remedy
     ├── EngineUnavailable                   the chosen engine cannot run here; the message says why and what would
     ├── ClusterLost                         workers or scheduler of a cluster are gone, and the work is not finished
+    ├── DeviceLost                          a GPU failed, and what it was at cannot be done by others
     └── MemoryBudgetExceeded                the graph cannot be enumerated within the stated budget
 """
 
-__all__ = ["ClusterLost", "EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
+__all__ = ["ClusterLost", "DeviceLost", "EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
 
 
 class StageError(Exception):
@@ -26,6 +27,10 @@ class EngineUnavailable(StageError):
 
 class ClusterLost(StageError):
     """The cluster that was to do the work is gone, or loses whoever gets some of it."""
+
+
+class DeviceLost(StageError):
+    """One of several GPUs failed when part of what it was at had been handed on: others cannot do it again."""
 
 
 class MemoryBudgetExceeded(StageError):

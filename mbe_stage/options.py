@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from mbe_stage.errors import InvalidArgument
 
@@ -81,6 +81,9 @@ class Execution:
         Stop, truncated, after this many; of the problem that has such results (`Problem.limit`).
     time_limit_seconds : float or None
         Stop, truncated, after this long.
+    devices : "all", sequence of int, or None
+        GPUs of this machine that share the search (`mbe_stage.runners.devices`): all, or some by number; None is the
+        current one. The budget of device memory is then that of each.
     runner : Runner or None
         Who does the work; None is this process. Budgets are then those of each of its workers, and so are threads: 0
         means as many as a worker has.
@@ -94,8 +97,10 @@ class Execution:
     device_memory_bytes: int | None = None
     max_cliques: int | None = None
     runner: Runner | None = None
+    devices: Literal["all"] | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
+        self._check_devices()
         if not 0 <= self.threads <= MOST_THREADS:
             raise InvalidArgument(f"threads is {self.threads}: expected 0 (every core) to {MOST_THREADS}")
         for name in ("memory_budget_bytes", "block_bytes"):
@@ -117,6 +122,21 @@ class Execution:
         seconds = self.time_limit_seconds
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise InvalidArgument(f"time_limit_seconds is {seconds}: expected a finite number above 0, or None")
+
+    def _check_devices(self) -> None:
+        devices = self.devices
+        if devices is None:
+            return
+        if devices != "all":
+            numbers = () if isinstance(devices, str) else tuple(devices)
+            if not numbers or not all(isinstance(number, int) and number >= 0 for number in numbers):
+                raise InvalidArgument(f'devices is {devices!r}: expected "all", or numbers of GPUs such as [0, 1]')
+            object.__setattr__(self, "devices", numbers)
+        if self.runner is not None:
+            raise InvalidArgument(
+                f"devices is {devices!r}, and a runner does the work: expected one of the two; workers of a cluster "
+                "have the devices that they see"
+            )
 
     @property
     def worker_count(self) -> int:

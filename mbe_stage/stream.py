@@ -18,7 +18,7 @@ from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.outlook import Forecast, Outlook, seconds_left
 from mbe_stage.problem import Problem
-from mbe_stage.runners import local
+from mbe_stage.runners import devices, local
 from mbe_stage.runners.parts import Part
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
@@ -247,6 +247,7 @@ def stream(
         The graph cannot be searched within the budget, and no other engine may take over.
     """
     problem.check(graph, query)
+    execution, engine = _with_runner(execution, engine)
     is_on_device, runner = getattr(sink, "on_device", False), execution.runner
     name, chosen = _engine_for(problem, sink.detail, engine, is_on_device=is_on_device)
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
@@ -304,7 +305,7 @@ def stream(
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
         compile_seconds=compile_seconds,
-        warnings=warnings,
+        warnings=(*warnings, *getattr(runner, "warnings", ())),
     )
 
 
@@ -337,6 +338,7 @@ def pulled(
         With the first block: the graph cannot be searched within the budget, and no other engine may take over.
     """
     problem.check(graph, query)
+    execution, engine = _with_runner(execution, engine)
     name, chosen = choose_engine(problem, engine, detail)
     may_take_over = engine == AUTO and graph.is_on_host
 
@@ -385,6 +387,18 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
 def _log_truncation(problem: Problem, truncated: str | None, n_found: int) -> None:
     if truncated is not None:
         log.warning(INCOMPLETE, truncated, problem.passing or problem.name, n_found)
+
+
+def _with_runner(execution: Execution, engine: str) -> tuple[Execution, str]:
+    """Where devices are to share the work, with the runner that has them do it, and the engine that can."""
+    if execution.devices is None:
+        return execution, engine
+    if engine not in (AUTO, devices.ENGINE):
+        raise InvalidArgument(
+            f"devices is {execution.devices!r}, and engine is {engine!r}: expected {devices.ENGINE!r}, or no devices"
+        )
+    runner = devices.DeviceRunner(execution.devices)
+    return replace(execution, devices=None, runner=runner), devices.ENGINE
 
 
 def _check_runner(execution: Execution, *, is_on_host: bool) -> None:

@@ -26,9 +26,10 @@ from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
 
-__all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "memory_plan", "run", "tasks_of"]
-__all__ += ["unavailable_reason"]
+__all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "device_search", "memory_plan", "run"]
+__all__ += ["tasks_of", "unavailable_reason"]
 
 TAKES_BARRIER = True
 """See `mbe_stage.engines`."""
@@ -126,6 +127,25 @@ def device_blocks(
     for quantum in search.quanta(barrier):
         yield from quantum.device_blocks()
     yield DeviceBlock.empty(work_done=1.0)
+
+
+def device_search(
+    graph: BipartiteCSR,
+    query: BicliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    tasks: Iterable[Task] | None,
+    *,
+    is_asked: bool,
+    sizes: dict[str, Any] | None = None,
+) -> SharedSearch:
+    """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
+
+    Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left.
+    """
+    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+
+    return SharedSearch(graph, query, execution, detail, tasks, sizes or {}, is_asked)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda.typing.typeof import typeof_impl
 
-__all__ = ["kernel_bundles", "kernel_views", "upload", "zeroed_beside"]
+__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "zeroed_beside"]
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
@@ -33,6 +33,34 @@ def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
         yield
     finally:
         cp.cuda.get_current_stream().wait_event(beside.record())
+
+
+class WordsBeside:
+    """Words that any thread may have written while a kernel is at work on the array.
+
+    Parameters
+    ----------
+    array : int32, one dimension
+    words : mapping of int to int
+        What is to be written where.
+    """
+
+    def __init__(self, array: cp.ndarray, words: Mapping[int, int]) -> None:
+        self._array = array
+        # Taken once: to take such memory waits for kernels.
+        self._memory = cp.cuda.alloc_pinned_memory(4 * len(words))
+        np.frombuffer(self._memory, np.int32, len(words))[:] = list(words.values())
+        self._places = [array.data.ptr + 4 * place for place in words]
+        self._stream = cp.cuda.Stream(non_blocking=True)
+
+    def write(self) -> None:
+        """Write them, in their order, and wait until they are there."""
+        runtime = cp.cuda.runtime
+        with self._array.device:
+            for k, place in enumerate(self._places):
+                source = self._memory.ptr + 4 * k
+                runtime.memcpyAsync(place, source, 4, runtime.memcpyHostToDevice, self._stream.ptr)
+            self._stream.synchronize()
 
 
 @functools.cache

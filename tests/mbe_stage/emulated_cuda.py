@@ -41,6 +41,7 @@ def put_in_place() -> Any:
     arrays.kernel_bundles = lambda _kernel, *bundles: bundles
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
+    arrays.WordsBeside = WordsBeside
     memory_budget = python_types.ModuleType("mbe_stage.device.memory_budget")
     memory_budget.device_budget = lambda _execution: 1 << 30
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()
@@ -80,6 +81,17 @@ def put_in_place() -> Any:
     # Fewer warps than tiles.
     twin_expansion.MOST_BLOCKS = 1
     return Launcher
+
+
+class WordsBeside:
+    """Of `mbe_stage.device.arrays`."""
+
+    def __init__(self, array: np.ndarray, words: dict[int, int]) -> None:
+        self._array, self._words = array, words
+
+    def write(self) -> None:
+        for place, word in self._words.items():
+            self._array[place] = word
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
 from mbe_stage.device.copying import copy_pieces
 
-__all__ = ["LiveNodes", "live_nodes", "moved_down", "moved_out", "put_in", "table_of"]
+__all__ = ["LiveNodes", "laid_out", "live_nodes", "moved_down", "moved_out", "put_in", "table_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +64,20 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     numbers = np.flatnonzero(is_live)
     # In this order nobody's place is taken by another one before it has been moved.
     numbers = numbers[np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")]
+    return laid_out(nodes, numbers, int(is_open.sum()))
+
+
+def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
+    """Some nodes one behind the other, in this order.
+
+    Parameters
+    ----------
+    nodes : (n, NODE_FIELDS) int64
+        All that there are.
+    numbers : (m,) int64
+    n_open : int
+        How many of them have children that nobody has taken.
+    """
     unwritten = np.where(nodes[numbers, at.NODE_IDS] == 0, nodes[numbers, at.NODE_COLUMNS] + 1, 0)
     sizes = nodes[numbers, at.NODE_SIZE] - unwritten
     room = -(-sizes // at.ALIGNMENT) * at.ALIGNMENT
@@ -74,7 +88,7 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
         places=np.cumsum(room) - room,
         unwritten=unwritten,
         used=int(room.sum()),
-        n_open=int(is_open.sum()),
+        n_open=n_open,
     )
 
 

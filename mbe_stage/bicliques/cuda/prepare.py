@@ -86,6 +86,10 @@ class RootOrder:
         """Others in the place of those that are not among the first `n_taken`."""
         return RootOrder(cp.asarray(rows, cp.int32), self.paths, self.paths_begun(n_taken), self._total)
 
+    def share_of(self, rows: np.ndarray) -> float:
+        """Share of the expected work that is below some of them."""
+        return float(self.paths[cp.asarray(rows)].sum()) / max(1.0, self._total)
+
     def paths_begun(self, n_taken: int) -> float:
         """Paths of the first `n_taken` roots, and of those that were started before them."""
         return self.begun_before + float(self.paths[self.order[:n_taken]].sum())

@@ -31,11 +31,12 @@ from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 from mbe_stage.worker_pool import Barrier
 
-__all__ = ["Quantum", "Search", "planned"]
+__all__ = ["MOST_DONE", "Quantum", "Search", "planned"]
 
 log = logging.getLogger(__name__)
 
-_MOST_DONE = 0.999
+MOST_DONE = 0.999
+"""What is told of a search that has not ended."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,8 +175,11 @@ class Search:
                     self.list_sizes = room_for_sizes(self.session.plan.descriptors, (columns, rows))
                 work_out_sizes(self.list_sizes, self.session.found, self.session.taken)
             self.is_done = self.session.finish_quantum()
-            is_all = self.is_done and self._held is None
-            return Quantum(self, _MOST_DONE if is_all else min(_MOST_DONE, self.session.work_done()))
+            return Quantum(self, self._share())
+
+    def _share(self) -> float:
+        """Of the work that is done."""
+        return MOST_DONE if self.is_done and self._held is None else min(MOST_DONE, self.session.work_done())
 
     def _hold_roots(self) -> None:
         """Begin no other roots, but for those without which what is left would be too many ranges."""
@@ -194,14 +198,13 @@ class Search:
 
     def _marker(self, rows: np.ndarray) -> Quantum:
         with device_work(self.budget_bytes):
-            share = min(_MOST_DONE, self.session.work_done())
-            return Quantum(self, share, self.tasks_of(rows))
+            return Quantum(self, self._share(), self._tasks_of(rows, self.session.paths_of(rows)))
 
-    def tasks_of(self, rows: np.ndarray) -> tuple[Task, ...]:
+    def _tasks_of(self, rows: np.ndarray, paths: np.ndarray) -> tuple[Task, ...]:
         """Some roots as tasks, ascending."""
         costs = np.zeros(self._prepared.facts.n_rows)
         # As `ordering.task_costs` has them.
-        costs[rows] = (self.session.paths_of(rows) + 1.0) ** 1.5
+        costs[rows] = (paths + 1.0) ** 1.5
         return tuple(Task(self._roots, first, end, float(costs[first:end].sum())) for first, end in ranges_from(rows))
 
     @cached_property

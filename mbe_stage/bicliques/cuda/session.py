@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +13,15 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.allocation import new_output, new_scratch, new_warps, scratch_of, zeroed_scratch
 from mbe_stage.bicliques.cuda.control import Control
+from mbe_stage.bicliques.cuda.handing_over import (
+    Parcel,
+    Room,
+    Standing,
+    give_nodes,
+    give_tasks,
+    on_device,
+    put_nodes,
+)
 from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.cuda.memory_replanning import check_growth, with_larger_arenas, with_space_in_pool
@@ -26,10 +37,15 @@ from mbe_stage.bicliques.cuda.task_suspension import (
     task_bytes,
 )
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.device.arrays import kernel_bundles, kernel_views, zeroed_beside
+from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, zeroed_beside
 from mbe_stage.device.grid import on_grid
 
 __all__ = ["Session"]
+
+_STOPPED_BY_HOST = at.STOP_BIT + (1 << 20)
+"""Warps that go on take themselves from the count of those that are idle: it has to stay above the bit."""
+_MUCH_OF_THE_WORK = 0.25
+"""Share of the expected work that roots which nobody has begun are; then nothing else is handed over."""
 
 
 class Session:
@@ -76,6 +92,10 @@ class Session:
         self._arguments: tuple[Any, ...] | None = None
         self._n_taken = 0
         self._suspended: list[SuspendedTasks] = []
+        # Who has a quantum stopped, and who starts the next one, wait for each other.
+        self._starting = threading.Lock()
+        self._stop_words: WordsBeside | None = None
+        self._is_stopped = False
 
     def _new_pool(self, graph: DeviceGraph, rows: np.ndarray | None) -> at.Pool:
         plan = self.plan
@@ -106,7 +126,9 @@ class Session:
         if self.mode == at.SIZES:
             # `take_sizes` copies what no warp has written, too.
             self._output.right_sizes.fill(0)
-        self._control.begin(self.plan)
+        with self._starting:
+            self._is_stopped = False
+            self._control.begin(self.plan)
         if self._arguments is None:
             self._arguments = (
                 *kernel_bundles(self._kernel, self._pool, self._warps, self._output),
@@ -114,11 +136,26 @@ class Session:
             )
         on_grid(self._kernel, self.plan.n_blocks, THREADS)(*self._arguments)
 
+    def let_stop(self) -> None:
+        """Have quanta be such that `stop_soon` ends them."""
+        words = {at.STATUS: at.TIME_OVER, at.SIGNAL: _STOPPED_BY_HOST}
+        self._stop_words = WordsBeside(self._control.fields, words)
+
+    def stop_soon(self) -> None:
+        """Have the quantum that is at work end before its time; from any thread. Between two it does nothing."""
+        assert self._stop_words is not None
+        with self._starting:
+            self._is_stopped = True
+            self._stop_words.write()
+
     def finish_quantum(self) -> bool:
         """Wait for it, and make room where something was short; True when the tree is done."""
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_quanta += 1
         self.status = int(self._control.host[at.STATUS])
+        if self.status == 0 and self._is_stopped:
+            # Of the words that stop it one may have come too late.
+            self.status = at.TIME_OVER
         if self.status == 0 and self._suspended:
             self._suspended = resume(self._suspended, self._warps)
             return False
@@ -219,6 +256,10 @@ class Session:
         """Two-step paths from some rows; (n,) int64, on the host."""
         return cp.asnumpy(self._roots.paths[cp.asarray(rows)])
 
+    def all_paths(self) -> np.ndarray:
+        """Two-step paths from every row; (n_rows,) int64, on the host."""
+        return cp.asnumpy(self._roots.paths)
+
     def replace_roots(self, rows: np.ndarray) -> None:
         """Have these rows begun, in this order, in the place of those ahead; between two quanta."""
         n_taken, n_before = self._n_roots_taken(), self._roots.n
@@ -245,6 +286,53 @@ class Session:
         self._warps.state[:, at.N_OWN] = 0
         self._suspended = []
         self.replace_roots(rows)
+
+    @property
+    def room(self) -> Room:
+        """What another device may hand over once nothing is in progress here."""
+        return Room(
+            ints=(self.plan.pool - self._whole_graph_ints) // 2,
+            nodes=(self.plan.nodes - 1) // 2,
+            tasks=self.plan.n_warps,
+            words=self.plan.words,
+            ids=self.plan.ints,
+        )
+
+    def split(self, rooms: Sequence[Room]) -> list[Parcel]:
+        """A share of all that is in progress or ahead for each of some others, which is theirs from now on.
+
+        Roots alone where they are much of the work; else nodes of the pool and tasks too. What waits for a warp stays.
+        Between two quanta.
+        """
+        n = len(rooms) + 1
+        rows = self.roots_ahead()
+        if rows.size > 1:
+            self.replace_roots(rows[::n])
+        parcels = [Parcel(rows[k::n]) for k in range(1, n)]
+        if self._roots.share_of(rows) < _MUCH_OF_THE_WORK:
+            spare = (self._budget_bytes - self.plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)) // 4
+            n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
+            n_closed = give_nodes(self._pool, n_nodes, rooms, spare, parcels)
+            self._control.host[at.N_OPEN] -= n_closed
+            give_tasks(self._warps, self.mode > at.COUNTS, rooms, parcels)
+        return parcels
+
+    def take_in(self, parcel: Parcel) -> None:
+        """Begin with what another device has handed over; nothing is in progress here."""
+        self.restart(parcel.rows)
+        n = put_nodes(parcel, self._pool, 1, self._whole_graph_ints)
+        self._control.host[at.N_NODES] += n
+        self._control.host[at.N_OPEN] += n
+        self._control.host_64[at.POOL_TOP] += parcel.ints.size
+        if parcel.tasks is not None:
+            self._suspended = resume([on_device(parcel.tasks)], self._warps)
+
+    def standing(self) -> Standing:
+        """How far it is, and how much is left."""
+        n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
+        ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
+        begun = self._roots.paths_begun(self._n_roots_taken())
+        return Standing(begun, cp.asnumpy(self._unfinished()), (ahead, int(self._control.host[at.N_OPEN]), n_stacks))
 
     def _n_roots_taken(self) -> int:
         return min(int(self._pool.cursors[0]), self._roots.n)
@@ -280,6 +368,10 @@ class Session:
 
     def work_done(self) -> float:
         """Share of the expected work that lies below the roots whose subtrees are done."""
+        return self._roots.work_done(self._n_roots_taken(), self._unfinished())
+
+    def _unfinished(self) -> cp.ndarray:
+        """The roots below which something is left, some of them several times."""
         state = self._warps.state
         is_task = (state[:, at.DEPTH] >= 0) | (state[:, at.PENDING_NODE] >= 0)
         n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
@@ -289,7 +381,7 @@ class Session:
             nodes[cursors < nodes[:, at.NODE_END], at.NODE_ROOT],
             *(cp.asarray(tasks.roots) for tasks in self._suspended),
         ]
-        return self._roots.work_done(self._n_roots_taken(), cp.concatenate(unfinished))
+        return cp.concatenate(unfinished)
 
     def statistics(self) -> dict[str, float]:
         """What the warps did, for benchmarks.

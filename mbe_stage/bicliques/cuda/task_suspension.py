@@ -15,7 +15,16 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.device.copying import copy_pieces
 
-__all__ = ["SuspendedTasks", "mark_owned", "own_renumbered", "resume", "state_without_tasks", "suspend", "task_bytes"]
+__all__ = [
+    "SuspendedTasks",
+    "mark_owned",
+    "own_renumbered",
+    "resume",
+    "state_without_tasks",
+    "suspend",
+    "take_away",
+    "task_bytes",
+]
 
 _COUNTERS = [at.FOUND, at.N_OPENED, at.N_CLOSED_SETS, at.N_LISTS, at.N_DONATED]
 """Fields of a warp's state that outlive the warp."""
@@ -76,7 +85,7 @@ class SuspendedTasks:
 
 def task_bytes(warps: at.Warps, state: np.ndarray, with_ints: bool) -> int:
     """Bytes on the device that the tasks of all warps would take if they were suspended."""
-    tasks, sizes = _tasks_in_progress(warps, state, with_ints)
+    tasks, sizes = tasks_in_progress(warps, state, with_ints)
     return int(4 * sizes.sum()) + 4 * at.MAX_DEPTH * at.FRAME_FIELDS * tasks.size
 
 
@@ -91,7 +100,7 @@ def suspend(warps: at.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTas
     with_ints : bool
         Whether the arenas of ids are in use: something is written.
     """
-    tasks, sizes = _tasks_in_progress(warps, state, with_ints)
+    tasks, sizes = tasks_in_progress(warps, state, with_ints)
     ends = np.cumsum(sizes, axis=0)
     starts = np.concatenate([np.zeros((1, 2), np.int64), ends])
     copies = []
@@ -108,6 +117,11 @@ def suspend(warps: at.Warps, state: np.ndarray, with_ints: bool) -> SuspendedTas
         word_starts=starts[:, 0],
         int_starts=starts[:, 1],
     )
+
+
+def take_away(warps: at.Warps, which: np.ndarray) -> None:
+    """Leave some warps without a task; it goes on elsewhere."""
+    warps.state[cp.asarray(which), : len(_TASK_FIELDS)] = cp.asarray(_NO_TASK)
 
 
 def resume(suspended: list[SuspendedTasks], warps: at.Warps) -> list[SuspendedTasks]:
@@ -159,7 +173,7 @@ def mark_owned(warps: at.Warps, nodes: cp.ndarray) -> None:
     nodes[warps.own_nodes[is_held], at.NODE_IS_OWNED] = 1
 
 
-def _tasks_in_progress(warps: at.Warps, state: np.ndarray, with_ints: bool) -> tuple[np.ndarray, np.ndarray]:
+def tasks_in_progress(warps: at.Warps, state: np.ndarray, with_ints: bool) -> tuple[np.ndarray, np.ndarray]:
     """The warps that have a task, and how many words and ints the stack of each holds."""
     tasks = np.flatnonzero((state[:, at.DEPTH] >= 0) | (state[:, at.PENDING_NODE] >= 0))
     depths = state[tasks, at.DEPTH]

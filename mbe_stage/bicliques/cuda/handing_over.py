@@ -1,0 +1,222 @@
+"""What one device hands over to another: roots that nobody has begun, nodes of the pool, tasks in progress.
+
+A node holds all that its children depend on, and a suspended task stands by itself. Both name rows and columns by their
+numbers, which are the same wherever the same graph is prepared; so either may go on elsewhere. The children of a node
+are a range: a device may keep the first of them, and another have the others, of its own copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.bicliques.cuda import layout as at
+from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
+from mbe_stage.bicliques.cuda.task_suspension import SuspendedTasks, suspend, take_away, tasks_in_progress
+from mbe_stage.device.arrays import upload
+
+__all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "on_device", "put_nodes"]
+
+_MOST_INTS = 1 << 25
+"""Entries of the nodes that are handed over at a time: 128 MB, some hundredths of a second."""
+_RANGES_FROM = 4
+"""Of the largest nodes, so many times as there are devices, each device gets a range of the children; of the others
+each gets whole ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a device without work can take in.
+
+    Attributes
+    ----------
+    ints, nodes : int
+        Entries of nodes, and how many of them.
+    tasks : int
+    words, ids : int
+        Of the stack of each.
+    """
+
+    ints: int
+    nodes: int
+    tasks: int
+    words: int
+    ids: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a device is.
+
+    Attributes
+    ----------
+    begun : float
+        Paths of the roots that it has begun.
+    unfinished : (n,) int64
+        Rows of the roots below which something is left there, on the host.
+    ahead : (float, int, int)
+        Paths of the roots that it has not begun, open nodes, stacks: what compares with that of another device.
+    """
+
+    begun: float
+    unfinished: np.ndarray
+    ahead: tuple[float, int, int]
+
+
+@dataclass(slots=True)
+class Parcel:
+    """What is handed over, on the host.
+
+    Attributes
+    ----------
+    rows : (n,) int32
+        Roots.
+    fields : (n, NODE_FIELDS) int64
+        Of nodes, whose offsets are places in `ints`.
+    cursors : (n,) int32
+        Their first children.
+    ints : int32
+        What they hold; a multiple of `layout.ALIGNMENT`.
+    tasks : SuspendedTasks or None
+        With arrays of the host.
+    """
+
+    rows: np.ndarray
+    fields: np.ndarray = field(default_factory=lambda: np.empty((0, at.NODE_FIELDS), np.int64))
+    cursors: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    ints: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    tasks: SuspendedTasks | None = None
+
+    @property
+    def n_items(self) -> int:
+        """Roots, nodes and tasks."""
+        return int(self.rows.size) + len(self.cursors) + (0 if self.tasks is None else len(self.tasks))
+
+
+def give_nodes(pool: at.Pool, n_nodes: int, rooms: Sequence[Room], spare_ints: int, parcels: list[Parcel]) -> int:
+    """Put nodes of the pool, or some of their children, into parcels; returns how many are exhausted here thereby.
+
+    Parameters
+    ----------
+    pool : Pool
+    n_nodes : int
+        How many are in use.
+    rooms : sequence of Room
+        Of who gets the parcels.
+    spare_ints : int
+        What may be taken of device memory meanwhile.
+    parcels : list of Parcel
+        One for each; changed.
+    """
+    fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
+    shares = _shares(fields, cursors, [replace(room, ints=min(room.ints, spare_ints, _MOST_INTS)) for room in rooms])
+    for share, parcel in zip(shares, parcels, strict=True):
+        if not share:
+            continue
+        numbers, firsts, ends = np.array(share).T
+        live = laid_out(fields, numbers, numbers.size)
+        parcel.ints = cp.asnumpy(moved_out(pool.ints, live))
+        parcel.fields = fields[numbers]
+        parcel.fields[:, at.NODE_OFFSET] = live.places - live.unwritten
+        parcel.fields[:, at.NODE_END] = ends
+        parcel.fields[:, at.NODE_IS_OWNED] = 0
+        parcel.cursors = firsts.astype(np.int32)
+    given = [each for share in shares for each in share]
+    if not given:
+        return 0
+    # What is handed over of a node is the end of its range, whoever gets it.
+    changed = np.unique([number for number, _, _ in given])
+    new_ends = fields[:, at.NODE_END].copy()
+    for number, first, _ in given:
+        new_ends[number] = min(new_ends[number], first)
+    is_closed = new_ends[changed] <= cursors[changed]
+    # An end of 0 would be that of a node which is being written: those that have no child left keep theirs.
+    ends = np.where(is_closed, fields[changed, at.NODE_END], new_ends[changed])
+    pool.nodes[cp.asarray(changed), at.NODE_END] = cp.asarray(ends)
+    pool.cursors[cp.asarray(changed[is_closed])] = cp.asarray(ends[is_closed].astype(np.int32))
+    return int(is_closed.sum())
+
+
+def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> list[list[tuple[int, int, int]]]:
+    """For each room the nodes that are handed over to it, and the range of their children; as far as it goes."""
+    n = len(rooms) + 1
+    ends = fields[:, at.NODE_END]
+    numbers = np.flatnonzero(cursors < ends)
+    numbers = numbers[numbers > 0]
+    left = (ends - cursors)[numbers]
+    heaviest = numbers[np.argsort(-left * fields[numbers, at.NODE_SIZE], kind="stable")]
+    shares: list[list[tuple[int, int, int]]] = [[] for _ in rooms]
+    used = [0 for _ in rooms]
+
+    def fits(k: int, size: int) -> bool:
+        return used[k] + size <= rooms[k].ints and len(shares[k]) < rooms[k].nodes
+
+    for rank, number in enumerate(heaviest.tolist()):
+        first, end = int(cursors[number]), int(ends[number])
+        size = -(-int(fields[number, at.NODE_SIZE]) // at.ALIGNMENT) * at.ALIGNMENT
+        takers: list[int] = []
+        cuts = [first, end]
+        if rank < _RANGES_FROM * n and end - first >= 2 * n:
+            takers = [k for k in range(n - 1) if fits(k, size)]
+            parts = len(takers) + 1
+            cuts = [first + (end - first) * k // parts for k in range(1, parts + 1)]
+        elif rank % n and fits(rank % n - 1, size):
+            takers = [rank % n - 1]
+        for k, start, stop in zip(takers, cuts, cuts[1:], strict=False):
+            shares[k].append((number, start, stop))
+            used[k] += size
+    return shares
+
+
+def give_tasks(warps: at.Warps, with_ints: bool, rooms: Sequence[Room], parcels: list[Parcel]) -> None:
+    """Put stacks of warps into parcels, as far as they fit; the first of each round stays.
+
+    Parameters
+    ----------
+    warps : Warps
+    with_ints : bool
+        Whether the arenas of ids are in use.
+    rooms, parcels
+        As of `give_nodes`.
+    """
+    state = cp.asnumpy(warps.state)
+    stacks = np.flatnonzero(state[:, at.DEPTH] >= 0)
+    n = len(rooms) + 1
+    for k, (room, parcel) in enumerate(zip(rooms, parcels, strict=True), start=1):
+        theirs, sizes = tasks_in_progress(warps, _with_stacks_of(state, stacks[k::n]), with_ints)
+        given = theirs[(sizes <= (room.words, room.ids)).all(axis=1)][: room.tasks]
+        if given.size:
+            parcel.tasks = _on_host(suspend(warps, _with_stacks_of(state, given), with_ints))
+            take_away(warps, given)
+
+
+def _with_stacks_of(state: np.ndarray, warps: np.ndarray) -> np.ndarray:
+    """The state of all warps, as though only some had a task."""
+    alone = state.copy()
+    alone[:, [at.DEPTH, at.PENDING_NODE]] = -1
+    alone[warps, at.DEPTH] = state[warps, at.DEPTH]
+    return alone
+
+
+def put_nodes(parcel: Parcel, pool: at.Pool, first: int, top: int) -> int:
+    """Put the nodes of a parcel into a pool, from so many nodes and entries on; returns how many they are."""
+    n = len(parcel.cursors)
+    if n:
+        fields = parcel.fields.copy()
+        fields[:, at.NODE_OFFSET] += top
+        upload(parcel.ints, pool.ints[top : top + parcel.ints.size])
+        pool.nodes[first : first + n] = cp.asarray(fields)
+        pool.cursors[first : first + n] = cp.asarray(parcel.cursors)
+    return n
+
+
+def _on_host(tasks: SuspendedTasks) -> SuspendedTasks:
+    return replace(tasks, frames=cp.asnumpy(tasks.frames), words=cp.asnumpy(tasks.words), ints=cp.asnumpy(tasks.ints))
+
+
+def on_device(tasks: SuspendedTasks) -> SuspendedTasks:
+    """Tasks of a parcel in the memory of the current device."""
+    return replace(tasks, frames=cp.asarray(tasks.frames), words=cp.asarray(tasks.words), ints=cp.asarray(tasks.ints))

@@ -1,0 +1,59 @@
+"""Which of this machine's devices there are, and having a thread work on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import cupy as cp
+from numba import cuda
+
+from mbe_stage.errors import EngineUnavailable, InvalidArgument
+
+__all__ = ["device_numbers", "free_bytes", "name_of", "selected"]
+
+
+def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
+    """The devices that are asked for, by number.
+
+    Raises
+    ------
+    InvalidArgument
+        One of them is not there.
+    EngineUnavailable
+        They are of different kinds: code is compiled for one.
+    """
+    n = cp.cuda.runtime.getDeviceCount()
+    numbers = tuple(range(n)) if asked == "all" else tuple(asked)
+    for number in numbers:
+        if not 0 <= number < n:
+            raise InvalidArgument(
+                f"devices has {number}: expected numbers below {n}, of the GPUs that this process sees; see nvidia-smi "
+                "and CUDA_VISIBLE_DEVICES"
+            )
+    kinds = {tuple(cuda.gpus[number].compute_capability): number for number in numbers}
+    if len(kinds) > 1:
+        told = ", ".join(f"GPU {number} has {major}.{minor}" for (major, minor), number in sorted(kinds.items()))
+        raise EngineUnavailable(
+            f"devices are of several compute capabilities ({told}): expected one; name those of one kind"
+        )
+    return numbers
+
+
+@contextmanager
+def selected(number: int) -> Iterator[None]:
+    """Have this thread work on a device, with Numba and with CuPy."""
+    with cuda.gpus[number], cp.cuda.Device(number):
+        yield
+
+
+def free_bytes(number: int) -> int:
+    """Memory of a device that is free, what CuPy keeps for reuse included."""
+    with cp.cuda.Device(number):
+        return int(cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes())
+
+
+def name_of(number: int) -> str:
+    """What the maker calls a device."""
+    return cp.cuda.runtime.getDeviceProperties(number)["name"].decode()

@@ -1,0 +1,463 @@
+"""What the threads of several devices share: who has nothing to do, work that is handed over, what was found.
+
+Roots are dealt to all devices, the heaviest first. A device that runs dry has the one with most left interrupted, which
+hands over a share of it. When all are dry, a *round* is over. An *epoch* ends where devices are told to begin no other
+root and a round is over then: all that was found below some roots is there, and nothing of others. Only then is it
+handed on. Where a device is lost, its epoch is forgotten on all devices, and its roots are dealt to the others: nothing
+is lost, and nothing comes twice. Nothing here knows a device or a problem.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from mbe_stage.errors import DeviceLost
+from mbe_stage.worker_pool import Barrier
+
+__all__ = ["DeviceSearch", "Exchange", "Terms"]
+
+log = logging.getLogger(__name__)
+
+# How often whoever waits looks around.
+_LOOK_SECONDS = 0.005
+# A device that was asked for work and has not answered is asked again; one that has answered is left alone for a while,
+# and one that had nothing to give longer.
+_AGAIN_SECONDS = 0.05
+_REST_SECONDS = 0.01
+_LONG_REST_SECONDS = 0.05
+# An epoch is so many times as long as what it takes to end one.
+_TIMES_ITS_END = 50.0
+_PROGRESS_SECONDS = 0.1
+
+
+class DeviceSearch(Protocol):
+    """One device's part of a search; all of it is called by one thread, but `stop_soon` and what needs no device.
+
+    Attributes
+    ----------
+    rows : (n,) integers
+        All roots that are wanted, the heaviest first; the same on each device.
+    is_done : bool
+        Whether nothing is left on this device.
+    room : object
+        What it can take in then.
+    """
+
+    rows: np.ndarray
+    is_done: bool
+
+    @property
+    def room(self) -> Any:
+        """What can be taken in once all is done."""
+
+    def begin(self, rows: np.ndarray) -> None:
+        """Forget what is in progress, and begin with these roots."""
+
+    def work(self, block_bytes: int) -> list[Any]:
+        """Blocks of what was found in a while; at once more where there is more to be found."""
+
+    def stop_soon(self) -> None:
+        """Have `work` end soon; from any thread."""
+
+    def hold(self) -> np.ndarray:
+        """The roots that have not been begun; they are not this device's any more."""
+
+    def split(self, rooms: Sequence[Any]) -> list[Any]:
+        """A share of what is left for each of some others; what has the attribute `n_items`."""
+
+    def take_in(self, parcel: Any) -> None:
+        """Begin with what another device has handed over; nothing is left here."""
+
+    def standing(self) -> Any:
+        """How far it is; its attribute `ahead` says how much is left, and compares with that of another device."""
+
+    def share(self, remaining: np.ndarray, standings: Sequence[Any]) -> float:
+        """Share of all work that is done, where these rows were left in the beginning. Needs no device."""
+
+    def in_order(self, rows: np.ndarray) -> np.ndarray:
+        """The heaviest first. Needs no device."""
+
+    def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
+        """Which of them are to be finished before a barrier, (n,) bool. Needs no device."""
+
+    def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
+        """A block that says how far all is, or marks a barrier with the roots that are left. Needs no device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When what was found is handed on.
+
+    Attributes
+    ----------
+    most_bytes : int
+        Of what is held back, and as much again of what waits for the consumer.
+    epoch_seconds : float
+        How long an epoch is at least.
+    holds : bool
+        Whether anything is held back; else a device that is lost ends the search.
+    """
+
+    most_bytes: int
+    epoch_seconds: float
+    holds: bool
+
+
+@dataclass(slots=True)
+class _Member:
+    """A device, as the others see it.
+
+    Attributes
+    ----------
+    search : DeviceSearch
+    name : str
+    facts : DeviceFacts
+        What it did; counted here.
+    rows : array or None
+        What it is to begin with in this round, until it does.
+    n_found, n_bytes : int
+        What it has found that is held back.
+    """
+
+    search: DeviceSearch
+    name: str
+    facts: Any
+    rows: np.ndarray | None = None
+    n_found: int = 0
+    n_bytes: int = 0
+    is_dry: bool = False
+    has_held: bool = False
+    is_served: bool = False
+    room: Any = None
+    parcel: Any = None
+    standing: Any = None
+    asked: float | None = None
+    rests_until: float = 0.0
+
+
+class Exchange:
+    """What the threads share.
+
+    Parameters
+    ----------
+    terms : Terms
+    barrier : Barrier, optional
+        Asked by the consumer.
+
+    Attributes
+    ----------
+    warnings : list of str
+        Which devices were lost.
+    """
+
+    def __init__(self, terms: Terms, barrier: Barrier | None) -> None:
+        self._terms = terms
+        self._barrier = Barrier() if barrier is None else barrier
+        self._changed = threading.Condition()
+        self._members: dict[int, _Member] = {}
+        self._lead: DeviceSearch | None = None
+        self._generation = 0
+        self._remaining = np.empty(0, np.int32)
+        self._back: list[np.ndarray] = []
+        self._is_closing = self._is_over = self._is_stopped = self._has_handed_on = False
+        self._began = self._closed = self._told = time.perf_counter()
+        self._epoch_seconds = terms.epoch_seconds
+        self._held: list[Any] = []
+        self._ready: deque[Any] = deque()
+        self._held_bytes = self._ready_bytes = 0
+        self._shown = 0.0
+        self._error: BaseException | None = None
+        self.warnings: list[str] = []
+
+    # What the consumer's thread does.
+
+    def start(self, searches: dict[int, tuple[DeviceSearch, str, Any]]) -> None:
+        """Deal the roots to devices, all of which are ready; each with its name and facts."""
+        with self._changed:
+            self._members = {k: _Member(*each) for k, each in searches.items()}
+            self._lead = next(iter(self._members.values())).search
+            self._remaining = self._lead.rows
+            self._began = time.perf_counter()
+            self._deal(self._remaining)
+
+    def blocks(self) -> Iterator[Any]:
+        """What was found, as it is handed on.
+
+        Raises
+        ------
+        Exception
+            Whatever ended the search on a device.
+        """
+        while True:
+            with self._changed:
+                while not (self._ready or self._is_over or self._error is not None):
+                    self._changed.wait(timeout=_LOOK_SECONDS * 10)
+                    if self._barrier.is_asked:
+                        self._close()
+                if self._error is not None:
+                    raise self._error
+                if not self._ready:
+                    return
+                block = self._ready.popleft()
+                self._ready_bytes -= _nbytes(block)
+                self._changed.notify_all()
+            yield block
+
+    def stop(self) -> None:
+        """Have all threads end soon."""
+        with self._changed:
+            self._is_stopped = True
+            self._interrupt(self._members.values())
+            self._changed.notify_all()
+
+    # What the thread of a device does.
+
+    def next_round(self, k: int) -> tuple[int, np.ndarray] | None:
+        """The roots that a device is to begin with, and the generation that they are of; None at the end."""
+        with self._changed:
+            while not (self._is_over or self._is_stopped or self._error is not None):
+                member = self._members.get(k)
+                if member is not None and member.rows is not None:
+                    rows, member.rows = member.rows, None
+                    return self._generation, rows
+                self._changed.wait(timeout=_LOOK_SECONDS * 10)
+        return None
+
+    def goes_on(self, generation: int) -> bool:
+        """Whether what was begun in a generation is still wanted."""
+        return generation == self._generation and not self._is_stopped and self._error is None
+
+    def wants_roots_back(self, k: int, generation: int) -> bool:
+        """Whether a device is to begin no other root."""
+        with self._changed:
+            return generation == self._generation and self._is_closing and not self._members[k].has_held
+
+    def give_back(self, k: int, generation: int, rows: np.ndarray) -> None:
+        """Roots that a device has not begun."""
+        with self._changed:
+            if generation == self._generation:
+                self._back.append(rows)
+                self._members[k].has_held = True
+
+    def report(self, k: int, generation: int, blocks: list[Any], standing: Any, seconds: float) -> None:
+        """What a device has found in so many seconds; waits while the consumer has enough."""
+        with self._changed:
+            if generation != self._generation:
+                return
+            member = self._members[k]
+            member.standing = standing
+            member.facts.busy_seconds += seconds
+            n_bytes = sum(_nbytes(block) for block in blocks)
+            member.n_found += sum(len(block) for block in blocks)
+            member.n_bytes += n_bytes
+            self._held += [block for block in blocks if len(block)]
+            self._held_bytes += n_bytes
+            now = time.perf_counter()
+            is_long = now - self._began > self._epoch_seconds or self._held_bytes > self._terms.most_bytes // 2
+            if self._barrier.is_asked or (self._terms.holds and is_long and len(self._members) > 1):
+                self._close()
+            if not self._terms.holds or len(self._members) == 1 or self._held_bytes > self._terms.most_bytes:
+                # From here on what this epoch found cannot be taken back.
+                self._has_handed_on = self._has_handed_on or self._held_bytes > 0
+                self._hand_on()
+            self._tell(now)
+            self._changed.notify_all()
+            while self._ready_bytes > self._terms.most_bytes and self.goes_on(generation):
+                self._changed.wait(timeout=_LOOK_SECONDS * 10)
+
+    def requests(self, k: int, generation: int) -> list[tuple[int, Any]]:
+        """The devices that wait for work, with their room; whoever asks this hands some over, or nothing."""
+        with self._changed:
+            member = self._members.get(k)
+            if member is None or generation != self._generation:
+                return []
+            member.asked = None
+            if time.perf_counter() < member.rests_until:
+                return []
+            waiting = {
+                j: other
+                for j, other in self._members.items()
+                if j != k and other.is_dry and other.parcel is None and not other.is_served
+            }
+            for other in waiting.values():
+                other.is_served = True
+            return [(j, other.room) for j, other in waiting.items()]
+
+    def hand_over(self, k: int, generation: int, parcels: Sequence[tuple[int, Any]]) -> None:
+        """Work for those that waited."""
+        with self._changed:
+            if generation != self._generation:
+                return
+            n_given = 0
+            for j, parcel in parcels:
+                other = self._members[j]
+                other.is_served = False
+                if parcel.n_items:
+                    other.parcel = parcel
+                    other.facts.n_received += parcel.n_items
+                    n_given += parcel.n_items
+            self._members[k].facts.n_given += n_given
+            rest = _REST_SECONDS if n_given else _LONG_REST_SECONDS
+            self._members[k].rests_until = time.perf_counter() + rest
+            self._changed.notify_all()
+
+    def wait(self, k: int, generation: int) -> Any:
+        """Work from another device, for one that has none; None where the round is over."""
+        with self._changed:
+            if generation != self._generation:
+                return None
+            member = self._members[k]
+            member.is_dry, member.room = True, member.search.room
+            while self.goes_on(generation) and not self._is_over and member.rows is None:
+                if member.parcel is not None:
+                    parcel, member.parcel = member.parcel, None
+                    member.is_dry = False
+                    return parcel
+                if all(each.is_dry and each.parcel is None and not each.is_served for each in self._members.values()):
+                    self._end_round()
+                    continue
+                self._ask_for_work(time.perf_counter())
+                self._changed.wait(timeout=_LOOK_SECONDS)
+        return None
+
+    def lose(self, k: int, error: BaseException, *, is_of_device: bool) -> None:
+        """A device has failed."""
+        with self._changed:
+            if self._is_stopped or self._error is not None:
+                return
+            member = self._members.pop(k, None)
+            if member is None or not is_of_device or not self._members:
+                self._error = error
+            elif self._has_handed_on:
+                lost = DeviceLost(
+                    f"{member.name} was lost ({_line(error)}), and part of what was found below the roots that it was "
+                    "in had been handed on already: begin again, or go on from the last checkpoint (--resume); a "
+                    "larger memory budget holds more back"
+                )
+                lost.__cause__ = error
+                self._error = lost
+            else:
+                told = (
+                    f"{member.name} was lost ({_line(error)}): the roots that were begun are searched again without it"
+                )
+                log.warning("%s", told)
+                self.warnings.append(told)
+                self._generation += 1
+                self._held, self._back, self._held_bytes, self._is_closing = [], [], 0, False
+                for other in self._members.values():
+                    other.n_found = other.n_bytes = 0
+                self._interrupt(self._members.values())
+                self._deal(self._remaining)
+            self._changed.notify_all()
+
+    # With the lock held.
+
+    def _deal(self, rows: np.ndarray) -> None:
+        """Have each device begin with a share of the roots."""
+        assert self._lead is not None
+        ordered, n = self._lead.in_order(rows), len(self._members)
+        for k, member in enumerate(self._members.values()):
+            member.rows = ordered[k::n]
+            member.is_dry = member.is_served = member.has_held = False
+            member.parcel = member.standing = member.asked = None
+            member.rests_until = time.perf_counter() + _REST_SECONDS
+        self._changed.notify_all()
+
+    def _close(self) -> None:
+        """Have all devices begin no other root."""
+        if not self._is_closing and self._members:
+            self._is_closing, self._closed = True, time.perf_counter()
+            self._interrupt(each for each in self._members.values() if not each.is_dry)
+
+    def _end_round(self) -> None:
+        """Nothing is left of what was begun."""
+        assert self._lead is not None
+        rows = np.concatenate([self._remaining[:0], *self._back])
+        self._back = []
+        if self._is_closing and self._barrier.is_asked and rows.size:
+            is_begun = self._lead.begun_all_the_same(rows)
+            if is_begun.any():
+                # Another round of the same epoch.
+                self._deal(rows[is_begun])
+                self._back = [rows[~is_begun]]
+                for member in self._members.values():
+                    member.has_held = True
+                return
+        self._hand_on()
+        self._remaining, self._has_handed_on, self._is_closing = rows, False, False
+        now = time.perf_counter()
+        if not rows.size:
+            self._is_over = True
+            self._changed.notify_all()
+            return
+        if self._barrier.is_asked:
+            self._ready.append(self._lead.empty(self._share_with([]), rows))
+            self._barrier.reached()
+        self._epoch_seconds = max(self._terms.epoch_seconds, _TIMES_ITS_END * (now - self._closed))
+        self._began = now
+        self._deal(rows)
+
+    def _hand_on(self) -> None:
+        share = self._share()
+        self._ready.extend(replace(block, work_done=share) for block in self._held)
+        self._ready_bytes += self._held_bytes
+        self._held, self._held_bytes = [], 0
+        for member in self._members.values():
+            member.facts.n_found += member.n_found
+            member.facts.n_bytes += member.n_bytes
+            member.n_found = member.n_bytes = 0
+
+    def _tell(self, now: float) -> None:
+        """Where nothing is handed on for long, how far it is."""
+        if not self._ready and now - self._told > _PROGRESS_SECONDS:
+            assert self._lead is not None
+            self._told = now
+            self._ready.append(self._lead.empty(self._share()))
+
+    def _share(self) -> float:
+        return self._share_with([each.standing for each in self._members.values() if each.standing is not None])
+
+    def _share_with(self, standings: Sequence[Any]) -> float:
+        """It never goes back, whatever has to be done again."""
+        assert self._lead is not None
+        self._shown = max(self._shown, self._lead.share(self._remaining, standings))
+        return self._shown
+
+    def _ask_for_work(self, now: float) -> None:
+        """Have the device with most left interrupted, unless one is on its way to hand something over."""
+        busy = [each for each in self._members.values() if not each.is_dry and each.rows is None]
+        if any(each.asked is not None and now - each.asked < _AGAIN_SECONDS for each in busy):
+            return
+        able = [each for each in busy if now >= each.rests_until]
+        if able:
+            # One that has said nothing yet has just begun.
+            donor = max(
+                able, key=lambda each: (each.standing is None, () if each.standing is None else each.standing.ahead)
+            )
+            donor.asked = now
+            self._interrupt([donor])
+
+    @staticmethod
+    def _interrupt(members: Any) -> None:
+        for member in members:
+            # Where a device has failed, whoever works there finds out, and says so.
+            with suppress(Exception):
+                member.search.stop_soon()
+
+
+def _nbytes(block: Any) -> int:
+    """What the arrays of a block take."""
+    return sum(getattr(getattr(block, each.name), "nbytes", 0) for each in fields(block))
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
