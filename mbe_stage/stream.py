@@ -277,8 +277,7 @@ def stream(
         problem, name, chosen, blocks_of, execution, tell_of_taking_over if may_take_over else None
     )
     start += compile_seconds  # It is no part of the search.
-    teller = _Teller(on_progress, Forecast(limit), time_limit)
-    over = threading.Event()
+    teller, over = _Teller(on_progress, Forecast(limit), time_limit), threading.Event()
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
     with _ended_in_order(blocks, sampling, over) as newest_outlook:
         for block in blocks:
