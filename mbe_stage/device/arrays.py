@@ -13,12 +13,21 @@ import numpy as np
 from numba import cuda
 from numba.cuda.typing.typeof import typeof_impl
 
-__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "zeroed_beside"]
+__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_work"]
+__all__ += ["zeroed_beside"]
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
     """Copy an array to one of the same shape on the device."""
     device.set(host)
+
+
+def wait_for_work() -> None:
+    """Wait until what was enqueued is done, and leave other threads to the driver meanwhile.
+
+    To copy something to memory that is not page-locked waits too, and others wait with it.
+    """
+    cp.cuda.get_current_stream().synchronize()
 
 
 @contextmanager

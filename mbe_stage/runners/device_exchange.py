@@ -228,6 +228,7 @@ class Exchange:
                 member = self._members.get(k)
                 if member is not None and member.rows is not None:
                     rows, member.rows = member.rows, None
+                    member.facts.n_leases += 1
                     return self._generation, rows
                 self._changed.wait(timeout=_LOOK_SECONDS * 10)
         return None
@@ -321,6 +322,7 @@ class Exchange:
                 if member.parcel is not None:
                     parcel, member.parcel = member.parcel, None
                     member.is_dry = False
+                    member.facts.n_leases += 1
                     return parcel
                 if all(each.is_dry and each.parcel is None and not each.is_served for each in self._members.values()):
                     self._end_round()

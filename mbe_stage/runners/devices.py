@@ -35,7 +35,9 @@ _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 @dataclass(slots=True)
 class DeviceFacts(RankFacts):
-    """What a device did for a search; what is common to all ranks, and what it handed over.
+    """What a device did for a search: what is said of all ranks, and what it handed over.
+
+    A lease is what it was dealt, or took in at once.
 
     Attributes
     ----------

@@ -20,8 +20,8 @@ from mbe_stage.device.arrays import upload
 
 __all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "on_device", "put_nodes"]
 
-_MOST_INTS = 1 << 25
-"""Entries of the nodes that are handed over at a time: 128 MB, some hundredths of a second."""
+_MOST_INTS = 1 << 23
+"""Entries of the nodes that are handed over at a time, the heaviest first: 32 MB, some milliseconds each way."""
 _RANGES_FROM = 4
 """Of the largest nodes, so many times as there are devices, each device gets a range of the children; of the others
 each gets whole ones."""

@@ -37,7 +37,7 @@ from mbe_stage.bicliques.cuda.task_suspension import (
     task_bytes,
 )
 from mbe_stage.bicliques.cuda.techniques import ALL_TECHNIQUES
-from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, zeroed_beside
+from mbe_stage.device.arrays import WordsBeside, kernel_bundles, kernel_views, wait_for_work, zeroed_beside
 from mbe_stage.device.grid import on_grid
 
 __all__ = ["Session"]
@@ -150,6 +150,9 @@ class Session:
 
     def finish_quantum(self) -> bool:
         """Wait for it, and make room where something was short; True when the tree is done."""
+        if self._stop_words is not None:
+            # Whoever has it stopped goes through the same driver.
+            wait_for_work()
         self._control.finish(self._warps.state[:, at.FOUND])
         self.n_quanta += 1
         self.status = int(self._control.host[at.STATUS])

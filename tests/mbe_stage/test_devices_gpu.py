@@ -1,0 +1,114 @@
+"""Several workers on one GPU, or several GPUs, share a search; a process that is killed while it holds one. Run with
+`make test-gpu`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbe_stage import BicliqueQuery, CountSink, Detail, Execution, TableSink, enumerate_into
+from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
+from mbe_stage.runners.devices import DeviceRunner
+from mbe_stage.worker_pool import Barrier
+from tests.mbe_stage import graphs
+from tests.patience import begun, completed
+
+pytestmark = pytest.mark.gpu
+
+_ROOT = Path(__file__).parents[2]
+PLENTY = Execution(device_memory_bytes=4 << 30)
+TINY: list[dict[str, Any]] = [
+    {"n_blocks": 2, "quantum_seconds": 0.0005},
+    {"n_blocks": 2, "quantum_seconds": 0.0005, "nodes": 8, "pool_extra": 4096},
+    {"n_blocks": 1, "quantum_seconds": 0.0005, "words": 64},
+    {"n_blocks": 2, "members": 512, "descriptors": 64, "chunk_members": 16},
+]
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_workers_on_one_device_find_what_there_is(n: int) -> None:
+    given = 0
+    for seed in range(12):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *((12, 24), (60, 45))[seed % 2], (0.7, 0.15)[seed % 2]))
+        wanted = set(reference.maximal_bicliques(graph))
+        runner = DeviceRunner([0] * n, options={"sizes": TINY[seed % 4]})
+        sink, counted = TableSink(), CountSink()
+        enumerate_into(sink, graph, None, Execution(device_memory_bytes=4 << 30, runner=runner), "cuda")
+        given += sum(rank.n_given for rank in runner.ranks)
+        assert sink.table().as_set() == wanted
+        assert len(sink.table()) == len(wanted)
+        enumerate_into(counted, graph, None, Execution(device_memory_bytes=4 << 30, runner=runner), "cuda")
+        assert counted.n_bicliques == len(wanted)
+    assert given > 0
+
+
+def test_barriers_and_work_that_is_handed_over() -> None:
+    crown = graphs.crown(24)
+    barrier, n_found, markers = Barrier(), 0, []
+    barrier.ask()
+    runner = DeviceRunner([0, 0], options={"sizes": {"n_blocks": 4, "quantum_seconds": 0.002}})
+    for block in runner.run("bicliques", "cuda", crown, BicliqueQuery(), PLENTY, Detail.COUNT, barrier=barrier):
+        n_found += len(block)
+        if block.remaining is not None:
+            markers.append((n_found, block.remaining))
+    assert n_found == 2**24 - 2
+    for before, remaining in markers:
+        rest = engine_cuda.run(crown, BicliqueQuery(), PLENTY, Detail.COUNT, remaining)
+        assert before + sum(map(len, rest)) == n_found
+
+
+def test_all_devices_of_this_machine() -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(3, 90, 70, 0.25))
+    sink, expected = TableSink(), TableSink()
+    facts = enumerate_into(sink, graph, None, Execution(devices="all"))
+    for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.MEMBERS):
+        expected.accept(block)
+    assert sink.table().as_set() == expected.table().as_set()
+    assert facts.device.startswith("cuda, ")
+
+
+_ENDLESS = """
+from mbe_stage import CountSink, Execution, enumerate_into
+from tests.mbe_stage.graphs import crown
+enumerate_into(CountSink(), crown(52), None, Execution(device_memory_bytes=4 << 30), "cuda",
+               on_progress=lambda progress: print(progress.n_bicliques, flush=True))
+"""
+_AGAIN = """
+from mbe_stage import CountSink, Execution, enumerate_into
+from tests.mbe_stage.graphs import crown
+enumerate_into(sink := CountSink(), crown(20), None, Execution(device_memory_bytes=4 << 30), "cuda")
+print(sink.n_bicliques)
+"""
+
+
+def test_a_process_killed_while_it_holds_a_device() -> None:
+    for _ in range(2):
+        process = begun([sys.executable, "-c", _ENDLESS], cwd=_ROOT, text=True)
+        assert process.stdout is not None
+        # A quantum is over, and another one at work.
+        assert int(process.stdout.readline()) > 0
+        time.sleep(0.1)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        again = completed([sys.executable, "-c", _AGAIN], cwd=_ROOT, check=True)
+        assert int(again.stdout) == 2**20 - 2
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match="devices has 99: expected numbers below"):
+        list(DeviceRunner([99]).run("bicliques", "cuda", graphs.crown(4), BicliqueQuery(), PLENTY, Detail.COUNT))
+
+
+def test_the_same_on_one_device_named_twice_through_the_library() -> None:
+    matrix = np.repeat(graphs.random_matrix(4, 60, 50, 0.2), 2, 0)
+    graph, counted = graphs.from_matrix(matrix), CountSink()
+    enumerate_into(counted, graph, None, Execution(devices=[0, 0], device_memory_bytes=4 << 30))
+    assert counted.n_bicliques == sum(map(len, engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.COUNT)))
