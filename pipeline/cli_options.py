@@ -110,6 +110,9 @@ class Means:
     Threads = Annotated[int | None, _option(_MEANS, "Worker threads; 0 is every core.", metavar="N")]
     MemoryBudget = Annotated[str | None, _option(_MEANS, "Working memory, such as 512MiB (1GiB).", metavar="BYTES")]
     DeviceMemory = Annotated[str | None, _option(_MEANS, "Memory of a GPU, such as 16GiB.", metavar="BYTES")]
+    Devices = Annotated[
+        str | None, _option(_MEANS, "GPUs that search together: all, or numbers such as 0,1.", metavar="GPUS")
+    ]
     MaxBicliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     MaxCliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     MaxOutputBytes = Annotated[
@@ -310,6 +313,7 @@ _ON_THIS_MACHINE = _settings(
     "execution",
     {"threads": Means.Threads, "memory_budget": Means.MemoryBudget, "device_memory": Means.DeviceMemory},
 )
+_DEVICES = Parameter("devices", Means.Devices, "execution.devices")
 _MAX_BICLIQUES = Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")
 _MAX_CLIQUES = Parameter("max_cliques", Means.MaxCliques, "execution.max_cliques")
 _MAX_OUTPUT_BYTES = Parameter("max_output_bytes", Means.MaxOutputBytes, "execution.max_output_bytes")
@@ -349,7 +353,7 @@ def publishing(
         *_INPUT,
         Parameter("engine", Means.Tier, "execution.engine"),
         *_ON_THIS_MACHINE,
-        *([_MAX_BICLIQUES] if max_bicliques else ()),
+        *([_DEVICES, _MAX_BICLIQUES] if max_bicliques else ()),
         *([_MAX_CLIQUES] if max_cliques else ()),
         *([_MAX_OUTPUT_BYTES] if max_bicliques or max_cliques else ()),
         Parameter("time_limit", Means.TimeLimit, "execution.time_limit_seconds"),

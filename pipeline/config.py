@@ -210,6 +210,30 @@ class ExecutionConfig(Section):
     runner: Literal["local", "dask"] = "local"
     cluster: str | None = None
     workers: int | None = Field(None, ge=1, le=MOST_THREADS)
+    devices: Literal["all"] | tuple[int, ...] | None = None
+
+    @model_validator(mode="after")
+    def _devices_are_of_the_engine_cuda(self) -> ExecutionConfig:
+        if self.devices is None:
+            return self
+        for key, others in (("engine", ("auto", "cuda")), ("runner", ("local",))):
+            if getattr(self, key) not in others:
+                raise ValueError(
+                    f"{setting(f'execution.{key}')} is {getattr(self, key)}, and {setting('execution.devices')} is "
+                    "about GPUs of this machine that bring what they find to the host: take "
+                    f"{others[-1]}, or leave {setting('execution.devices')} out"
+                )
+        return self
+
+    @field_validator("devices", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        if value is None or value == "all":
+            return value
+        numbers = value if isinstance(value, list | tuple) else str(value).split(",")
+        if not numbers or not all(str(number).strip().isdecimal() for number in numbers):
+            raise ValueError(f"{value!r}: expected all, or numbers of GPUs such as 0,1")
+        return tuple(int(number) for number in numbers)
 
     @model_validator(mode="after")
     def _a_cluster_is_of_dask_and_has_its_own_workers(self) -> ExecutionConfig:

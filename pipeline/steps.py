@@ -296,7 +296,7 @@ def _streamed(
             replace(execution, runner=runner),
             engine or config.execution.engine,
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
-            chosen_by_auto=config.execution.engine == AUTO,
+            chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
             tasks=None if journal is None else journal.remaining(),
             course=Course(
                 checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,

@@ -150,7 +150,7 @@ def choose_tier(
         The tier that was asked for by name cannot run here; the message says why and what to install.
     """
     without = without or {}
-    if execution.engine == AUTO:
+    if execution.engine == AUTO and execution.devices is None:
         reason = "a cluster brings results into the memory of the host" if execution.runner != "local" else None
         reason = reason or without.get(_ENGINE) or _not_on_rapids(problem, derived)
         reason = reason or rapids_unavailable_reason(problem)
@@ -161,10 +161,12 @@ def choose_tier(
             tier = Tier(name, name, f"not {RAPIDS}: {reason}")
         log.debug("tier auto: %s; %s", tier.name, tier.reason)
         return tier
-    tier = tier_named(execution.engine, problem, derived)
+    # Those that share a search are of one engine, and bring what they find to the host.
+    asked = _ENGINE if execution.devices is not None else execution.engine
+    tier = tier_named(asked, problem, derived)
     if tier.engine in without:
         raise EngineUnavailable(
-            f"engine {execution.engine!r} cannot do what is asked: {without[tier.engine]}; take auto, or another engine"
+            f"engine {asked!r} cannot do what is asked: {without[tier.engine]}; take auto, or another engine"
         )
     return tier
 

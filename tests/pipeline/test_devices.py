@@ -1,0 +1,48 @@
+"""GPUs that search together, as a configuration asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mbe_stage.bicliques import engine_cuda
+from mbe_stage.errors import EngineUnavailable
+from pipeline.config import Config, ExecutionConfig
+from pipeline.tiers import choose_tier
+
+
+@pytest.mark.parametrize(
+    ("given", "devices"), [("all", "all"), ("0,1", (0, 1)), ("1", (1,)), (2, (2,)), ([0, 0], (0, 0)), (None, None)]
+)
+def test_all_or_numbers(given: Any, devices: Any) -> None:
+    assert ExecutionConfig(devices=given).devices == devices
+
+
+@pytest.mark.parametrize("given", ["every", "", "0;1", [], [-1], [0.5], "-1"])
+def test_anything_else_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="expected all, or numbers of GPUs such as 0,1"):
+        ExecutionConfig(devices=given)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"engine": "rapids"}, "execution.engine is rapids.* take cuda, or leave execution.devices out"),
+        ({"engine": "cpu"}, "execution.engine is cpu.* take cuda"),
+        ({"runner": "dask"}, "execution.runner is dask.* take local"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(others: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ExecutionConfig(devices="all", **others)
+
+
+def test_auto_takes_the_engine_that_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    execution = Config.model_validate({"execution": {"devices": "all"}}).execution
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
+    assert choose_tier(execution).name == "cuda"
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: "no GPU is visible")
+    # Asked for by name, as it were: nothing else takes its place.
+    with pytest.raises(EngineUnavailable, match="no GPU is visible"):
+        choose_tier(execution)
