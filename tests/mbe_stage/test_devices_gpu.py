@@ -19,7 +19,7 @@ from mbe_stage.bicliques import engine_cpu, engine_cuda, reference
 from mbe_stage.runners.devices import DeviceRunner
 from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage import graphs
-from tests.patience import begun, completed
+from tests.patience import begun, completed, output_of
 
 pytestmark = pytest.mark.gpu
 
@@ -97,7 +97,7 @@ def test_a_process_killed_while_it_holds_a_device() -> None:
         assert int(process.stdout.readline()) > 0
         time.sleep(0.1)
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        output_of(process)
         again = completed([sys.executable, "-c", _AGAIN], cwd=_ROOT, check=True)
         assert int(again.stdout) == 2**20 - 2
 
