@@ -274,7 +274,7 @@ def stage(
     PublishError
         A limit has ended the search, and ``execution.on_limit`` is ``fail``.
     """
-    journal = steps.journal_for(config, edges.facts, run_path) if store.keeps_unfinished else None
+    journal = steps.journal_for(config, edges.facts, run_path)
     facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
     if facts.truncated is not None and config.execution.on_limit == "fail":
         raise PublishError(

@@ -52,9 +52,11 @@ __all__ = [
     "RunStore",
     "Staging",
     "as_publish_errors",
+    "is_unfinished",
     "refuse_among_published",
     "resolve_run",
     "synced_beside",
+    "written_at",
 ]
 
 log = logging.getLogger(__name__)
@@ -129,11 +131,6 @@ class RunStore:
         """What the user calls it."""
         return str(self.directory)
 
-    @property
-    def keeps_unfinished(self) -> bool:
-        """Whether what a run that is ended early has found stays here, to be gone on with."""
-        return True
-
     def check_writable(self) -> None:
         """Refuse early, before any work, a directory that `begin` would refuse; nothing is created.
 
@@ -194,7 +191,7 @@ class RunStore:
     def unfinished(self) -> list[Path]:
         """The rooms of runs that can be gone on with, or are being written and could then; the newest is the last."""
         rooms = (self.directory / _STAGING).glob("*")
-        return sorted((room for room in rooms if _is_unfinished(room)), key=lambda room: _written_at(room))
+        return sorted((room for room in rooms if is_unfinished(room)), key=lambda room: written_at(room))
 
     def clean(self) -> list[str]:
         """Remove what runs that were ended early have left, whether or not it could be gone on with; gives its paths.
@@ -396,7 +393,7 @@ class Staging:
             self.scratch.mkdir(exist_ok=True)
 
     def _remove(self) -> None:
-        if _is_unfinished(self._room):
+        if is_unfinished(self._room):
             if self._lock is not None:
                 larger = "" if self._published is None else " and a larger limit"
                 log.warning(
@@ -533,12 +530,12 @@ def resolve_run(path: str | Path) -> Path:
     raise PublishError(f"{path}: holds no {MANIFEST_NAME} and no published run; publish one first: mbe enumerate")
 
 
-def _is_unfinished(room: Path) -> bool:
+def is_unfinished(room: Path) -> bool:
     """Whether a room can be gone on with: it has a journal, and the run has not been moved away."""
     return (room / JOURNAL_NAME).is_file() and (room / room.name).is_dir()
 
 
-def _written_at(room: Path) -> float:
+def written_at(room: Path) -> float:
     """When its journal was written last, in seconds since 1970."""
     try:
         return (room / JOURNAL_NAME).stat().st_mtime
@@ -557,7 +554,7 @@ def _remove_leftovers(staging: Path, kept_days: float, but: Path | None = None) 
         lock = room / _LOCK
         if lock.exists() and is_locked(lock):
             continue
-        if _is_unfinished(room) and time.time() - _written_at(room) < kept_days * 86_400:
+        if is_unfinished(room) and time.time() - written_at(room) < kept_days * 86_400:
             continue
         log.info("removing what an unfinished run left: %s", room)
         shutil.rmtree(room)

@@ -81,11 +81,6 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
         raise ConfigError(
             f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; leave --resume out"
         )
-    if refuses and not store.keeps_unfinished:
-        raise ConfigError(
-            f"{setting('output.directory')} is {store.address}, and runs into object stores keep nothing to go on "
-            "with; expected a directory; leave --resume out"
-        )
     free = [each for each in map(_read, store.unfinished()) if not each.is_running and each.header is not None]
     differing: list[str] = []
     for each in reversed(free):

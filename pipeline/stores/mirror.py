@@ -1,7 +1,8 @@
 """Directories of this machine that hold what lies in a store, under the same names, for as long as somebody needs it.
 
 They stand where temporary files do (`TMPDIR`). Each is held by a lock, so that what a killed process left is removed by
-the next one that makes such a directory.
+the next one that makes such a directory. What stays for some days are the rooms of runs that can be gone on with
+(`pipeline.publish`), with the address that they were meant for.
 """
 
 from __future__ import annotations
@@ -16,13 +17,23 @@ from types import TracebackType
 from typing import IO
 
 from mbe_stage.errors import StageError
+from pipeline.errors import PublishError
 from pipeline.locks import is_locked, locked
-from pipeline.publish import as_publish_errors
+from pipeline.publish import KEPT_DAYS, as_publish_errors, is_unfinished, written_at
 from pipeline.stores.address import Address
+from pipeline.stores.layout import STAGING
 
-__all__ = ["Mirror", "address_of", "addresses_in", "local_path"]
+__all__ = [
+    "Mirror",
+    "address_of",
+    "addresses_in",
+    "adopt",
+    "local_path",
+    "remove_rooms",
+    "unfinished_rooms",
+]
 
-_PREFIX, _LOCK = "mbe-store-", ".lock"
+_PREFIX, _LOCK, _ADDRESS = "mbe-store-", ".lock", ".address"
 # Seconds: before, somebody may be about to lock what it has just made.
 _YOUNG = 60
 _mirrors: weakref.WeakSet[Mirror] = weakref.WeakSet()
@@ -43,11 +54,12 @@ class Mirror:
             _remove_leftovers(Path(tempfile.gettempdir()))
             self.root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             lock = locked((self.root / _LOCK).open("ab"))
+            (self.root / _ADDRESS).write_text(str(address), encoding="utf-8")
         self._end = weakref.finalize(self, _remove, self.root, lock, os.getpid())
         _mirrors.add(self)
 
     def close(self) -> None:
-        """Remove the directory; nothing the second time."""
+        """Remove the directory, but for what can be gone on with; nothing the second time."""
         self._end()
 
     def __enter__(self) -> Mirror:
@@ -94,7 +106,7 @@ def local_path(place: str) -> Path:
 def _remove(root: Path, lock: IO[bytes], process: int) -> None:
     # A forked process has the object too, and ends earlier.
     if os.getpid() == process:
-        shutil.rmtree(root, ignore_errors=True)
+        _remove_all_but_rooms(root, KEPT_DAYS)
     lock.close()
 
 
@@ -108,4 +120,85 @@ def _remove_leftovers(directory: Path) -> None:
         except OSError:
             # Another process has removed it just now, or made it; or it is not ours at all.
             continue
-        shutil.rmtree(left, ignore_errors=True)
+        _remove_all_but_rooms(left, KEPT_DAYS)
+
+
+def unfinished_rooms(address: Address) -> list[Path]:
+    """The rooms of runs that were meant for an address and can be gone on with on this machine, the newest last."""
+    return sorted((room for root in _roots_of(address) for room in _rooms_in(root)), key=written_at)
+
+
+def adopt(room: Path, place: Path) -> None:
+    """Move a room of another mirror, which nobody is writing, to a place within this one.
+
+    Raises
+    ------
+    PublishError
+        Somebody is writing it, or has taken it.
+    """
+    lock = room / _LOCK
+    if not room.is_dir() or (lock.exists() and is_locked(lock)):
+        raise PublishError(
+            f"{room}: is being written by another process; expected an unfinished run that nobody is at; wait for it, "
+            "or begin anew, without --resume"
+        )
+    place.parent.mkdir(exist_ok=True)
+    os.rename(room, place)
+    root = room.parents[1]
+    if not is_locked(root / _LOCK):
+        _remove_all_but_rooms(root, KEPT_DAYS)
+
+
+def remove_rooms(address: Address, kept_days: float, but: Path | None = None) -> list[Path]:
+    """Remove what runs that were meant for an address have left, and nobody is writing; gives what was removed.
+
+    Parameters
+    ----------
+    address : Address
+    kept_days : float
+        What can be gone on with stays for so long.
+    but : Path, optional
+        A room that stays.
+    """
+    removed = []
+    for root in _roots_of(address):
+        for room in _rooms_in(root):
+            lock = room / _LOCK
+            is_old = time.time() - written_at(room) >= kept_days * 86_400
+            if room == but or not is_old or (lock.exists() and is_locked(lock)):
+                continue
+            shutil.rmtree(room)
+            removed.append(room)
+        if not is_locked(root / _LOCK):
+            _remove_all_but_rooms(root, kept_days)
+    return removed
+
+
+def _roots_of(address: Address) -> list[Path]:
+    """The directories of this user that were made for an address."""
+    found = []
+    for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            is_ours = root.stat().st_uid == os.getuid()
+            if is_ours and (root / _ADDRESS).read_text(encoding="utf-8") == str(address):
+                found.append(root.resolve())
+        except OSError:
+            # Removed just now, or not complete yet.
+            continue
+    return found
+
+
+def _rooms_in(root: Path) -> list[Path]:
+    return sorted(room for room in (root / STAGING).glob("*") if is_unfinished(room))
+
+
+def _remove_all_but_rooms(root: Path, kept_days: float) -> None:
+    """Remove a directory that nobody holds; with a room that can be gone on with, and is not old, all else of it."""
+    now = time.time()
+    kept = [room for room in _rooms_in(root) if now - written_at(room) < kept_days * 86_400]
+    if not kept:
+        shutil.rmtree(root, ignore_errors=True)
+        return
+    for path in (*root.iterdir(), *(root / STAGING).iterdir()):
+        if path.is_dir() and path not in (root / STAGING, *kept):
+            shutil.rmtree(path, ignore_errors=True)

@@ -34,10 +34,6 @@ class Store(Protocol):
     def check_listed(self) -> None:
         """Refuse what is no output directory."""
 
-    @property
-    def keeps_unfinished(self) -> bool:
-        """Whether what a run that is ended early has found stays here, to be gone on with."""
-
     def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
         """Room for a new run, or one of `unfinished` to go on with, made when its context is entered."""
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PublishError
-from pipeline.publish import MANIFEST_NAME, Staging, as_publish_errors
+from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import next_run_id
 from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
+from pipeline.stores.mirror import adopt, remove_rooms
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.wording import bytes_text
 
@@ -37,13 +38,17 @@ class RemoteStaging(Staging):
     Parameters
     ----------
     store : RemoteStore
+    kept_days : float
+        As of `RemoteStore.begin`.
+    room : Path, optional
+        To go on with; it is moved to where this store has its copies.
     """
 
     leftovers_after = ABANDONED_AFTER
 
-    def __init__(self, store: RemoteStore) -> None:
-        super().__init__(store)
-        self._remote = store
+    def __init__(self, store: RemoteStore, kept_days: float = KEPT_DAYS, room: Path | None = None) -> None:
+        super().__init__(store, kept_days, room)
+        self._remote, self._given = store, room
 
     @contextmanager
     def noted_by_interrupts(self) -> Iterator[None]:
@@ -83,6 +88,12 @@ class RemoteStaging(Staging):
         with as_publish_errors(self._room, f"{place} is published"):
             self._remove()
         return run
+
+    def _make(self) -> None:
+        if self._given is not None:
+            adopt(self._given, self._room)
+        remove_rooms(self._remote.mirror.address, self._kept_days, self._room)
+        super()._make()
 
     def _upload(self) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():
@@ -165,7 +176,9 @@ class RemoteStaging(Staging):
         run = self._remote.run_called(self.run_id)
         with as_publish_errors(self._room, f"{self._remote.address}/{RUNS}/{self.run_id} is published"):
             run.parent.mkdir(parents=True, exist_ok=True)
+            kept = self._linked()
             os.rename(self.path, run)
+            self._keep(kept)
         self._published = run
         try:
             self._remote.objects.delete([claim])

@@ -29,7 +29,7 @@ from pipeline.run_ids import provisional_id
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import StoreConflict, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
-from pipeline.stores.mirror import Mirror
+from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
 from pipeline.stores.objects import Objects, StoredObject
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.wording import bytes_text
@@ -116,23 +116,25 @@ class RemoteStore:
         """
         if self.is_run():
             raise PublishError(f"{self.address}: is a run; expected an output directory, which holds runs; name that")
-        if self.latest() is None and not self.names():
+        if self.latest() is None and not self.names() and not self.unfinished():
             raise PublishError(
                 f"{self.address}: no run is there; expected an output directory, as after mbe enumerate --out "
                 f"{self.address}"
             )
 
-    @property
-    def keeps_unfinished(self) -> bool:
-        """No: what is on this machine is removed with the store."""
-        return False
-
     def unfinished(self) -> list[Path]:
-        """None."""
-        return []
+        """The rooms of runs that were begun on this machine, and can be gone on with here; the newest is the last."""
+        return unfinished_rooms(self._address)
 
-    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:  # noqa: ARG002 - as a store's
-        """Room for a new run, on this machine, made when its context is entered; there is none to go on with.
+    def begin(self, kept_days: float = KEPT_DAYS, room: Path | None = None) -> Staging:
+        """Room for a new run, on this machine, made when its context is entered.
+
+        Parameters
+        ----------
+        kept_days : float
+            What can be gone on with of other runs here is removed when it is older.
+        room : Path, optional
+            One of `unfinished`, to go on with.
 
         Raises
         ------
@@ -142,10 +144,12 @@ class RemoteStore:
         from pipeline.stores.remote_staging import RemoteStaging
 
         self.check_writable()
-        return RemoteStaging(self)
+        return RemoteStaging(self, kept_days, room)
 
     def clean(self) -> list[str]:
-        """Remove what uploads have left that ended before their manifest; those of the last day may still go on.
+        """Remove what uploads have left that ended before their manifest, and what of runs was kept on this machine.
+
+        Uploads of the last day may still go on.
 
         Raises
         ------
@@ -153,7 +157,8 @@ class RemoteStore:
             It cannot be removed.
         """
         with as_store_publish_errors("not all was removed"):
-            return [f"{self.address}/{name}" for name in self.remove_leftovers(ABANDONED_AFTER)]
+            removed = [f"{self.address}/{name}" for name in self.remove_leftovers(ABANDONED_AFTER)]
+        return [*removed, *map(str, remove_rooms(self._address, 0.0))]
 
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""

@@ -217,15 +217,6 @@ def test_mbe_clean_removes_leftovers_and_no_run(bucket: Bucket, monkeypatch: pyt
     assert published(bucket) == [run.manifest.run_id]
 
 
-def test_runs_into_a_store_keep_nothing_to_go_on_with(bucket: Bucket, tmp_path: Path) -> None:
-    (tmp_path / "edges.csv").write_text("left,right\na,b\n")
-    options = ["--out", f"{bucket.url}/out", "--engine", "cpu", "--resume"]
-    refused = mbe("enumerate", tmp_path / "edges.csv", "--header", *options)
-    assert refused.exit_code == 2
-    assert "runs into object stores keep nothing to go on with" in " ".join(refused.stderr.split())
-    assert bucket.listed() == []
-
-
 # --- what fails ----------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,146 @@
+"""Runs into object stores that are ended early and gone on with: what was kept is on this machine, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("obstore", reason="the extra object-stores is not installed")
+pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
+
+from pipeline import Config, PublishError, RunResult, run
+from pipeline.stores.places import opened_run, store_at
+from pipeline.unfinished import list_unfinished
+from tests.patience import PATIENCE, begun, output_of
+from tests.pipeline import crash_child
+from tests.pipeline.resume_support import (
+    Killed,
+    assert_as_undisturbed,
+    config_for,
+    edges,
+    output_of_run,
+    undisturbed,
+    values,
+    whatever_they_cost,
+)
+from tests.pipeline.stores.server import Bucket
+from tests.pipeline.test_cli import mbe
+
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+
+
+def ended_after(n_records: int, config: Config) -> Path:
+    """Begin a run and end it when so many records are on the disk; returns its room."""
+    out = config.output.directory
+
+    def on_progress(_: object) -> None:
+        time.sleep(0.002)
+        with_records = [each for each in list_unfinished(out) if len(each.records) >= n_records]
+        if with_records:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(config, on_progress=on_progress)
+    (kept,) = list_unfinished(out)
+    return kept.room
+
+
+def assert_whole(result: RunResult, out: str, undisturbed: Path, edges: Path) -> None:
+    assert result.address.startswith(f"{out}/runs/")
+    with opened_run(out) as published:
+        assert_as_undisturbed(published, undisturbed, edges)
+    assert list_unfinished(out) == []
+
+
+def test_ended_and_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> None:
+    out = f"{bucket.url}/out"
+    config = config_for(out, edges, output=output_of_run(undisturbed))
+    room = ended_after(2, config)
+    assert bucket.listed() == []
+    (begun_run,) = list_unfinished(out)
+    assert list_unfinished(f"{bucket.url}/other") == []
+    result = run(config, resume=True)
+    assert any(f"{begun_run.n_found:,} results" in text for text in result.manifest.warnings)
+    assert not room.exists()
+    assert_whole(result, out, undisturbed, edges)
+
+
+def test_killed_and_resumed(bucket: Bucket, tmp_path: Path, edges: Path) -> None:
+    out, output = f"{bucket.url}/out", {"members": True}
+    settings = values(out, edges, output=output, execution={"block_bytes": 20_000})
+    undisturbed = run(
+        config_for(tmp_path / "undisturbed", edges, output={**output, "checkpoint_seconds": None})
+    ).run_dir
+    environment = {**os.environ, "PYTHONPATH": str(Path(crash_child.__file__).parents[2])}
+    child = begun(
+        [sys.executable, crash_child.__file__, json.dumps(settings), str(edges), "slow-blocks"],
+        stdin=-1,
+        text=True,
+        env=environment,
+    )
+    assert child.stdin is not None
+    child.stdin.write("go\n")
+    child.stdin.flush()
+    end = time.monotonic() + PATIENCE
+    while not (found := list_unfinished(out)) or not found[0].records:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGKILL)
+    output_of(child)
+    (kept,) = list_unfinished(out)
+    assert not kept.is_running
+    # Another command that uses the store leaves it.
+    assert mbe("runs", out).exit_code == 0
+    result = run(Config.from_mapping(settings), resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings)
+    assert_whole(result, out, undisturbed, edges)
+
+
+def test_a_limit_and_then_the_whole(bucket: Bucket, edges: Path, undisturbed: Path) -> None:
+    out, output = f"{bucket.url}/out", output_of_run(undisturbed)
+    limited = config_for(out, edges, output=output, execution={"max_bicliques": 5000})
+    cut = run(limited, on_progress=lambda _: time.sleep(0.002))
+    assert cut.manifest.n_found == 5000
+    (kept,) = list_unfinished(out)
+    # Its room is in the directory of the store that this result holds.
+    result = run(config_for(out, edges, output=output), resume=True)
+    assert any(f"{kept.n_found:,} results" in text for text in result.manifest.warnings)
+    assert sorted(cut.tables) == sorted(result.tables), "the copy of the run before is still there"
+    assert_whole(result, out, undisturbed, edges)
+
+
+def test_what_somebody_is_writing_is_left_alone(bucket: Bucket, edges: Path) -> None:
+    config = config_for(f"{bucket.url}/out", edges)
+    room = ended_after(1, config)
+    first, second = store_at(f"{bucket.url}/out"), store_at(f"{bucket.url}/out")
+    with first.begin(room=room) as staging:
+        moved = staging.path.parent
+        assert [each.room for each in list_unfinished(f"{bucket.url}/out") if each.is_running] == [moved]
+        assert second.clean() == []
+        for taken in (room, moved):
+            with pytest.raises(PublishError, match="is being written by another process"), second.begin(room=taken):
+                pass
+    first.close()
+    second.close()
+    assert run(config, resume=True).manifest.warnings
+    assert list_unfinished(f"{bucket.url}/out") == []
+
+
+def test_the_commands(bucket: Bucket, edges: Path) -> None:
+    out = f"{bucket.url}/out"
+    room = ended_after(1, config_for(out, edges))
+    (unfinished,) = json.loads(mbe("runs", out, "--json").stdout)["unfinished"]
+    assert unfinished["run"] == str(room)
+    assert unfinished["found"] > 0
+    assert json.loads(mbe("clean", out, "--json").stdout)["removed"] == [str(room)]
+    room = ended_after(1, config_for(out, edges))
+    # Old, and another run comes.
+    run(config_for(out, edges, output={"keep_unfinished_days": 0}))
+    assert not room.exists()
+    assert list_unfinished(out) == []
