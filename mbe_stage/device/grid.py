@@ -37,6 +37,9 @@ SHORT = 8
 _NAP_NS = 20
 # Filters are the process's; two threads at once could restore each other's.
 _filters = threading.Lock()
+# With its first launch a kernel is loaded, and of two threads that load one at once Numba fails one.
+_loading = threading.Lock()
+_launched = threading.local()
 
 
 def on_grid(kernel: Any, n_blocks: int, n_threads: int) -> Any:
@@ -46,7 +49,17 @@ def on_grid(kernel: Any, n_blocks: int, n_threads: int) -> Any:
     """
     with _filters, warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*Grid size .* under-utilization")
-        return kernel[n_blocks, n_threads]
+        launch = kernel[n_blocks, n_threads]
+    by_this_thread = _launched.__dict__.setdefault("kernels", set())
+    if kernel in by_this_thread:
+        return launch
+
+    def first_launch(*arguments: Any) -> None:
+        with _loading:
+            launch(*arguments)
+        by_this_thread.add(kernel)
+
+    return first_launch
 
 
 @cuda.jit(device=True, forceinline=True)
