@@ -171,9 +171,19 @@ def _row(
         "idle": facts["idle_ns"] / all_ns,
         "in pieces": facts["piece_ns"] / all_ns,
     }
+    row |= _loads(facts)
     return row | {
         name: facts[name] for name in ("visited", "pieces", "nodes", "pool_words", "quanta", "warps", "plan_bytes")
     }
+
+
+def _loads(facts: dict[str, int]) -> dict[str, Any]:
+    """How evenly work is spread over the warps: what the least, the median and the most busy one has, of the mean.
+
+    The last one is the papers' figure for load imbalance.
+    """
+    mean = max(1.0, facts["busy_ns"] / facts["warps"])
+    return {f"{which} load": facts[f"{which}_busy_ns"] / mean for which in ("least", "median", "most")}
 
 
 def _shown(value: Any) -> str:

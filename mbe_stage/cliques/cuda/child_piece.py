@@ -11,11 +11,11 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.emit import place_members
 from mbe_stage.cliques.cuda.levels import home_of
 from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, NODE, SHORT_OF, no_frame
 from mbe_stage.cliques.cuda.techniques import JOINS
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_wide, publish_wide
+from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import low_bits, of_halves
 from mbe_stage.device.warp import (
     ALL,

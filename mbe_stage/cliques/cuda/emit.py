@@ -12,16 +12,16 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.device.masks import has, low_bits, size_of, voted
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, next_one, next_tile, sum_small
+from mbe_stage.cliques.cuda.writing import write_sets
+from mbe_stage.device.masks import size_of
+from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["emit", "empty_page", "place_members"]
+__all__ = ["emit", "empty_page"]
 
 _I = np.int32
 _L = np.int64
 _U = np.uint32
 _W = np.uint64
-_MEMBERS = (1 << at.CLIQUES_SHIFT) - 1
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -30,7 +30,7 @@ def _reserve(n_cliques, n_members, control, output):
     start = _L(-1)
     if cuda.laneid == 0:
         start = _L(cuda.atomic.add(control, at.OUTPUT_TOP, _L((_L(n_cliques) << at.CLIQUES_SHIFT) | _L(n_members))))
-        n_before, members_before = _L(start >> at.CLIQUES_SHIFT), _L(start & _MEMBERS)
+        n_before, members_before = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
         if n_before + n_cliques > output.sizes.size or members_before + n_members > output.members.size:
             cuda.atomic.min(control, at.OUTPUT_END, start)
             cuda.atomic.max(control, at.OUTPUT_NEEDED, _L(n_members))
@@ -40,27 +40,40 @@ def _reserve(n_cliques, n_members, control, output):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _copy(source, n, to, target):
+    """Copy `n` numbers from the beginning of an array to place `to` of another one, four of a lane at a time."""
+    k = _I(cuda.laneid)
+    while k < n:
+        second, third, fourth = _I(k + 32), _I(k + 64), _I(k + 96)
+        a = source[k]
+        b = source[second] if second < n else a
+        c = source[third] if third < n else a
+        d = source[fourth] if fourth < n else a
+        target[_W(to + k)] = a
+        if second < n:
+            target[_W(to + second)] = b
+        if third < n:
+            target[_W(to + third)] = c
+        if fourth < n:
+            target[_W(to + fourth)] = d
+        k = next_tile(_I(k + 96))
+
+
+@cuda.jit(device=True, forceinline=True)
 def empty_page(own, control, output):
     """Copy the warp's page to the output; False where it does not fit, and the page is as it was."""
-    n_cliques, n_members = _I(own.state[at.PAGE_CLIQUES]), _I(own.state[at.PAGE_MEMBERS])
+    page = _L(own.frame[own.frame_at + at.PAGE_AT])
+    n_cliques, n_members = _I(page >> at.CLIQUES_SHIFT), _I(page & at.MEMBERS_MASK)
     if n_cliques == 0:
         return True
     start = _reserve(n_cliques, n_members, control, output)
     if start < 0:
         return False
-    clique_at, member_at = _L(start >> at.CLIQUES_SHIFT), _L(start & _MEMBERS)
-    k = _I(cuda.laneid)
-    while k < n_cliques:
-        output.sizes[clique_at + k] = own.page_sizes[k]
-        k = next_tile(k)
-    k = _I(cuda.laneid)
-    while k < n_members:
-        output.members[member_at + k] = own.page[k]
-        k = next_tile(k)
+    _copy(own.page_sizes, n_cliques, _L(start >> at.CLIQUES_SHIFT), output.sizes)
+    _copy(own.page, n_members, _L(start & at.MEMBERS_MASK), output.members)
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.state[at.PAGE_CLIQUES] = _L(0)
-        own.state[at.PAGE_MEMBERS] = _L(0)
+        own.frame[own.frame_at + at.PAGE_AT] = _W(0)
     cuda.syncwarp()
     return True
 
@@ -77,104 +90,36 @@ def _room_for(n_cliques, n_members, own, control, output):
     """
     if n_members > own.page.size or n_cliques > own.page_sizes.size:
         return False, _reserve(n_cliques, n_members, control, output)
-    before, members_before = own.state[at.PAGE_CLIQUES], own.state[at.PAGE_MEMBERS]
-    if before + n_cliques > own.page_sizes.size or members_before + n_members > own.page.size:
+    before = _L(own.frame[own.frame_at + at.PAGE_AT])
+    n_after, members_after = _I(_I(before >> at.CLIQUES_SHIFT) + n_cliques), _I(_I(before & at.MEMBERS_MASK) + n_members)
+    if n_after > own.page_sizes.size or members_after > own.page.size:
         if not empty_page(own, control, output):
             return True, _L(-1)
-        before, members_before = _L(0), _L(0)
+        before, n_after, members_after = _L(0), n_cliques, n_members
     cuda.syncwarp()
     if cuda.laneid == 0:
-        own.state[at.PAGE_CLIQUES] = _L(before + n_cliques)
-        own.state[at.PAGE_MEMBERS] = _L(members_before + n_members)
-    return True, _L((before << at.CLIQUES_SHIFT) | members_before)
+        own.frame[own.frame_at + at.PAGE_AT] = _W((_L(n_after) << at.CLIQUES_SHIFT) | _L(members_after))
+    return True, before
 
 
 @cuda.jit(device=True, forceinline=True)
-def _column(column, joined, candidates, frame, words):
-    """What this lane writes of a column, where a clique has it.
-
-    Returns
-    -------
-    vertex : int32
-    n_before : int32
-        Smaller vertices of the base.
-    turn : int32
-        Which of the candidates it is; -1 where all cliques have it, 31 where none has.
-    """
-    vertex, n_before, turn = _I(0), _I(0), _I(31)
-    if has(candidates, column):
-        turn = size_of(_W(candidates & low_bits(column)))
-    if has(joined, column):
-        turn = _I(-1)
-    if turn < 31:
-        vertex = _I(words[frame.home + at.IDS_AT + column])
-        n_before = _I(words[frame.home + at.EARLIER_AT + column])
-    return vertex, n_before, turn
-
-
-@cuda.jit(device=True, forceinline=True)
-def _is_in(turn, number):
-    """Whether a set of candidates has the one of a turn; the set's number has a bit for each."""
-    return turn < 0 or (number >> turn) & 1 != 0
-
-
-@cuda.jit(device=True, forceinline=True)
-def _write_base(vertex, position, mask, place, members):
-    """Write a vertex of the base, which knows how many of it are smaller, and how many of the candidates."""
-    n_before = _L(position >> _U(7)) + size_of(_W(mask & low_bits(_I(position & _U(127)))))
-    members[place + n_before] = vertex
-
-
-@cuda.jit(device=True, forceinline=True)
-def _write_sets(low, high, joined, candidates, start, frame, words, members, sizes):
-    """Write a clique for each set, ascending. What all of them have is read once.
+def _write_sizes(low, high, size, start, sizes):
+    """Write the size of a clique for each set: that of the lane's number, and the one that has the sixth candidate too.
 
     Parameters
     ----------
     low, high : uint32
-    joined : uint64
-        What all of them have.
-    candidates : uint64
+    size : int32
+        Of the clique of the lane's set, without the sixth candidate.
     start : int64
-        Where they begin, as in `OUTPUT_TOP`.
-    frame : Frame
-    words : uint32, global
-    members, sizes : int32, global
-        What is written.
+        Where the first one's stands.
+    sizes : int32, global
     """
-    lane = _I(cuda.laneid)
-    vertex, n_before, turn = _column(lane, joined, candidates, frame, words)
-    high_vertex, high_n_before, high_turn = _column(_I(lane + 32), joined, candidates, frame, words)
-    first, position = _I(0), _U(0)
-    if lane < frame.n_base:
-        entry = _L(frame.home + at.BASE_AT + 2 * lane)
-        first, position = _I(words[entry]), _U(words[entry + 1])
-    base = _I(0)
-    while True:
-        if low == 0:
-            low, high, base = high, _U(0), _I(32)
-            if low == 0:
-                break
-        number = _I(base + first_bit(low))
-        low = _U(low & _U(low - _U(1)))
-        mask = voted(_is_in(turn, number), _is_in(high_turn, number))
-        place = _L(start & _MEMBERS)
-        if has(mask, lane):
-            members[place + n_before + size_of(_W(mask & low_bits(lane)))] = vertex
-        if has(mask, lane + 32):
-            members[place + high_n_before + size_of(_W(mask & low_bits(_I(lane + 32))))] = high_vertex
-        if lane < frame.n_base:
-            _write_base(first, position, mask, place, members)
-        k = _I(lane + 32)
-        while k < frame.n_base:
-            entry = _L(frame.home + at.BASE_AT + 2 * k)
-            _write_base(_I(words[entry]), _U(words[entry + 1]), mask, place, members)
-            k = next_tile(k)
-        size = _I(frame.n_base + size_of(mask))
-        if lane == 0:
-            sizes[start >> at.CLIQUES_SHIFT] = size
-        start = _L(start + (_L(1) << at.CLIQUES_SHIFT) + _L(size))
-    cuda.syncwarp()
+    lane = _U(cuda.laneid)
+    if _U(low >> lane) & _U(1) != 0:
+        sizes[_W(start + _L(rank(low)))] = size
+    if _U(high >> lane) & _U(1) != 0:
+        sizes[_W(start + _L(_I(count_bits(low) + rank(high))))] = _I(size + 1)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -224,46 +169,6 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    _write_sets(low, high, joined, candidates, start, frame, device.words, members, sizes)
+    _write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
+    write_sets(low, high, joined, candidates, _L(start & at.MEMBERS_MASK), frame, own, device.words, members)
     return True, n_found
-
-
-@cuda.jit(device=True, forceinline=True)
-def place_members(home, n_base, n, words):
-    """Find out where the vertices of a frame stand in its cliques.
-
-    Each candidate learns how many of the base are smaller. Each of the base learns how many of the base are smaller,
-    and how many candidates.
-    """
-    lane = _I(cuda.laneid)
-    base_at, ids_at = _L(home + at.BASE_AT), _L(home + at.IDS_AT)
-    for half in range(2):
-        column = _I(lane + 32 * half)
-        mine = _U(words[ids_at + column]) if column < n else _U(0)
-        smaller = _I(0)
-        k = _I(0)
-        while k < n_base:
-            if _U(words[base_at + 2 * k]) < mine:
-                smaller = _I(smaller + 1)
-            k = next_one(k)
-        if column < n:
-            words[home + at.EARLIER_AT + column] = _U(smaller)
-    tile = _I(0)
-    while tile < n_base:
-        own = _I(tile + lane)
-        mine = _U(words[base_at + 2 * own]) if own < n_base else _U(0)
-        smaller, below = _I(0), _I(0)
-        k = _I(0)
-        while k < n_base:
-            if _U(words[base_at + 2 * k]) < mine:
-                smaller = _I(smaller + 1)
-            k = next_one(k)
-        k = _I(0)
-        while k < n:
-            if _U(words[ids_at + k]) < mine:
-                below = _I(below + 1)
-            k = next_one(k)
-        if own < n_base:
-            words[base_at + 2 * own + 1] = _U((smaller << 7) | below)
-        tile = next_tile(tile)
-    cuda.syncwarp()

@@ -228,6 +228,10 @@ def _work(graph, warps, device, output, mode, techniques):
     roots_left = True
     turn = _I(warp)
     node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
+    if launch.mode == at.MEMBERS:
+        if cuda.laneid == 0:
+            own.frame[own.frame_at + at.PAGE_AT] = np.uint64(own.state[at.PAGE])
+        cuda.syncwarp()
     while True:
         if stops(device.control, launch.deadline):
             break
@@ -247,6 +251,8 @@ def _work(graph, warps, device, output, mode, techniques):
         empty_page(own, device.control, output)
     cuda.syncwarp()
     if cuda.laneid == 0:
+        if launch.mode == at.MEMBERS:
+            own.state[at.PAGE] = _L(own.frame[own.frame_at + at.PAGE_AT])
         cuda.atomic.min(device.control, at.BEGAN, began)
         cuda.atomic.max(device.control, at.ENDED, _L(global_nanoseconds()))
         warps.state[warp, at.PENDING_NODE] = _L(node)

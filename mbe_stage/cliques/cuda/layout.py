@@ -61,8 +61,12 @@ STACK = FRAME_WIDTH
 LEVEL_WORDS = 3
 LEVELS = FRAME_WIDTH
 """Each level has joined a candidate that the one before had not."""
-FRAME_WORDS = STACK + LEVELS * LEVEL_WORDS
-"""Words of 64 bits that a warp has in shared memory: the candidates' rows, and its stack."""
+UNION_WIDTH = 32
+UNION_AT = STACK + LEVELS * LEVEL_WORDS
+PAGE_AT = UNION_AT + UNION_WIDTH
+FRAME_WORDS = PAGE_AT + 1
+"""Words of 64 bits that a warp has in shared memory: the candidates' rows, its stack, a tile of what cliques of a node
+have, and how many cliques and members are on its page, as in `OUTPUT_TOP`."""
 
 # A frame's block, in words of 32 bits.
 IDS_AT = 2 * FRAME_WIDTH
@@ -76,6 +80,7 @@ FOUND, OUTPUT_TOP, OUTPUT_END, OUTPUT_NEEDED, BEGAN, ENDED = (OWN_CONTROL + CONT
 CONTROL_WORDS = OWN_CONTROL + 6 * CONTROL_LINE
 CLIQUES_SHIFT = 34
 """In `OUTPUT_TOP`, members stand below the cliques. Both have to fit: `MemoryPlan` refuses what might not."""
+MEMBERS_MASK = (1 << CLIQUES_SHIFT) - 1
 NEVER = (1 << 63) - 1
 """In `OUTPUT_END` where everything fitted, and in `BEGAN` before."""
 MOST_AT_ONCE = 1 << 6
@@ -91,9 +96,9 @@ N_SETTINGS = OWN_SETTINGS + 5
 # Fields of a node, int64: masks are those of a frame's level.
 IS_FRAME, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
 
-# What a warp could not finish; members and cliques on its page; and what it has done so far: nanoseconds without work,
-# with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
-PENDING_NODE, PENDING_CHILD, PAGE_MEMBERS, PAGE_CLIQUES, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(9)
+# What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds without
+# work, with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
+PENDING_NODE, PENDING_CHILD, PAGE, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(8)
 STATE_FIELDS = 16
 
 

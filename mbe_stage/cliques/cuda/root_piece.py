@@ -11,9 +11,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.emit import place_members
 from mbe_stage.cliques.cuda.levels import home_of
 from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
+from mbe_stage.cliques.cuda.writing import place_members
 from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
 

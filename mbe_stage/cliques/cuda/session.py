@@ -81,12 +81,16 @@ class Session:
     @property
     def statistics(self) -> dict[str, int]:
         """What the quanta did, for benchmarks and tests."""
-        totals = cp.asnumpy(self._warps.state.sum(axis=0))
+        state = cp.asnumpy(self._warps.state)
+        totals, busy = state.sum(axis=0), state[:, at.BUSY_NS]
         return {
             "visited": int(totals[at.N_VISITED]),
             "pieces": int(totals[at.N_PIECES]),
             "idle_ns": int(totals[at.IDLE_NS]),
             "busy_ns": int(totals[at.BUSY_NS]),
+            "least_busy_ns": int(busy.min()),
+            "median_busy_ns": int(np.median(busy)),
+            "most_busy_ns": int(busy.max()),
             "piece_ns": int(totals[at.PIECE_NS]),
             "kernel_us": self._nanoseconds // 1000,
             "quanta": self.n_quanta,
@@ -143,7 +147,7 @@ class Session:
     def written(self) -> tuple[cp.ndarray, cp.ndarray]:
         """The cliques that the last quantum wrote: their sizes, and their members; views, until the next one."""
         end = self._written_end
-        n_members = end & ((1 << at.CLIQUES_SHIFT) - 1)
+        n_members = end & at.MEMBERS_MASK
         return self._output.sizes[: end >> at.CLIQUES_SHIFT], self._output.members[:n_members]
 
     @property
@@ -173,7 +177,7 @@ class Session:
         pending = state[:, at.PENDING_NODE]
         kept = KeptNodes(self._device.nodes, pending)
         roots_left = int(self._control[at.NEXT_ROOT]) < self._graph.order.size
-        is_all_written = (state[:, at.PAGE_CLIQUES] == 0).all()
+        is_all_written = (state[:, at.PAGE] == 0).all()
         if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
             self._check_all_is_written()
             return False

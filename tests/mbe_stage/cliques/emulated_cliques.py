@@ -110,7 +110,8 @@ def random_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]
 def known_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Complete graphs, Moon and Moser's, cycles and what they leave, and next to nothing."""
     launcher.seed = 1
-    for parts in ([3] * 4, [1] * 40, [2] * 6, [4, 1, 3, 1]):
+    # More than 32 that all cliques have, and what some have before and behind them.
+    for parts in ([3] * 4, [1] * 40, [2] * 6, [4, 1, 3, 1], [2, *[1] * 38, 2, 2]):
         graph, cliques = graphs.turan(parts)
         for sizes in ({}, {"narrow": 3}):
             yield {
@@ -230,7 +231,7 @@ def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
     emit._reserve, Session.quantum = counted_reserve, counted_quantum  # type: ignore[method-assign]
     at.CLIQUES_SHIFT = next(bits for bits in range(64) if _is_planned(graph, sizes, CLIQUES_SHIFT=bits))
-    emit._MEMBERS = (1 << at.CLIQUES_SHIFT) - 1
+    at.MEMBERS_MASK = (1 << at.CLIQUES_SHIFT) - 1
     at.NEVER = next(never for never in _ALL_ONES if _is_planned(graph, sizes, NEVER=never))
     yield case("no room to spare", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes) | most
     at.NEVER = 20 << at.CLIQUES_SHIFT

@@ -51,7 +51,7 @@ def test_random_graphs_have_the_cliques_that_are_specified(part: str) -> None:
 
 @on_the_emulator
 def test_closed_forms() -> None:
-    assert len(emulated("known")) == 19
+    assert len(emulated("known")) == 21
 
 
 @on_the_emulator

@@ -1,0 +1,175 @@
+"""The members of a node's cliques, ascending, one clique behind the other.
+
+The cliques of a node differ by at most six candidates. So what any of them has is put in order once, in shared memory,
+and a lane holds one vertex of it: for each clique the lanes whose vertex is in it vote, and write side by side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.device.masks import first_of, has, low_bits, of_halves, size_of
+from mbe_stage.device.warp import ballot, count_bits, next_one, next_tile, or_all, rank
+
+__all__ = ["place_members", "write_sets"]
+
+_ALWAYS = 1 << 6
+"""The bit of what all cliques have; the bits below it are the candidates', in turn."""
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+_W = np.uint64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _put(vertex, bit, place, own):
+    """Put a vertex into the ordered list, where its place is on the tile that stands there."""
+    if place >= 0 and place < at.UNION_WIDTH:
+        own.frame[own.frame_at + at.UNION_AT + place] = of_halves(vertex, bit)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _put_column(column, tile, joined, candidates, frame, own, words):
+    """Put the vertex of a column into the list, where cliques have it."""
+    everything = _W(joined | candidates)
+    if has(everything, column):
+        bit = _U(_ALWAYS)
+        if has(candidates, column):
+            bit = _U(_U(1) << _U(size_of(_W(candidates & low_bits(column)))))
+        n_before = _I(words[frame.home + at.EARLIER_AT + column])
+        place = _I(n_before + size_of(_W(everything & low_bits(column))) - tile)
+        _put(_U(words[frame.home + at.IDS_AT + column]), bit, place, own)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _put_in_order(tile, joined, candidates, frame, own, words):
+    """Put what cliques of a node have into shared memory, from place `tile` on.
+
+    Parameters
+    ----------
+    tile : int32
+    joined, candidates : uint64
+    frame : Frame
+    own : Own
+    words : uint32, global
+    """
+    lane = _I(cuda.laneid)
+    cuda.syncwarp()
+    _put_column(lane, tile, joined, candidates, frame, own, words)
+    _put_column(_I(lane + 32), tile, joined, candidates, frame, own, words)
+    everything = _W(joined | candidates)
+    k = lane
+    while k < frame.n_base:
+        entry = _L(frame.home + at.BASE_AT + 2 * k)
+        position = _U(words[entry + 1])
+        n_columns = size_of(_W(everything & low_bits(_I(position & _U(127)))))
+        _put(_U(words[entry]), _U(_ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
+        k = next_tile(k)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_tile(sets, vertex, bits, seen, place, n_joined, members):
+    """Write this lane's vertex of each clique that has it.
+
+    Parameters
+    ----------
+    sets : uint64
+        Sets of the candidates, a bit each.
+    vertex : int32
+    bits : uint32
+        The vertex's bit; 0 where the lane has none.
+    seen : uint32
+        Bits of candidates on tiles before.
+    place : int64
+        Where this tile of the first clique begins, if that has all candidates of the tiles before.
+    n_joined : int32
+        What all cliques have.
+    members : int32, global
+    """
+    while sets != _W(0):
+        number = _U(first_of(sets))
+        sets = _W(sets & _W(sets - _W(1)))
+        is_in = _U(bits & _U(number | _U(_ALWAYS))) != 0
+        mask = ballot(is_in)
+        if is_in:
+            n_gone = count_bits(_U(seen & ~number))
+            members[_W(place - _L(n_gone) + _L(rank(mask)))] = vertex
+        place = _L(place + _L(_I(n_joined + count_bits(number))))
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_sets(low, high, joined, candidates, start, frame, own, words, members):
+    """Write the members of a clique for each set.
+
+    Parameters
+    ----------
+    low, high : uint32
+    joined : uint64
+        What all of them have.
+    candidates : uint64
+    start : int64
+        Where the first one begins.
+    frame : Frame
+    own : Own
+    words : uint32, global
+    members : int32, global
+        What is written.
+    """
+    lane = _I(cuda.laneid)
+    sets = of_halves(low, high)
+    n_joined = _I(frame.n_base + size_of(joined))
+    n_union = _I(n_joined + size_of(candidates))
+    seen = _U(0)
+    tile = _I(0)
+    while tile < n_union:
+        _put_in_order(tile, joined, candidates, frame, own, words)
+        entry = _W(0)
+        if tile + lane < n_union:
+            entry = own.frame[own.frame_at + at.UNION_AT + lane]
+        bits = _U(entry >> _W(32))
+        _write_tile(sets, _I(entry & _W(0xFFFFFFFF)), bits, seen, _L(start + _L(tile)), n_joined, members)
+        tile = next_tile(tile)
+        if tile < n_union:
+            seen = _U(seen | _U(or_all(bits) & _U(_ALWAYS - 1)))
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def place_members(home, n_base, n, words):
+    """Find out where the vertices of a frame stand in its cliques.
+
+    Each candidate learns how many of the base are smaller. Each of the base learns how many of the base are smaller,
+    and how many candidates.
+    """
+    lane = _I(cuda.laneid)
+    base_at, ids_at = _L(home + at.BASE_AT), _L(home + at.IDS_AT)
+    high = _I(lane + 32)
+    low_vertex = _U(words[ids_at + lane]) if lane < n else _U(0)
+    high_vertex = _U(words[ids_at + high]) if high < n else _U(0)
+    tile = _I(0)
+    while tile < n_base:
+        own = _I(tile + lane)
+        mine = _U(words[base_at + 2 * own]) if own < n_base else _U(0)
+        smaller, below, low_smaller, high_smaller = _I(0), _I(0), _I(0), _I(0)
+        k = _I(0)
+        while k < n_base:
+            other = _U(words[base_at + 2 * k])
+            is_low, is_high = lane < n and low_vertex < other, high < n and high_vertex < other
+            n_below = _I(count_bits(ballot(is_low)) + count_bits(ballot(is_high)))
+            if k == own:
+                below = n_below
+            smaller = _I(smaller + (_I(1) if other < mine else _I(0)))
+            low_smaller = _I(low_smaller + (_I(1) if other < low_vertex else _I(0)))
+            high_smaller = _I(high_smaller + (_I(1) if other < high_vertex else _I(0)))
+            k = next_one(k)
+        if tile == 0 and lane < n:
+            words[home + at.EARLIER_AT + lane] = _U(low_smaller)
+        if tile == 0 and high < n:
+            words[home + at.EARLIER_AT + high] = _U(high_smaller)
+        if own < n_base:
+            words[base_at + 2 * own + 1] = _U((smaller << 7) | below)
+        tile = next_tile(tile)
+    cuda.syncwarp()
