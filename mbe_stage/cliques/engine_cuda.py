@@ -274,7 +274,7 @@ def _searched(
             prepared = prepared.with_roots(search.wanted)
         facts = SearchSizes(part.graph.n_edges, prepared.most_later, prepared.most_neighbours, mode)
         plan = replace(plan_memory(facts, searching_blocks(), budget), **search.sizes)
-        session = Session(prepared.lists, mode, limits, plan, budget, search.techniques.kernel_mask)
+        session = Session(prepared, mode, limits, plan, budget, search.techniques.kernel_mask)
     is_over = False
     while not is_over:
         with device_work(budget):

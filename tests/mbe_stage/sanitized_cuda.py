@@ -69,7 +69,7 @@ def main() -> int:
         if "bicliques" in options.of:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
-            find_cliques({"n_blocks": 4}, CliqueTechniques.without("donation"))
+            find_cliques({"n_blocks": 4}, CliqueTechniques.switched("donation"))
         allocation.cp = counting_session.cp = clique_session.cp = _Filled()
     if options.work:
         tight = (lambda: work(TIGHT, TIGHT_OUTPUT), keep_candidates, count_cells, lambda: find_cliques(TIGHT_PAGES))

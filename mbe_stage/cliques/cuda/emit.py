@@ -16,7 +16,7 @@ from mbe_stage.cliques.cuda.writing import write_sets
 from mbe_stage.device.masks import size_of
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
 
-__all__ = ["emit", "empty_page"]
+__all__ = ["emit", "empty_page", "room_for", "write_sizes"]
 
 _I = np.int32
 _L = np.int64
@@ -79,7 +79,7 @@ def empty_page(own, control, output):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _room_for(n_cliques, n_members, own, control, output):
+def room_for(n_cliques, n_members, own, control, output):
     """Room for some cliques on the warp's page, or, where it is too small for so many, in the output.
 
     Returns
@@ -103,7 +103,7 @@ def _room_for(n_cliques, n_members, own, control, output):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_sizes(low, high, size, start, sizes):
+def write_sizes(low, high, size, start, sizes):
     """Write the size of a clique for each set: that of the lane's number, and the one that has the sixth candidate too.
 
     Parameters
@@ -163,12 +163,12 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
             cuda.atomic.add(own.histogram, _I(size + 1), _L(1))
         return True, n_found
     n_members = sum_small(_I((size if is_low else _I(0)) + (_I(size + 1) if is_high else _I(0))))
-    is_on_page, start = _room_for(n_found, n_members, own, device.control, output)
+    is_on_page, start = room_for(n_found, n_members, own, device.control, output)
     if start < 0:
         return False, _I(0)
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    _write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
+    write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
     write_sets(low, high, joined, candidates, _L(start & at.MEMBERS_MASK), frame, own, device.words, members)
     return True, n_found

@@ -9,36 +9,74 @@ before it. Few candidates are ended at once (`small_ends`).
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.emit import emit
-from mbe_stage.cliques.cuda.levels import keep_levels, share_level
+from mbe_stage.cliques.cuda.levels import home_of, keep_levels, share_level
+from mbe_stage.cliques.cuda.partial import within_lists
 from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES, is_excluded, lowest_six, maximal_sets
-from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, SMALL_ENDS
+from mbe_stage.cliques.cuda.techniques import DONATION, EXCLUDED_PIVOTS, JOINS, PARTIAL, SHRINKING, SMALL_ENDS
 from mbe_stage.device.masks import bit_of, first_of, has, of_halves, size_of, voted
 from mbe_stage.device.quantum import read_shared, stops
-from mbe_stage.device.warp import ALL, max_all, next_tile
+from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, rank
 
 __all__ = ["walk_frame"]
 
 _LOOK_EVERY = 32
 _I = np.int32
 _L = np.int64
+_U = np.uint32
 _W = np.uint64
 
 
+class Room(NamedTuple):
+    """Room for rows of excluded vertices.
+
+    Attributes
+    ----------
+    place : int64
+    most : int32
+        Rows; 0 where none are wanted.
+    """
+
+    place: Any
+    most: Any
+
+
 @cuda.jit(device=True, forceinline=True)
-def _pivot_row(joined, candidates, frame, words, techniques):
+def _listed(is_live, row, n_live, room, words):
+    """Write the rows of some lanes to a list, where they fit; how many rows are live by now, int32."""
+    live = ballot(is_live)
+    n_after = _I(n_live + count_bits(live))
+    if is_live and n_after <= room.most:
+        to = _L(room.place + 2 * _I(n_live + rank(live)))
+        words[to] = _U(row & _W(0xFFFFFFFF))
+        words[to + 1] = _U(row >> _W(32))
+    return n_after
+
+
+@cuda.jit(device=True, forceinline=True)
+def _pivot_row(joined, candidates, frame, room, words, techniques):
     """The row of the vertex that is adjacent to the most candidates; all bits where one dominates all of them.
 
     Parameters
     ----------
     joined, candidates : uint64
     frame : Frame
+    room : Room
+        For the rows of excluded vertices that are adjacent to all that joined, and to a candidate.
     words : uint32, global
     techniques : int
+
+    Returns
+    -------
+    row : uint64
+    n_live : int32
+        Rows of such excluded vertices; they are in the room only where it is large enough.
     """
     lane = _I(cuda.laneid)
     best, most = frame.row, _I(-1)
@@ -55,31 +93,54 @@ def _pivot_row(joined, candidates, frame, words, techniques):
             is_excluded(frame.high_row, joined) and _W(candidates & ~frame.high_row) == _W(0)
         )
     place = _L(frame.excluded_at + 2 * lane)
+    n_live = _I(0)
     tile = _I(0)
     while tile < frame.n_excluded:
+        row, met = _W(0), _I(0)
         if _I(tile + lane) < frame.n_excluded:
             row = of_halves(words[place], words[place + 1])
             if _W(joined & ~row) == _W(0):
                 met = size_of(_W(row & candidates))
                 if met > most and (techniques & EXCLUDED_PIVOTS != 0 or met == n):
                     best, most = row, met
+        if techniques & SHRINKING != 0 and room.most > 0:
+            n_live = _listed(met > 0, row, n_live, room, words)
         place = _L(place + 64)
         tile = next_tile(tile)
     if cuda.any_sync(ALL, is_dominated or most == n):
-        return _W(0xFFFFFFFFFFFFFFFF)
+        return _W(0xFFFFFFFFFFFFFFFF), n_live
     source = _I(max_all(_I(most * 32 + lane)) & 31)
-    return _W(cuda.shfl_sync(ALL, _L(best), source))
+    return _W(cuda.shfl_sync(ALL, _L(best), source)), n_live
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit(joined, candidates, frame, own, device, output, launch):
+def _room_beside(frame, is_shrunk, device):
+    """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
+    place = _L(home_of(device.settings) + at.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
+    is_wanted = not is_shrunk and frame.n_excluded > 32
+    return Room(place, _I(frame.n_excluded >> 1) if is_wanted else _I(0))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _shrunk(frame, place, n_excluded):
+    """A frame with other rows of excluded vertices."""
+    return at.Frame(
+        frame.home, frame.n_base, n_excluded, place, frame.row, frame.high_row, frame.lists_of
+    )  # fmt: skip
+
+
+@cuda.jit(device=True, forceinline=True)
+def _visit(joined, candidates, frame, room, own, graph, device, output, launch):
     """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
 
     Parameters
     ----------
     joined, candidates : uint64
     frame : Frame
+    room : Room
+        As `_pivot_row` takes it.
     own : Own
+    graph : Graph
     device : Device
     output : Output
     launch : Launch
@@ -92,13 +153,15 @@ def _visit(joined, candidates, frame, own, device, output, launch):
     is_done : bool
         False where the output had no room.
     n_found : int32
+    n_live : int32
+        As `_pivot_row` gives it.
     """
     lane = _I(cuda.laneid)
     n = size_of(candidates)
     if launch.mode != at.COUNT:
         size = _I(frame.n_base + size_of(joined))
         if size + n < launch.min_size or size > launch.max_size:
-            return joined, candidates, _W(0), True, _I(0)
+            return joined, candidates, _W(0), True, _I(0), _I(0)
     if launch.techniques & JOINS != 0:
         full = voted(
             has(candidates, lane) and size_of(_W(frame.row & candidates)) == n - 1,
@@ -109,10 +172,12 @@ def _visit(joined, candidates, frame, own, device, output, launch):
     if n == 0 or (launch.techniques & SMALL_ENDS != 0 and n <= MOST_CANDIDATES):
         six = lowest_six(candidates)
         low, high = maximal_sets(joined, candidates, six, frame, device.words)
+        if launch.techniques & PARTIAL != 0 and frame.lists_of >= 0:
+            low, high = within_lists(low, high, joined, candidates, six, frame, graph, device.words)
         is_done, n_found = emit(low, high, joined, candidates, frame, own, device, output, launch)
-        return joined, candidates, _W(0), is_done, n_found
-    row = _pivot_row(joined, candidates, frame, device.words, launch.techniques)
-    return joined, candidates, _W(candidates & ~row), True, _I(0)
+        return joined, candidates, _W(0), is_done, n_found, _I(0)
+    row, n_live = _pivot_row(joined, candidates, frame, room, device.words, launch.techniques)
+    return joined, candidates, _W(candidates & ~row), True, _I(0), n_live
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -171,7 +236,7 @@ def _somebody_waits(control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def walk_frame(joined, candidates, frame, own, device, output, launch):
+def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
     """Walk all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_levels`).
 
     Parameters
@@ -194,10 +259,22 @@ def walk_frame(joined, candidates, frame, own, device, output, launch):
     steps = _I(0)
     found = _L(0)
     branch, branch_level = _I(-1), _I(0)
+    # Below this level, excluded vertices are those of the shorter list.
+    shrunk_level, n_shrunk = _I(-1), _I(0)
     while True:
-        joined, candidates, branches, is_done, n_found = _visit(joined, candidates, frame, own, device, output, launch)
+        seen = frame
+        room = Room(_L(0), _I(0))
+        if launch.techniques & SHRINKING != 0:
+            room = _room_beside(frame, shrunk_level >= 0, device)
+            if shrunk_level >= 0:
+                seen = _shrunk(frame, room.place, n_shrunk)
+        joined, candidates, branches, is_done, n_found, n_live = _visit(
+            joined, candidates, seen, room, own, graph, device, output, launch
+        )
         found = _L(found + n_found)
         if branches != _W(0):
+            if launch.techniques & SHRINKING != 0 and room.most > 0 and n_live <= room.most:
+                shrunk_level, n_shrunk = depth, n_live
             _push(depth, joined, candidates, branches, own)
             depth = _I(depth + 1)
         steps = _I(steps + 1)
@@ -222,6 +299,8 @@ def walk_frame(joined, candidates, frame, own, device, output, launch):
             keep_levels(bottom, depth, home, frame, own, device)
             break
         branch_level = _I(depth - 1)
+        if branch_level < shrunk_level:
+            shrunk_level = _I(-1)
         joined, candidates, branch, depth = _next_child(depth, own)
     if cuda.laneid == 0:
         if found != 0:

@@ -17,14 +17,15 @@ from mbe_stage.cliques.cuda.child_piece import child_piece
 from mbe_stage.cliques.cuda.emit import empty_page
 from mbe_stage.cliques.cuda.frame_walk import walk_frame
 from mbe_stage.cliques.cuda.levels import open_level
-from mbe_stage.cliques.cuda.root_piece import FRAME, SHORT_OF, root_piece
-from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SHARING
+from mbe_stage.cliques.cuda.root_piece import DONE, FRAME, SHORT_OF, edge_piece, no_frame, root_piece
+from mbe_stage.cliques.cuda.sub_warps import small_roots
+from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, EDGE_ROOTS, SHARING, SUB_WARPS
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import find_some_open_node, next_root, take_child
+from mbe_stage.device.open_nodes import find_some_open_node, take_child
 from mbe_stage.device.quantum import read_shared, stops
-from mbe_stage.device.warp import global_nanoseconds, held
+from mbe_stage.device.warp import ALL, global_nanoseconds, held
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "kernel_for", "searching_blocks"]
 
@@ -39,6 +40,30 @@ _TRIES = 4
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
 _L = np.int64
+_W = np.uint64
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_roots(order, device):
+    """The next root that nobody has taken, or the number of the first of some small ones.
+
+    Returns
+    -------
+    kind : int32
+        `layout.ROOT`, `layout.SMALL`, or `layout.NOTHING` where none is left.
+    child : int32
+    """
+    kind, child = _I(at.NOTHING), _I(0)
+    if cuda.laneid == 0:
+        taken = cuda.atomic.add(device.control, at.NEXT_ROOT, _L(1))
+        n_large = device.settings[at.N_LARGE]
+        if taken < n_large:
+            kind, child = _I(at.ROOT), _I(order[taken])
+        else:
+            position = n_large + at.ROOTS_AT_ONCE * (taken - n_large)
+            if position < order.size:
+                kind, child = _I(at.SMALL), _I(position)
+    return cuda.shfl_sync(ALL, kind, 0), cuda.shfl_sync(ALL, child, 0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -60,9 +85,9 @@ def _next_task(newest, roots_left, turn, graph, device, launch):
     Returns
     -------
     node : int32
-        `layout.ROOT`; `layout.NOTHING` where nothing is to be had.
+        `layout.ROOT` or `SMALL`; `layout.NOTHING` where nothing is to be had.
     child : int32
-        Of the node, or the root.
+        Of the node, or the root, or the number of the first of the small ones.
     newest : int32
     roots_left : bool
     """
@@ -72,9 +97,9 @@ def _next_task(newest, roots_left, turn, graph, device, launch):
             return newest, child, newest, roots_left
         newest = _I(device.nodes[newest, at.LINK])
     if roots_left:
-        root = next_root(graph.order, device.control)
-        if root >= 0:
-            return _I(at.ROOT), root, newest, roots_left
+        kind, child = _next_roots(graph.order, device)
+        if kind != at.NOTHING:
+            return kind, child, newest, roots_left
         roots_left = False
     is_any = launch.techniques & SHARING != 0
     tries = _I(0)
@@ -140,6 +165,9 @@ def _piece_of(node, child, newest, own, graph, device, launch):
     """
     if node == at.ROOT:
         return root_piece(child, newest, own, graph, device, launch)
+    if launch.techniques & EDGE_ROOTS != 0 and device.nodes[node, at.KIND] == at.EDGES:
+        root = _I(device.words[device.nodes[node, at.OFFSET]])
+        return edge_piece(root, child, newest, own, graph, device, launch)
     return child_piece(node, child, newest, own, device, launch)
 
 
@@ -164,9 +192,15 @@ def _do_task(node, child, newest, own, graph, device, output, launch):
     newest : int32
     """
     began = global_nanoseconds()
-    if node >= 0 and device.nodes[node, at.IS_FRAME] != 0:
+    if node >= 0 and device.nodes[node, at.KIND] == at.FRAME:
         joined, candidates, frame = open_level(node, child, own, device)
         outcome = FRAME
+    elif launch.techniques & SUB_WARPS != 0 and node == at.SMALL:
+        joined, candidates, frame = _W(0), _W(0), no_frame()
+        outcome = DONE if small_roots(child, own, graph, device, output, launch) else SHORT_OF
+        if cuda.laneid == 0:
+            own.state[at.N_PIECES] += at.ROOTS_AT_ONCE
+            own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     else:
         outcome, joined, candidates, frame, newest = _piece_of(node, child, newest, own, graph, device, launch)
         if cuda.laneid == 0:
@@ -174,7 +208,7 @@ def _do_task(node, child, newest, own, graph, device, output, launch):
             own.state[at.PIECE_NS] += _L(global_nanoseconds() - began)
     is_done = outcome != SHORT_OF
     if outcome == FRAME:
-        is_done = walk_frame(joined, candidates, frame, own, device, output, launch)
+        is_done = walk_frame(joined, candidates, frame, own, graph, device, output, launch)
     if cuda.laneid == 0:
         own.state[at.BUSY_NS] += _L(global_nanoseconds() - began)
     return is_done, newest

@@ -61,12 +61,21 @@ STACK = FRAME_WIDTH
 LEVEL_WORDS = 3
 LEVELS = FRAME_WIDTH
 """Each level has joined a candidate that the one before had not."""
+SMALL_ROOT, SMALL_DEGREE, ROOTS_AT_ONCE = 6, 64, 4
+"""Candidates and neighbours of a small root at most, and how many of them a warp ends at once."""
 UNION_WIDTH = 32
 UNION_AT = STACK + LEVELS * LEVEL_WORDS
-PAGE_AT = UNION_AT + UNION_WIDTH
+TABLE_BITS = 8
+TABLE_SLOTS = 1 << TABLE_BITS
+TABLE_AT = STACK
+"""In the place of stack and union, before there are any."""
+PAGE_AT = max(UNION_AT + UNION_WIDTH, TABLE_AT + TABLE_SLOTS)
 FRAME_WORDS = PAGE_AT + 1
-"""Words of 64 bits that a warp has in shared memory: the candidates' rows, its stack, a tile of what cliques of a node
-have, and how many cliques and members are on its page, as in `OUTPUT_TOP`."""
+"""Words of 64 bits that a warp has in shared memory: the candidates' rows; its stack, and a tile of what cliques of a
+node have, or the hash table of a root's candidates; how many cliques and members are on its page, as in `OUTPUT_TOP`."""
+
+SMALL = -3
+"""In the place of a node, beside `ROOT`: some small roots."""
 
 # A frame's block, in words of 32 bits.
 IDS_AT = 2 * FRAME_WIDTH
@@ -91,10 +100,13 @@ OUTPUT_FULL = OWN_STATUS
 
 # Settings, int64: read only.
 NARROW, OWN_WORDS, MOST_LEVELS, MIN_SIZE, MAX_SIZE = range(OWN_SETTINGS, OWN_SETTINGS + 5)
-N_SETTINGS = OWN_SETTINGS + 5
+EDGE_WIDTH, PARTIAL_RATIO, N_LARGE = range(OWN_SETTINGS + 5, OWN_SETTINGS + 8)
+N_SETTINGS = OWN_SETTINGS + 8
 
-# Fields of a node, int64: masks are those of a frame's level.
-IS_FRAME, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES = range(OWN_FIELDS, OWN_FIELDS + 7)
+# Fields of a node, int64: masks are those of a frame's level; the root where it has no rows of excluded vertices, or -1.
+KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES, LISTS_OF = range(OWN_FIELDS, OWN_FIELDS + 8)
+WIDE, FRAME, EDGES = range(3)
+"""Kinds of nodes: more candidates than a frame has, a level of a frame's stack, the edges of a root."""
 
 # What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds without
 # work, with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
@@ -231,6 +243,8 @@ class Frame(NamedTuple):
         Where these begin.
     row, high_row : uint64
         Those of the candidates ``lane`` and ``lane + 32``; 0 where there is none.
+    lists_of : int32
+        The root where it has no rows of excluded vertices, but is to look through its earlier neighbours; else -1.
     """
 
     home: Any
@@ -239,3 +253,4 @@ class Frame(NamedTuple):
     excluded_at: Any
     row: Any
     high_row: Any
+    lists_of: Any

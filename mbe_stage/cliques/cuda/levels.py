@@ -73,12 +73,13 @@ def _write_node(node, level, home, frame, own, nodes):
         nodes[node, at.OFFSET] = home
         nodes[node, at.WORDS] = _L(frame_words(frame.n_base, frame.n_excluded))
         nodes[node, at.LINK] = _L(at.ANYBODYS)
-        nodes[node, at.IS_FRAME] = _L(1)
+        nodes[node, at.KIND] = _L(at.FRAME)
         nodes[node, at.N_EXCLUDED] = _L(frame.n_excluded)
         nodes[node, at.N_BASE] = _L(frame.n_base)
         nodes[node, at.JOINED] = _L(joined)
         nodes[node, at.CANDIDATES] = _L(candidates)
         nodes[node, at.BRANCHES] = _L(branches)
+        nodes[node, at.LISTS_OF] = _L(frame.lists_of)
     cuda.syncwarp()
     return size_of(branches)
 
@@ -164,5 +165,5 @@ def open_level(node, child, own, device):
     candidates = _W(_W(candidates & ~gone) & own.frame[own.frame_at + branch])
     n_base = _I(fields[at.N_BASE])
     excluded_at = _L(home + at.BASE_AT + 2 * n_base)
-    frame = at.Frame(home, n_base, _I(fields[at.N_EXCLUDED]), excluded_at, low, high)
+    frame = at.Frame(home, n_base, _I(fields[at.N_EXCLUDED]), excluded_at, low, high, _I(fields[at.LISTS_OF]))
     return _W(joined | bit_of(branch)), candidates, frame

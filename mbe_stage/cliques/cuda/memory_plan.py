@@ -60,6 +60,8 @@ class MemoryPlan:
         Of each warp, on their way there.
     narrow : int
         Candidates of a frame at most.
+    edge_width, partial_ratio : int
+        What `Techniques.edge_roots` and `Techniques.partial` look at.
     quantum_seconds : float
 
     Raises
@@ -81,6 +83,8 @@ class MemoryPlan:
     page_members: int
     page_cliques: int
     narrow: int = at.FRAME_WIDTH
+    edge_width: int = 128
+    partial_ratio: int = 8
     quantum_seconds: float = 0.5
 
     def __post_init__(self) -> None:
@@ -174,8 +178,8 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         scratch_words=_whole_lines((sizes.most_later + 31) // 32),
         # A clique is a root and later neighbours of it.
         histogram=sizes.most_later + 2 if sizes.mode == at.SIZES else 1,
-        # Base, candidates and excluded vertices are the root and neighbours of it.
-        own_words=_whole_lines(at.BASE_AT + 2 * (sizes.most_neighbours + 2)),
+        # Base, candidates and excluded vertices are the root and neighbours of it; room for half of the last ones' rows.
+        own_words=_whole_lines(at.BASE_AT + 3 * (sizes.most_neighbours + 2)),
         n_nodes=_NODES,
         pool_words=_whole_lines(pool_words),
         members=members,

@@ -12,6 +12,7 @@ import cupy as cp
 import numpy as np
 from numba import cuda
 
+from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.layout import Graph
 from mbe_stage.device.arrays import kernel_views
 from mbe_stage.device.grid import BLOCKS_PER_MULTIPROCESSOR, THREADS, n_warps, on_grid, this_warp
@@ -25,7 +26,7 @@ __all__ = ["DeviceGraph", "part_lists_warp_per_vertex", "preparation_bytes", "pr
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 8, 56
 _MOST_MEMBERS = 1 << 31
 # Words of `facts`.
-_MOST_LATER, _MOST_NEIGHBOURS = 0, 1
+_MOST_LATER, _MOST_NEIGHBOURS, _N_SMALL = range(3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,8 @@ class DeviceGraph:
     lists : Graph
         Its roots are all vertices.
     n_roots : int
+    n_small : int
+        Small roots, the last ones in the order.
     most_later : int
         Later neighbours of a vertex.
     most_neighbours : int
@@ -45,6 +48,7 @@ class DeviceGraph:
 
     lists: Graph
     n_roots: int
+    n_small: int
     most_later: int
     most_neighbours: int
 
@@ -53,8 +57,9 @@ class DeviceGraph:
         is_wanted = cp.zeros(self.lists.later_ends.size, cp.bool_)
         is_wanted[cp.asarray(wanted)] = True
         order = self.lists.order
+        n_small = int(is_wanted[order[order.size - self.n_small :]].sum())
         lists = self.lists._replace(order=cp.ascontiguousarray(order[is_wanted[order]]))
-        return DeviceGraph(lists, int(wanted.size), self.most_later, self.most_neighbours)
+        return DeviceGraph(lists, int(wanted.size), n_small, self.most_later, self.most_neighbours)
 
 
 def preparation_bytes(graph: UndirectedCSR) -> int:
@@ -90,13 +95,13 @@ def prepare(graph: UndirectedCSR, n_blocks: int, budget: int) -> DeviceGraph:
     later_ends = cp.empty(graph.n, cp.int64)
     members = cp.empty(graph.members.size, cp.int32)
     weights = cp.empty(graph.n, cp.int64)
-    facts = cp.zeros(2, cp.int64)
+    facts = cp.zeros(3, cp.int64)
     part = part_lists_warp_per_vertex
     on_grid(part, n_blocks, THREADS)(*kernel_views(graph.offsets, graph.members, later_ends, members, weights, facts))
     order = cp.argsort(weights).astype(cp.int32)
     most = cp.asnumpy(facts)
     lists = Graph(graph.offsets, later_ends, members, order)
-    return DeviceGraph(lists, graph.n, int(most[_MOST_LATER]), int(most[_MOST_NEIGHBOURS]))
+    return DeviceGraph(lists, graph.n, int(most[_N_SMALL]), int(most[_MOST_LATER]), int(most[_MOST_NEIGHBOURS]))
 
 
 @kernel(I64, I32, I64, I32, I64, I64, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))
@@ -112,12 +117,13 @@ def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights
         Where the later ones end.
     members : (2 n_edges,) int32
     weights : (n,) int64
-        The less, the more work the root may be: minus the later neighbours, then minus all neighbours.
-    facts : (2,) int64
-        The most later neighbours, and the most neighbours of a vertex that has later ones; zeros before.
+        The less, the more work the root may be: minus the later neighbours, then minus all neighbours; not below 0 for
+        small roots alone.
+    facts : (3,) int64
+        The most later neighbours, the most neighbours of a vertex that has later ones, and small roots; zeros before.
     """
     lane = cuda.laneid
-    most_later, most_neighbours = np.int64(0), np.int64(0)
+    most_later, most_neighbours, n_small = np.int64(0), np.int64(0), np.int64(0)
     for vertex in range(this_warp(), later_ends.size, n_warps()):
         first, end = offsets[vertex], offsets[vertex + 1]
         degree = end - first
@@ -140,9 +146,14 @@ def part_lists_warp_per_vertex(offsets, neighbours, later_ends, members, weights
                 most_later = max(most_later, n_later)
                 if n_later > 0:
                     most_neighbours = max(most_neighbours, degree)
+                weight = -((n_later << 32) | degree)
+                if n_later <= at.SMALL_ROOT and degree <= at.SMALL_DEGREE:
+                    weight = at.SMALL_DEGREE - degree
+                    n_small += 1
                 if lane == 0:
                     later_ends[vertex] = place
-                    weights[vertex] = -((n_later << 32) | degree)
+                    weights[vertex] = weight
     if lane == 0:
+        cuda.atomic.add(facts, 2, n_small)
         cuda.atomic.max(facts, 0, most_later)
         cuda.atomic.max(facts, 1, most_neighbours)

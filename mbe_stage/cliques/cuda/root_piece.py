@@ -1,23 +1,29 @@
-"""What a root is: a frame, or a wide node. Its later neighbours are candidates, the earlier ones excluded.
+"""What a root is: a frame, or a wide node. Later vertices are candidates, the earlier ones excluded.
 
-An edge between a candidate and an earlier vertex is one of the earlier vertex's later neighbours. So each lane walks
-the later neighbours of one vertex, and looks each up among the candidates. Edges between candidates are found once
-each, from their earlier end; the matrix is then made symmetric.
+A root is a vertex, with its neighbours; or, where these are very many, each of its edges to a later neighbour is one,
+with the neighbours that both have in common (`EDGE_ROOTS`). Edges between candidates are found once each, from their
+earlier end; the matrix is then made symmetric. Where far more vertices are excluded than candidates, their rows may be
+left out (`PARTIAL`): then the lists are looked through at each clique.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.candidate_table import fill_table, row_of
 from mbe_stage.cliques.cuda.levels import home_of
-from mbe_stage.cliques.cuda.wide_nodes import new_wide, publish_wide
+from mbe_stage.cliques.cuda.lookup import is_among
+from mbe_stage.cliques.cuda.techniques import EDGE_ROOTS, PARTIAL
+from mbe_stage.cliques.cuda.wide_nodes import new_wide, open_edges, publish_wide
 from mbe_stage.cliques.cuda.writing import place_members
-from mbe_stage.device.masks import bit_of, low_bits, of_halves, transposed
+from mbe_stage.device.masks import low_bits, of_halves, transposed
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_one, next_tile, rank
 
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "no_frame", "root_piece"]
+__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "edge_piece", "no_frame", "root_piece"]
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a part of the search has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
@@ -28,105 +34,68 @@ _U = np.uint32
 _W = np.uint64
 
 
+class Lists(NamedTuple):
+    """The vertices of a root's matrix.
+
+    Attributes
+    ----------
+    candidates, excluded : int32, global
+        Where they stand, each ascending.
+    first, first_excluded : int64
+        Where they begin.
+    n, n_excluded : int32
+    root, second : int32
+        The base; `second` is -1 where that is the root alone.
+    of_all : int32
+        The root where the excluded vertices are left out, else -1.
+    """
+
+    candidates: Any
+    excluded: Any
+    first: Any
+    first_excluded: Any
+    n: Any
+    n_excluded: Any
+    root: Any
+    second: Any
+    of_all: Any
+
+
 @cuda.jit(device=True, forceinline=True)
 def no_frame():
     """In the place of a frame where there is none."""
-    return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0))
+    return at.Frame(_L(0), _I(0), _I(0), _L(0), _W(0), _W(0), _I(-1))
 
 
 @cuda.jit(device=True, forceinline=True)
-def _look_up(vertex, first, low, n, members):
-    """Where among `n` ascending candidates, from number `low` on, the first stands that is not below a vertex."""
-    high = n
-    while low < high:
-        middle = _I((low + high) >> 1)
-        if members[first + middle] < vertex:
-            low = _I(middle + 1)
-        else:
-            high = middle
-    return low
-
-
-@cuda.jit(device=True, forceinline=True)
-def _row_of(vertex, first, n, graph):
-    """Which of at most 64 candidates are later neighbours of a vertex, uint64; called by each lane for itself."""
-    members = graph.members
-    row = _W(0)
-    low = _I(0)
-    place, end = graph.offsets[vertex], graph.later_ends[vertex]
-    while place < end and low < n:
-        other = members[place]
-        low = _look_up(other, first, low, n, members)
-        if low < n and members[first + low] == other:
-            row = _W(row | bit_of(low))
-            low = _I(low + 1)
-        place += 1
+def _later_of(vertex, own, graph):
+    """Which candidates of the table are later neighbours of a vertex, uint64; called by each lane for itself."""
+    row, _ = row_of(graph.offsets[vertex], graph.later_ends[vertex], _I(0x7FFFFFFF), own, graph.members)
     return row
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_row(vertex, to, first, n, n_words, graph, words):
-    """Write which of any number of candidates are later neighbours of a vertex; called by each lane for itself.
+def _excluded_rows(lists, excluded_at, own, graph, words):
+    """Write the rows of excluded vertices that are adjacent to a candidate; how many, int32; -1 where one is to all.
 
     Parameters
     ----------
-    vertex : int32
-    to : int64
-        Where the row begins.
-    first : int64
-        Where the candidates begin among the graph's members.
-    n, n_words : int32
-        Candidates, and words of the row.
-    graph : Graph
-    words : uint32, global
-    """
-    members = graph.members
-    low, word = _I(0), _I(0)
-    bits = _U(0)
-    place, end = graph.offsets[vertex], graph.later_ends[vertex]
-    while place < end and low < n:
-        other = members[place]
-        low = _look_up(other, first, low, n, members)
-        if low < n and members[first + low] == other:
-            while word < low >> 5:
-                words[to + word] = bits
-                bits = _U(0)
-                word = _I(word + 1)
-            bits = _U(bits | _U(_U(1) << _U(low & 31)))
-            low = _I(low + 1)
-        place += 1
-    while word < n_words:
-        words[to + word] = bits
-        bits = _U(0)
-        word = _I(word + 1)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _excluded_rows(root, first, n, excluded_at, graph, words):
-    """Write the rows of earlier neighbours that are adjacent to a candidate; how many, int32; -1 where one is to all.
-
-    Parameters
-    ----------
-    root : int32
-    first : int64
-        Where the candidates begin among the graph's members.
-    n : int32
-        Candidates, 1 to 64.
+    lists : Lists
+        With 1 to 64 candidates, which are in the table.
     excluded_at : int64
         Where the rows are to stand.
+    own : Own
     graph : Graph
     words : uint32, global
     """
     lane = _I(cuda.laneid)
-    everything = low_bits(n)
-    begin = graph.later_ends[root]
-    n_earlier = _I(graph.offsets[root + 1] - begin)
+    everything = low_bits(lists.n)
     n_kept = _I(0)
     tile = _I(0)
-    while tile < n_earlier:
+    while tile < lists.n_excluded:
         row = _W(0)
-        if _I(tile + lane) < n_earlier:
-            row = _row_of(graph.members[begin + tile + lane], first, n, graph)
+        if _I(tile + lane) < lists.n_excluded:
+            row = _later_of(lists.excluded[lists.first_excluded + _L(_I(tile + lane))], own, graph)
         if cuda.any_sync(ALL, row == everything):
             return _I(-1)
         kept = ballot(row != _W(0))
@@ -140,14 +109,14 @@ def _excluded_rows(root, first, n, excluded_at, graph, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _candidates_rows(first, n, own, graph):
-    """Put the rows of at most 64 candidates into shared memory; returns this lane's two."""
+def _candidates_rows(lists, own, graph):
+    """Put the rows of at most 64 candidates, which are in the table, into shared memory; returns this lane's two."""
     lane = _I(cuda.laneid)
     low, high = _W(0), _W(0)
-    if lane < n:
-        low = _row_of(graph.members[first + lane], first, n, graph)
-    if lane + 32 < n:
-        high = _row_of(graph.members[first + lane + 32], first, n, graph)
+    if lane < lists.n:
+        low = _later_of(lists.candidates[lists.first + lane], own, graph)
+    if lane + 32 < lists.n:
+        high = _later_of(lists.candidates[lists.first + lane + 32], own, graph)
     cuda.syncwarp()
     half = _W(0xFFFFFFFF)
     low_low, high_low = transposed(_U(low & half)), transposed(_U(high & half))
@@ -161,15 +130,12 @@ def _candidates_rows(first, n, own, graph):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _root_frame(root, first, n, own, graph, device, mode):
+def _root_frame(lists, own, graph, device, mode):
     """The frame of a root with at most 64 candidates.
 
     Parameters
     ----------
-    root : int32
-    first : int64
-        Where the candidates begin among the graph's members.
-    n : int32
+    lists : Lists
     own : Own
     graph : Graph
     device : Device
@@ -183,26 +149,30 @@ def _root_frame(root, first, n, own, graph, device, mode):
     words = device.words
     lane = _I(cuda.laneid)
     home = home_of(device.settings)
-    excluded_at = _L(home + at.BASE_AT + 2)
+    n_base = _I(1) if lists.second < 0 else _I(2)
+    excluded_at = _L(home + at.BASE_AT + 2 * n_base)
     n_excluded = _I(0)
-    if n == 0:
-        if graph.offsets[root + 1] > graph.later_ends[root]:
+    if lists.n == 0:
+        if lists.n_excluded > 0:
             return DONE, no_frame()
     else:
-        n_excluded = _excluded_rows(root, first, n, excluded_at, graph, words)
+        fill_table(lists.first, lists.n, own, lists.candidates)
+        n_excluded = _excluded_rows(lists, excluded_at, own, graph, words)
         if n_excluded < 0:
             return DONE, no_frame()
-    low, high = _candidates_rows(first, n, own, graph)
-    if lane < n:
-        words[home + at.IDS_AT + lane] = _U(graph.members[first + lane])
-    if lane + 32 < n:
-        words[home + at.IDS_AT + lane + 32] = _U(graph.members[first + lane + 32])
+    low, high = _candidates_rows(lists, own, graph)
+    if lane < lists.n:
+        words[home + at.IDS_AT + lane] = _U(lists.candidates[lists.first + lane])
+    if lane + 32 < lists.n:
+        words[home + at.IDS_AT + lane + 32] = _U(lists.candidates[lists.first + lane + 32])
     if lane == 0:
-        words[home + at.BASE_AT] = _U(root)
+        words[home + at.BASE_AT] = _U(lists.root)
+        if lists.second >= 0:
+            words[home + at.BASE_AT + 2] = _U(lists.second)
     cuda.syncwarp()
     if mode == at.MEMBERS:
-        place_members(home, _I(1), n, words)
-    return FRAME, at.Frame(home, _I(1), n_excluded, excluded_at, low, high)
+        place_members(home, n_base, lists.n, words)
+    return FRAME, at.Frame(home, n_base, n_excluded, excluded_at, low, high, lists.of_all)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -231,15 +201,44 @@ def _make_symmetric(wide, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _root_node(root, first, n, newest, graph, device, techniques):
+def _write_rows(row, vertex, wide, lists, own, graph, words):
+    """Write a row of each lane (a vertex of -1: none), the candidates 64 at a time.
+
+    Parameters
+    ----------
+    row, vertex : int32
+    wide : Wide
+    lists : Lists
+    own : Own
+    graph : Graph
+    words : uint32, global
+    """
+    place, end = _L(0), _L(0)
+    if vertex >= 0:
+        place, end = graph.offsets[vertex], graph.later_ends[vertex]
+    to = _L(wide.rows_at + _L(row) * _L(wide.n_words))
+    word = _I(0)
+    while word < wide.n_words:
+        n_here = min(_I(64), _I(lists.n - 32 * word))
+        first = _L(lists.first + _L(32 * word))
+        fill_table(first, n_here, own, lists.candidates)
+        bits, place = row_of(place, end, lists.candidates[first + n_here - 1], own, graph.members)
+        if vertex >= 0:
+            words[to + word] = _U(bits & _W(0xFFFFFFFF))
+            if word + 1 < wide.n_words:
+                words[to + word + 1] = _U(bits >> _W(32))
+        word = next_one(next_one(word))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _root_node(lists, newest, own, graph, device, techniques):
     """The wide node of a root.
 
     Parameters
     ----------
-    root : int32
-    first : int64
-        Where the candidates begin among the graph's members.
-    n, newest : int32
+    lists : Lists
+    newest : int32
+    own : Own
     graph : Graph
     device : Device
     techniques : int
@@ -251,24 +250,25 @@ def _root_node(root, first, n, newest, graph, device, techniques):
     """
     words = device.words
     lane = _I(cuda.laneid)
-    begin = graph.later_ends[root]
-    n_earlier = _I(graph.offsets[root + 1] - begin)
-    wide = new_wide(n, n_earlier, _I(1), device)
+    n_base = _I(1) if lists.second < 0 else _I(2)
+    wide = new_wide(lists.n, lists.n_excluded, n_base, lists.of_all, device)
     if wide.ids_at < 0:
         return SHORT_OF, newest
-    k = lane
     tile = _I(0)
-    # The candidates and the earlier neighbours stand one behind the other in the list of the root.
-    while tile < n + n_earlier:
-        if k < n + n_earlier:
-            vertex = graph.members[first + k]
-            _write_row(vertex, _L(wide.rows_at + _L(k) * _L(wide.n_words)), first, n, wide.n_words, graph, words)
-            if k < n:
-                words[wide.ids_at + k] = _U(vertex)
-        k = next_tile(k)
+    while tile < lists.n + lists.n_excluded:
+        row = _I(tile + lane)
+        vertex = _I(-1)
+        if row < lists.n:
+            vertex = _I(lists.candidates[lists.first + row])
+            words[wide.ids_at + row] = _U(vertex)
+        elif row < lists.n + lists.n_excluded:
+            vertex = _I(lists.excluded[lists.first_excluded + _L(_I(row - lists.n))])
+        _write_rows(row, vertex, wide, lists, own, graph, words)
         tile = next_tile(tile)
     if lane == 0:
-        words[wide.base_at] = _U(root)
+        words[wide.base_at] = _U(lists.root)
+        if lists.second >= 0:
+            words[wide.base_at + 1] = _U(lists.second)
     cuda.syncwarp()
     _make_symmetric(wide, words)
     made = publish_wide(wide, newest, device, techniques)
@@ -278,8 +278,18 @@ def _root_node(root, first, n, newest, graph, device, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
+def _piece_of(lists, newest, own, graph, device, launch):
+    """The frame or the wide node of a root; parameters and returns are those of `root_piece`."""
+    if lists.n <= device.settings[at.NARROW]:
+        outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
+        return outcome, _W(0), low_bits(lists.n), frame, newest
+    outcome, newest = _root_node(lists, newest, own, graph, device, launch.techniques)
+    return outcome, _W(0), _W(0), no_frame(), newest
+
+
+@cuda.jit(device=True, forceinline=True)
 def root_piece(root, newest, own, graph, device, launch):
-    """The frame or the wide node of a root.
+    """The frame or the wide node of a root, or the node of its edges.
 
     Parameters
     ----------
@@ -299,12 +309,65 @@ def root_piece(root, newest, own, graph, device, launch):
     frame : Frame
     newest : int32
     """
-    first = graph.offsets[root]
-    n = _I(graph.later_ends[root] - first)
+    settings = device.settings
+    first, begin = graph.offsets[root], graph.later_ends[root]
+    n, n_excluded = _I(begin - first), _I(graph.offsets[root + 1] - begin)
     if launch.mode != at.COUNT and n + 1 < launch.min_size:
         return DONE, _W(0), _W(0), no_frame(), newest
-    if n <= device.settings[at.NARROW]:
-        outcome, frame = _root_frame(root, first, n, own, graph, device, launch.mode)
-        return outcome, _W(0), low_bits(n), frame, newest
-    outcome, newest = _root_node(root, first, n, newest, graph, device, launch.techniques)
-    return outcome, _W(0), _W(0), no_frame(), newest
+    if launch.techniques & EDGE_ROOTS != 0 and n >= settings[at.EDGE_WIDTH]:
+        made = open_edges(root, n, newest, device)
+        return (SHORT_OF if made == -2 else NODE), _W(0), _W(0), no_frame(), _I(newest if made == -2 else made)
+    of_all = _I(-1)
+    if launch.techniques & PARTIAL != 0 and n > 0 and _L(n_excluded) > settings[at.PARTIAL_RATIO] * _L(n):
+        of_all, n_excluded = root, _I(0)
+    lists = Lists(graph.members, graph.members, first, begin, n, n_excluded, root, _I(-1), of_all)
+    return _piece_of(lists, newest, own, graph, device, launch)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _common(begin, end, root, into, graph):
+    """List the neighbours from `begin` to `end` that are a root's as well; how many, int32.
+
+    Parameters
+    ----------
+    begin, end : int64
+        Of the graph's members.
+    root : int32
+    into : int32, global
+    graph : Graph
+    """
+    members = graph.members
+    first, middle, last = graph.offsets[root], graph.later_ends[root], graph.offsets[root + 1]
+    n = _I(0)
+    tile = begin
+    while tile < end:
+        place = _L(tile + _L(cuda.laneid))
+        vertex = _I(-1)
+        is_common = False
+        if place < end:
+            vertex = members[place]
+            is_common = is_among(vertex, first, middle, members) or is_among(vertex, middle, last, members)
+        common = ballot(is_common)
+        if is_common:
+            into[n + rank(common)] = vertex
+        n = _I(n + count_bits(common))
+        tile = _L(tile + 32)
+    cuda.syncwarp()
+    return n
+
+
+@cuda.jit(device=True, forceinline=True)
+def edge_piece(root, child, newest, own, graph, device, launch):
+    """The frame or the wide node of an edge, from a root to its later neighbour number `child`.
+
+    What both are adjacent to and stands behind the neighbour in the order are candidates; what stands before it is
+    excluded. Parameters and returns are those of `root_piece`.
+    """
+    second = _I(graph.members[graph.offsets[root] + _L(child)])
+    begin, middle, end = graph.offsets[second], graph.later_ends[second], graph.offsets[second + 1]
+    n = _common(begin, middle, root, own.columns, graph)
+    if launch.mode != at.COUNT and n + 2 < launch.min_size:
+        return DONE, _W(0), _W(0), no_frame(), newest
+    n_excluded = _common(middle, end, root, own.rows, graph)
+    lists = Lists(own.columns, own.rows, _L(0), _L(0), n, n_excluded, root, second, _I(-1))
+    return _piece_of(lists, newest, own, graph, device, launch)

@@ -9,9 +9,10 @@ import numpy as np
 
 from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.cliques.cuda.kernels import kernel_for
-from mbe_stage.cliques.cuda.layout import Device, Graph, Output, Warps
+from mbe_stage.cliques.cuda.layout import Device, Output, Warps
 from mbe_stage.cliques.cuda.memory_plan import MemoryPlan
-from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES
+from mbe_stage.cliques.cuda.prepare import DeviceGraph
+from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.device.kept_nodes import KeptNodes
@@ -25,7 +26,7 @@ class Session:
 
     Parameters
     ----------
-    graph : Graph
+    prepared : DeviceGraph
         With the roots that are wanted.
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
@@ -44,7 +45,7 @@ class Session:
 
     def __init__(
         self,
-        graph: Graph,
+        prepared: DeviceGraph,
         mode: int,
         size_limits: tuple[int, int],
         plan: MemoryPlan,
@@ -54,7 +55,12 @@ class Session:
         self.n_quanta = 0
         self._nanoseconds = self._n_found = self._n_written = 0
         self._is_written = mode == at.MEMBERS
-        self._graph, self._size_limits, self._plan, self._budget = graph, size_limits, plan, budget_bytes
+        self._graph, self._size_limits, self._plan, self._budget = prepared.lists, size_limits, plan, budget_bytes
+        n_roots = int(self._graph.order.size)
+        # Small roots fit any frame, but those that a test makes narrower.
+        n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= at.SMALL_ROOT else 0
+        self._n_large = n_roots - n_small
+        self._n_turns = self._n_large + -(-n_small // at.ROOTS_AT_ONCE)
         self._kernel = kernel_for(mode, techniques)
         n_warps = plan.n_warps
         state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
@@ -103,8 +109,7 @@ class Session:
     @property
     def share(self) -> float:
         """Of the roots, which have been taken."""
-        n_roots = int(self._graph.order.size)
-        return min(n_roots, int(self._control[at.NEXT_ROOT])) / n_roots if n_roots else 1.0
+        return min(self._n_turns, int(self._control[at.NEXT_ROOT])) / self._n_turns if self._n_turns else 1.0
 
     def quantum(self) -> bool:
         """Work for a while; whether the search is over. What was found before is forgotten.
@@ -176,7 +181,7 @@ class Session:
         state = cp.asnumpy(self._warps.state).copy()
         pending = state[:, at.PENDING_NODE]
         kept = KeptNodes(self._device.nodes, pending)
-        roots_left = int(self._control[at.NEXT_ROOT]) < self._graph.order.size
+        roots_left = int(self._control[at.NEXT_ROOT]) < self._n_turns
         is_all_written = (state[:, at.PAGE] == 0).all()
         if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
             self._check_all_is_written()
@@ -221,4 +226,6 @@ class Session:
         settings[at.QUANTUM_NS] = int(plan.quantum_seconds * 1e9)
         settings[at.NARROW], settings[at.OWN_WORDS], settings[at.MOST_LEVELS] = plan.narrow, plan.own_words, at.LEVELS
         settings[at.MIN_SIZE], settings[at.MAX_SIZE] = self._size_limits
+        settings[at.EDGE_WIDTH], settings[at.PARTIAL_RATIO] = plan.edge_width, plan.partial_ratio
+        settings[at.N_LARGE] = self._n_large
         return settings

@@ -14,7 +14,7 @@ from numba import cuda
 from mbe_stage.device.masks import bit_of, has, of_halves, size_of
 from mbe_stage.device.warp import next_tile, or_all
 
-__all__ = ["MOST_CANDIDATES", "is_excluded", "lowest_six", "maximal_sets"]
+__all__ = ["MOST_CANDIDATES", "dominated", "is_excluded", "lowest_six", "maximal_sets", "no_cliques", "there"]
 
 MOST_CANDIDATES = 6
 # Sets that hold the first of five candidates, the second, ...
@@ -88,14 +88,14 @@ def _holding(element, six):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _dominated(row, six):
+def dominated(row, six):
     """Sets within a row: the low and the high word."""
     low = _U(~_without(row, six))
     return low, _U(0) if _lacks(row, six[5]) else low
 
 
 @cuda.jit(device=True, forceinline=True)
-def _no_cliques(row, element, six):
+def no_cliques(row, element, six):
     """Sets that hold a candidate and one that it is not adjacent to: the low and the high word."""
     seen = _W(row | element)
     outside = _without(seen, six)
@@ -117,12 +117,18 @@ def _ruled_out(row, number, joined, candidates, six):
     """Sets that a candidate's row rules out, as one of the node's candidates or as an excluded vertex."""
     low, high = _U(0), _U(0)
     if has(candidates, number):
-        low, high = _dominated(row, six)
-        more_low, more_high = _no_cliques(row, bit_of(number), six)
+        low, high = dominated(row, six)
+        more_low, more_high = no_cliques(row, bit_of(number), six)
         low, high = _U(low | more_low), _U(high | more_high)
     elif is_excluded(row, joined):
-        low, high = _dominated(row, six)
+        low, high = dominated(row, six)
     return low, high
+
+
+@cuda.jit(device=True, forceinline=True)
+def there(n):
+    """The sets of the first five of `n` candidates: 2^n, uint32."""
+    return _U(_ALL) if n >= 5 else _U(_U(_U(1) << _U(1 << n)) - _U(1))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -151,13 +157,11 @@ def maximal_sets(joined, candidates, six, frame, words):
         if _I(tile + lane) < frame.n_excluded:
             row = of_halves(words[place], words[place + 1])
             if _W(joined & ~row) == _W(0):
-                more_low, more_high = _dominated(row, six)
+                more_low, more_high = dominated(row, six)
                 low, high = _U(low | more_low), _U(high | more_high)
         place = _L(place + 64)
         tile = next_tile(tile)
     n = size_of(candidates)
-    # 2^n sets of n candidates.
-    there = _U(_ALL) if n >= 5 else _U(_U(_U(1) << _U(1 << n)) - _U(1))
-    low = _U(there & ~or_all(low))
+    low = _U(there(n) & ~or_all(low))
     high = _U(~or_all(high)) if n == MOST_CANDIDATES else _U(0)
     return low, high

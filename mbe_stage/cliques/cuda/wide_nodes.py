@@ -12,7 +12,7 @@ from mbe_stage.cliques.cuda.techniques import EXCLUDED_PIVOTS
 from mbe_stage.device.open_nodes import new_node, publish, take_words
 from mbe_stage.device.warp import ALL, count_bits, inclusive_sum, max_all, next_one, next_tile
 
-__all__ = ["NO_BLOCK", "Wide", "new_wide", "open_wide", "publish_wide", "valid_bits"]
+__all__ = ["NO_BLOCK", "Wide", "new_wide", "open_edges", "open_wide", "publish_wide", "valid_bits"]
 
 _I = np.int32
 _L = np.int64
@@ -29,6 +29,8 @@ class Wide(NamedTuple):
         of the excluded vertices.
     n, n_excluded, n_base, n_words : int32
         Candidates, rows of excluded vertices, vertices of the base, words of a row.
+    lists_of : int32
+        As in `Frame`.
     """
 
     ids_at: Any
@@ -39,6 +41,7 @@ class Wide(NamedTuple):
     n_excluded: Any
     n_base: Any
     n_words: Any
+    lists_of: Any
 
 
 NO_BLOCK = -1
@@ -46,12 +49,12 @@ NO_BLOCK = -1
 
 
 @cuda.jit(device=True, forceinline=True)
-def _wide(place, n, n_excluded, n_base):
+def _wide(place, n, n_excluded, n_base, lists_of):
     """The parts of a block that begins at `place`."""
     n_words = _I((n + 31) >> 5)
     base_at = _L(place + n)
     branches_at = _L(base_at + n_base)
-    return Wide(place, base_at, branches_at, _L(branches_at + n_words), n, n_excluded, n_base, n_words)
+    return Wide(place, base_at, branches_at, _L(branches_at + n_words), n, n_excluded, n_base, n_words, lists_of)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -62,17 +65,18 @@ def _size_of(n, n_excluded, n_base):
 
 
 @cuda.jit(device=True, forceinline=True)
-def new_wide(n, n_excluded, n_base, device):
+def new_wide(n, n_excluded, n_base, lists_of, device):
     """A block of the pool, yet to be written; `NO_BLOCK` as its place where there is no room."""
     place = take_words(_size_of(n, n_excluded, n_base), True, device.control, device.settings)
-    return _wide(place, n, n_excluded, n_base)
+    return _wide(place, n, n_excluded, n_base, lists_of)
 
 
 @cuda.jit(device=True, forceinline=True)
 def open_wide(node, nodes):
     """The block of a node."""
     fields = nodes[node]
-    return _wide(_L(fields[at.OFFSET]), _I(fields[at.N_CANDIDATES]), _I(fields[at.N_EXCLUDED]), _I(fields[at.N_BASE]))
+    n, n_excluded, n_base = _I(fields[at.N_CANDIDATES]), _I(fields[at.N_EXCLUDED]), _I(fields[at.N_BASE])
+    return _wide(_L(fields[at.OFFSET]), n, n_excluded, n_base, _I(fields[at.LISTS_OF]))
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -150,10 +154,31 @@ def publish_wide(wide, newest, device, techniques):
         device.nodes[node, at.OFFSET] = wide.ids_at
         device.nodes[node, at.WORDS] = _size_of(wide.n, wide.n_excluded, wide.n_base)
         device.nodes[node, at.LINK] = _L(newest)
-        device.nodes[node, at.IS_FRAME] = _L(0)
+        device.nodes[node, at.KIND] = _L(at.WIDE)
         device.nodes[node, at.N_CANDIDATES] = _L(wide.n)
         device.nodes[node, at.N_EXCLUDED] = _L(wide.n_excluded)
         device.nodes[node, at.N_BASE] = _L(wide.n_base)
+        device.nodes[node, at.LISTS_OF] = _L(wide.lists_of)
     cuda.syncwarp()
     publish(node, n_children, device.nodes, device.control)
+    return node
+
+
+@cuda.jit(device=True, forceinline=True)
+def open_edges(root, n, newest, device):
+    """Let anybody take the edges from a root to its `n` later neighbours; returns what `publish_wide` does."""
+    place = take_words(_I(1), True, device.control, device.settings)
+    if place < 0:
+        return _I(-2)
+    node = new_node(True, device.control, device.settings)
+    if node < 0:
+        return _I(-2)
+    if cuda.laneid == 0:
+        device.words[place] = _U(root)
+        device.nodes[node, at.OFFSET] = place
+        device.nodes[node, at.WORDS] = _L(1)
+        device.nodes[node, at.LINK] = _L(newest)
+        device.nodes[node, at.KIND] = _L(at.EDGES)
+    cuda.syncwarp()
+    publish(node, n, device.nodes, device.control)
     return node

@@ -13,9 +13,9 @@ from mbe_stage.cliques.cuda import layout as at
 from mbe_stage.device.masks import first_of, has, low_bits, of_halves, size_of
 from mbe_stage.device.warp import ballot, count_bits, next_one, next_tile, or_all, rank
 
-__all__ = ["place_members", "write_sets"]
+__all__ = ["ALWAYS", "place_members", "put", "write_sets", "write_tile"]
 
-_ALWAYS = 1 << 6
+ALWAYS = 1 << 6
 """The bit of what all cliques have; the bits below it are the candidates', in turn."""
 _I = np.int32
 _L = np.int64
@@ -24,7 +24,7 @@ _W = np.uint64
 
 
 @cuda.jit(device=True, forceinline=True)
-def _put(vertex, bit, place, own):
+def put(vertex, bit, place, own):
     """Put a vertex into the ordered list, where its place is on the tile that stands there."""
     if place >= 0 and place < at.UNION_WIDTH:
         own.frame[own.frame_at + at.UNION_AT + place] = of_halves(vertex, bit)
@@ -35,12 +35,12 @@ def _put_column(column, tile, joined, candidates, frame, own, words):
     """Put the vertex of a column into the list, where cliques have it."""
     everything = _W(joined | candidates)
     if has(everything, column):
-        bit = _U(_ALWAYS)
+        bit = _U(ALWAYS)
         if has(candidates, column):
             bit = _U(_U(1) << _U(size_of(_W(candidates & low_bits(column)))))
         n_before = _I(words[frame.home + at.EARLIER_AT + column])
         place = _I(n_before + size_of(_W(everything & low_bits(column))) - tile)
-        _put(_U(words[frame.home + at.IDS_AT + column]), bit, place, own)
+        put(_U(words[frame.home + at.IDS_AT + column]), bit, place, own)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -65,14 +65,14 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
         entry = _L(frame.home + at.BASE_AT + 2 * k)
         position = _U(words[entry + 1])
         n_columns = size_of(_W(everything & low_bits(_I(position & _U(127)))))
-        _put(_U(words[entry]), _U(_ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
+        put(_U(words[entry]), _U(ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
         k = next_tile(k)
     cuda.syncwarp()
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_tile(sets, vertex, bits, seen, place, n_joined, members):
-    """Write this lane's vertex of each clique that has it.
+def write_tile(sets, vertex, bits, seen, place, n_joined, members):
+    """Write this lane's vertex of each clique that has it; returns where the next clique would begin.
 
     Parameters
     ----------
@@ -92,12 +92,13 @@ def _write_tile(sets, vertex, bits, seen, place, n_joined, members):
     while sets != _W(0):
         number = _U(first_of(sets))
         sets = _W(sets & _W(sets - _W(1)))
-        is_in = _U(bits & _U(number | _U(_ALWAYS))) != 0
+        is_in = _U(bits & _U(number | _U(ALWAYS))) != 0
         mask = ballot(is_in)
         if is_in:
             n_gone = count_bits(_U(seen & ~number))
             members[_W(place - _L(n_gone) + _L(rank(mask)))] = vertex
         place = _L(place + _L(_I(n_joined + count_bits(number))))
+    return place
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -130,10 +131,10 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
         if tile + lane < n_union:
             entry = own.frame[own.frame_at + at.UNION_AT + lane]
         bits = _U(entry >> _W(32))
-        _write_tile(sets, _I(entry & _W(0xFFFFFFFF)), bits, seen, _L(start + _L(tile)), n_joined, members)
+        write_tile(sets, _I(entry & _W(0xFFFFFFFF)), bits, seen, _L(start + _L(tile)), n_joined, members)
         tile = next_tile(tile)
         if tile < n_union:
-            seen = _U(seen | _U(or_all(bits) & _U(_ALWAYS - 1)))
+            seen = _U(seen | _U(or_all(bits) & _U(ALWAYS - 1)))
     cuda.syncwarp()
 
 

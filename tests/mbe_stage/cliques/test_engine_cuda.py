@@ -177,4 +177,4 @@ def test_fewer_blocks_where_memory_is_short() -> None:
 
 def test_a_technique_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
-        Techniques.without("luck")
+        Techniques.switched("luck")
