@@ -27,6 +27,7 @@ from mbe_stage.device.warp import ALL, ballot, count_bits, max_all, next_tile, r
 __all__ = ["walk_frame"]
 
 _LOOK_EVERY = 32
+_FEW_EXCLUDED = 32
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -114,19 +115,47 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _room_beside(frame, is_shrunk, device):
-    """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
-    place = _L(home_of(device.settings) + at.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
-    is_wanted = not is_shrunk and frame.n_excluded > 32
-    return Room(place, _I(frame.n_excluded >> 1) if is_wanted else _I(0))
+def _shrunk(frame, own, device):
+    """A frame with those rows of excluded vertices that are listed beside it, if any; else with room for such a list.
+
+    Returns
+    -------
+    frame : Frame
+    room : Room
+    """
+    excluded_at, n_excluded = frame.excluded_at, frame.n_excluded
+    room = Room(_L(0), _I(0))
+    if frame.n_excluded > _FEW_EXCLUDED:
+        beside = _L(home_of(device.settings) + at.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
+        list_of_level = own.frame[own.frame_at + at.SHRUNK_AT]
+        if list_of_level == _W(0):
+            room = Room(beside, _I(frame.n_excluded >> 1))
+        else:
+            excluded_at, n_excluded = beside, _I(list_of_level >> _W(32))
+    return at.Frame(
+        frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row, frame.lists_of
+    ), room  # fmt: skip
 
 
 @cuda.jit(device=True, forceinline=True)
-def _shrunk(frame, place, n_excluded):
-    """A frame with other rows of excluded vertices."""
-    return at.Frame(
-        frame.home, frame.n_base, n_excluded, place, frame.row, frame.high_row, frame.lists_of
-    )  # fmt: skip
+def _keep_list(depth, n_live, frame, own):
+    """Let the list beside a frame be that of what is below level `depth`, where it is short and there was none."""
+    shrunk_at = own.frame_at + at.SHRUNK_AT
+    if frame.n_excluded > _FEW_EXCLUDED and n_live <= frame.n_excluded >> 1 and own.frame[shrunk_at] == _W(0):
+        cuda.syncwarp()
+        if cuda.laneid == 0:
+            own.frame[shrunk_at] = of_halves(_U(depth + 1), _U(n_live))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _drop_list(level, frame, own):
+    """Forget the list beside a frame before a child of `level` is visited, where it is not of what is below that."""
+    shrunk_at = own.frame_at + at.SHRUNK_AT
+    if frame.n_excluded > _FEW_EXCLUDED:
+        list_of_level = own.frame[shrunk_at]
+        cuda.syncwarp()
+        if cuda.laneid == 0 and _I(level + 1) < _I(list_of_level & _W(0xFFFFFFFF)):
+            own.frame[shrunk_at] = _W(0)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -259,22 +288,19 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
     steps = _I(0)
     found = _L(0)
     branch, branch_level = _I(-1), _I(0)
-    # Below this level, excluded vertices are those of the shorter list.
-    shrunk_level, n_shrunk = _I(-1), _I(0)
+    if launch.techniques & SHRINKING != 0:
+        _drop_list(_I(-1), frame, own)
     while True:
-        seen = frame
-        room = Room(_L(0), _I(0))
+        seen, room = frame, Room(_L(0), _I(0))
         if launch.techniques & SHRINKING != 0:
-            room = _room_beside(frame, shrunk_level >= 0, device)
-            if shrunk_level >= 0:
-                seen = _shrunk(frame, room.place, n_shrunk)
+            seen, room = _shrunk(frame, own, device)
         joined, candidates, branches, is_done, n_found, n_live = _visit(
             joined, candidates, seen, room, own, graph, device, output, launch
         )
         found = _L(found + n_found)
         if branches != _W(0):
-            if launch.techniques & SHRINKING != 0 and room.most > 0 and n_live <= room.most:
-                shrunk_level, n_shrunk = depth, n_live
+            if launch.techniques & SHRINKING != 0:
+                _keep_list(depth, n_live, frame, own)
             _push(depth, joined, candidates, branches, own)
             depth = _I(depth + 1)
         steps = _I(steps + 1)
@@ -299,8 +325,8 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
             keep_levels(bottom, depth, home, frame, own, device)
             break
         branch_level = _I(depth - 1)
-        if branch_level < shrunk_level:
-            shrunk_level = _I(-1)
+        if launch.techniques & SHRINKING != 0:
+            _drop_list(branch_level, frame, own)
         joined, candidates, branch, depth = _next_child(depth, own)
     if cuda.laneid == 0:
         if found != 0:

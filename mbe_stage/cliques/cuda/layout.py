@@ -70,9 +70,11 @@ TABLE_SLOTS = 1 << TABLE_BITS
 TABLE_AT = STACK
 """In the place of stack and union, before there are any."""
 PAGE_AT = max(UNION_AT + UNION_WIDTH, TABLE_AT + TABLE_SLOTS)
-FRAME_WORDS = PAGE_AT + 1
+SHRUNK_AT = PAGE_AT + 1
+FRAME_WORDS = SHRUNK_AT + 1
 """Words of 64 bits that a warp has in shared memory: the candidates' rows; its stack, and a tile of what cliques of a
-node have, or the hash table of a root's candidates; how many cliques and members are on its page, as in `OUTPUT_TOP`."""
+node have, or the hash table of a root's candidates; how many cliques and members are on its page, as in `OUTPUT_TOP`;
+the rows on the list beside the frame, above one more than the level that it is of, or 0."""
 
 SMALL = -3
 """In the place of a node, beside `ROOT`: some small roots."""
