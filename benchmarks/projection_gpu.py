@@ -61,27 +61,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def counted_within(graph: UndirectedCSR, limit: float) -> Iterator[str]:
     """Count until all is counted or the time is over; a line now and then, and one for the end.
 
-    A root is begun when a warp takes it; what is below it may be in the hands of many, long after.
+    A root is done when nothing below it is left to anybody.
     """
     # The first search compiles, where nothing is compiled yet.
     triangle = UndirectedCSR.from_edges([0, 1, 2], [1, 2, 0])
     assert sum(block.n_cliques for block in engine_cuda.run(triangle, CliqueQuery(), Execution(), Detail.COUNT)) == 1
-    n, seconds, share, told = 0, 0.0, 0.0, 0.0
+    n, seconds, told = 0, 0.0, 0.0
     statistics: dict[str, int] = {}
     began = time.perf_counter()
     with closing(engine_cuda.run(graph, CliqueQuery(), Execution(), Detail.COUNT, statistics=statistics)) as blocks:
         for block in blocks:
-            n, share = n + block.n_cliques, block.work_done
+            n += block.n_cliques
             seconds = time.perf_counter() - began
-            if share == 1.0:
+            if block.work_done == 1.0:
                 yield f"all {n:,} maximal cliques in {seconds:.3f} s, {_shown(statistics)}"
                 return
             if seconds >= limit:
                 break
             if seconds >= told + _TOLD_EVERY:
                 told = seconds
-                yield f"{seconds:.1f} s: {n:,} cliques, {share:.4%} of the roots begun"
-    yield f"given up after {seconds:.1f} s: {n:,} cliques, {n / seconds:,.0f} a second, {share:.4%} of the roots begun"
+                yield f"{seconds:.1f} s: {n:,} cliques, {_roots(statistics)}"
+    yield f"given up after {seconds:.1f} s: {n:,} cliques, {n / seconds:,.0f} a second, {_roots(statistics)}"
 
 
 def _projection(bipartite: BipartiteCSR, side: str, min_shared: int) -> UndirectedCSR:
@@ -92,6 +92,12 @@ def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
     import cupy as cp
 
     return UndirectedCSR(graph.n, cp.asarray(graph.offsets), cp.asarray(graph.members))
+
+
+def _roots(statistics: dict[str, int]) -> str:
+    """How many roots are done, and how many the rest of the cliques are below."""
+    n, n_done = statistics["roots"], statistics["roots_done"]
+    return f"{n_done / n:.4%} of the roots done, {n - n_done:,} left"
 
 
 def _shown(statistics: dict[str, Any]) -> str:

@@ -88,7 +88,7 @@ def run(
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
-        Receives what the warps did.
+        Receives what the warps did, after each quantum.
     techniques : Techniques
         What to make use of. For the ablation benchmark; the cliques are the same.
 
@@ -279,12 +279,12 @@ def _searched(
     while not is_over:
         with device_work(budget):
             is_over = session.quantum()
+        if statistics is not None:
+            statistics.update(session.statistics)
         yield from found(session)
         if not is_over:
             with device_work(budget):
                 is_over = not session.make_room()
-    if statistics is not None:
-        statistics.update(session.statistics)
 
 
 def _on_device(graph: UndirectedCSR) -> UndirectedCSR:

@@ -23,6 +23,8 @@ class KeptNodes:
     Attributes
     ----------
     n : int
+    fields : (n, NODE_FIELDS) int64
+        Of the nodes, as they stand; where their blocks begin changes when they are moved.
     n_words : int
         Of their blocks, each on cache lines of its own; several nodes may have one block.
     """
@@ -31,10 +33,10 @@ class KeptNodes:
         is_kept = nodes[:, at.CURSOR] < nodes[:, at.END]
         is_kept[cp.asarray(pending[pending >= 0])] = True
         kept = cp.flatnonzero(is_kept)
-        self._fields = nodes[kept]
+        self.fields = nodes[kept]
         self._numbers = np.full(is_kept.size, -1, np.int64)
         self._numbers[cp.asnumpy(kept)] = np.arange(kept.size)
-        blocks = cp.asnumpy(self._fields[:, [at.OFFSET, at.WORDS]])
+        blocks = cp.asnumpy(self.fields[:, [at.OFFSET, at.WORDS]])
         self._starts, first, self._block_of = np.unique(blocks[:, 0], return_index=True, return_inverse=True)
         self._sizes = blocks[first, 1]
         ends = np.cumsum(-(-self._sizes // 32) * 32)
@@ -52,11 +54,11 @@ class KeptNodes:
             It may be the old table.
         """
         copy_pieces(words.view(cp.int32), self._starts, self._sizes, new_words.view(cp.int32), self._places)
-        self._fields[:, at.OFFSET] = cp.asarray(self._places[self._block_of.reshape(-1)])
-        self._fields[:, at.LINK] = at.ANYBODYS
+        self.fields[:, at.OFFSET] = cp.asarray(self._places[self._block_of.reshape(-1)])
+        self.fields[:, at.LINK] = at.ANYBODYS
         new_nodes.fill(0)
-        new_nodes[: self.n] = self._fields
-        return int((self._fields[:, at.CURSOR] < self._fields[:, at.END]).sum())
+        new_nodes[: self.n] = self.fields
+        return int((self.fields[:, at.CURSOR] < self.fields[:, at.END]).sum())
 
     def numbers(self, nodes: np.ndarray) -> np.ndarray:
         """The new numbers of some nodes; what is below 0 stays."""

@@ -91,7 +91,10 @@ def room_for(n_cliques, n_members, own, control, output):
     if n_members > own.page.size or n_cliques > own.page_sizes.size:
         return False, _reserve(n_cliques, n_members, control, output)
     before = _L(own.frame[own.frame_at + at.PAGE_AT])
-    n_after, members_after = _I(_I(before >> at.CLIQUES_SHIFT) + n_cliques), _I(_I(before & at.MEMBERS_MASK) + n_members)
+    n_after, members_after = (
+        _I(_I(before >> at.CLIQUES_SHIFT) + n_cliques),
+        _I(_I(before & at.MEMBERS_MASK) + n_members),
+    )
     if n_after > own.page_sizes.size or members_after > own.page.size:
         if not empty_page(own, control, output):
             return True, _L(-1)

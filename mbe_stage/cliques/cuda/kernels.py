@@ -23,8 +23,8 @@ from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, EDGE_ROOTS, SHARIN
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import find_some_open_node, take_child
-from mbe_stage.device.quantum import read_shared, stops
+from mbe_stage.device.quantum import stops
+from mbe_stage.device.task_loop import others_child, own_child, wait_for_work
 from mbe_stage.device.warp import ALL, global_nanoseconds, held
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "kernel_for", "searching_blocks"]
@@ -35,8 +35,6 @@ _WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I32_2D, I32_2D
 _DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(at.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
-_SHORTEST_NAP_NS, _LONGEST_NAP_NS = 100, 2000
-_TRIES = 4
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
 _L = np.int64
@@ -91,56 +89,17 @@ def _next_task(newest, roots_left, turn, graph, device, launch):
     newest : int32
     roots_left : bool
     """
-    while newest >= 0:
-        child = take_child(newest, True, device.nodes, device.control)
-        if child >= 0:
-            return newest, child, newest, roots_left
-        newest = _I(device.nodes[newest, at.LINK])
+    child, newest = own_child(newest, device.nodes, device.control)
+    if child >= 0:
+        return newest, child, newest, roots_left
     if roots_left:
         kind, child = _next_roots(graph.order, device)
         if kind != at.NOTHING:
             return kind, child, newest, roots_left
         roots_left = False
     is_any = launch.techniques & SHARING != 0
-    tries = _I(0)
-    while tries < _TRIES:
-        node = find_some_open_node(_I(turn + tries), is_any, device.nodes, device.control, device.settings)
-        if node < 0:
-            break
-        child = take_child(node, False, device.nodes, device.control)
-        if child >= 0:
-            return node, child, newest, roots_left
-        tries = _I(tries + 1)
-    return _I(at.NOTHING), _I(0), newest, roots_left
-
-
-@cuda.jit(device=True, forceinline=True)
-def _wait_for_work(n_warps, own, device, launch):
-    """Wait until some node has children, False where the search or the quantum is over."""
-    control = device.control
-    began = global_nanoseconds()
-    if cuda.laneid == 0:
-        cuda.atomic.add(control, at.N_IDLE, _L(1))
-    cuda.syncwarp()
-    goes_on = False
-    nap = _I(_SHORTEST_NAP_NS)
-    while True:
-        # Who reads the words that busy warps write to keeps them waiting: the longer in vain, the less often.
-        cuda.nanosleep(nap)
-        nap = min(_I(2 * nap), _I(_LONGEST_NAP_NS))
-        n_idle = read_shared(control, at.N_IDLE)
-        if read_shared(control, at.N_OPEN) > 0:
-            goes_on = not stops(control, launch.deadline)
-            break
-        # Nodes come from busy warps alone: if all were idle before none was open, there is none.
-        if n_idle >= n_warps or stops(control, launch.deadline):
-            break
-    if cuda.laneid == 0:
-        own.state[at.IDLE_NS] += _L(global_nanoseconds() - began)
-        if goes_on:
-            cuda.atomic.add(control, at.N_IDLE, _L(-1))
-    cuda.syncwarp()
-    return goes_on
+    node, child = others_child(turn, is_any, device.nodes, device.control, device.settings)
+    return node, child, newest, roots_left
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -274,7 +233,10 @@ def _work(graph, warps, device, output, mode, techniques):
             node, child, newest, roots_left = _next_task(newest, roots_left, turn, graph, device, launch)
             turn = _I(turn + 1)
         if node == at.NOTHING:
-            if not _wait_for_work(n_warps, own, device, launch):
+            goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
+            if cuda.laneid == 0:
+                own.state[at.IDLE_NS] += waited
+            if not goes_on:
                 break
             continue
         is_done, newest = _do_task(node, child, newest, own, graph, device, output, launch)

@@ -105,13 +105,13 @@ NARROW, OWN_WORDS, MOST_LEVELS, MIN_SIZE, MAX_SIZE = range(OWN_SETTINGS, OWN_SET
 EDGE_WIDTH, PARTIAL_RATIO, N_LARGE = range(OWN_SETTINGS + 5, OWN_SETTINGS + 8)
 N_SETTINGS = OWN_SETTINGS + 8
 
-# Fields of a node, int64: masks are those of a frame's level; the root where it has no rows of excluded vertices, or -1.
+# Fields of a node, int64: masks are those of a frame's level; the last one as in `Frame`.
 KIND, N_CANDIDATES, N_EXCLUDED, N_BASE, JOINED, CANDIDATES, BRANCHES, LISTS_OF = range(OWN_FIELDS, OWN_FIELDS + 8)
 WIDE, FRAME, EDGES = range(3)
 """Kinds of nodes: more candidates than a frame has, a level of a frame's stack, the edges of a root."""
 
-# What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds without
-# work, with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
+# What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds
+# without work, with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
 PENDING_NODE, PENDING_CHILD, PAGE, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(8)
 STATE_FIELDS = 16
 

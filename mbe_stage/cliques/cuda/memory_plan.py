@@ -178,7 +178,7 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         scratch_words=_whole_lines((sizes.most_later + 31) // 32),
         # A clique is a root and later neighbours of it.
         histogram=sizes.most_later + 2 if sizes.mode == at.SIZES else 1,
-        # Base, candidates and excluded vertices are the root and neighbours of it; room for half of the last ones' rows.
+        # Base, candidates and excluded vertices are the root and neighbours of it; half of the last ones' rows again.
         own_words=_whole_lines(at.BASE_AT + 3 * (sizes.most_neighbours + 2)),
         n_nodes=_NODES,
         pool_words=_whole_lines(pool_words),

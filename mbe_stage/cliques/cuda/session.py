@@ -12,6 +12,7 @@ from mbe_stage.cliques.cuda.kernels import kernel_for
 from mbe_stage.cliques.cuda.layout import Device, Output, Warps
 from mbe_stage.cliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.cliques.cuda.prepare import DeviceGraph
+from mbe_stage.cliques.cuda.progress import unfinished_roots
 from mbe_stage.cliques.cuda.techniques import ALL_TECHNIQUES, SUB_WARPS
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import THREADS, on_grid
@@ -53,7 +54,7 @@ class Session:
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
         self.n_quanta = 0
-        self._nanoseconds = self._n_found = self._n_written = 0
+        self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
         self._is_written = mode == at.MEMBERS
         self._graph, self._size_limits, self._plan, self._budget = prepared.lists, size_limits, plan, budget_bytes
         n_roots = int(self._graph.order.size)
@@ -103,13 +104,16 @@ class Session:
             "nodes": int(self._control[at.N_NODES]),
             "pool_words": int(self._control[at.POOL_TOP]),
             "warps": self._plan.n_warps,
+            "roots": int(self._graph.order.size),
+            "roots_done": self._n_roots_done,
             "plan_bytes": self._plan.total_bytes,
         }
 
     @property
     def share(self) -> float:
-        """Of the roots, which have been taken."""
-        return min(self._n_turns, int(self._control[at.NEXT_ROOT])) / self._n_turns if self._n_turns else 1.0
+        """Of the roots, which are finished."""
+        n_roots = int(self._graph.order.size)
+        return self._n_roots_done / n_roots if n_roots else 1.0
 
     def quantum(self) -> bool:
         """Work for a while; whether the search is over. What was found before is forgotten.
@@ -134,9 +138,21 @@ class Session:
         self._n_found += self.n_found
         self._n_written += self._written_end >> at.CLIQUES_SHIFT
         if int(self._control[at.STATUS]) != 0:
+            self._look_at_what_is_left()
             return False
+        self._n_roots_done = int(self._graph.order.size)
         self._check_all_is_written()
         return True
+
+    def _look_at_what_is_left(self) -> None:
+        """Find the nodes that are kept for the next quantum, and how many roots are finished."""
+        self._state = cp.asnumpy(self._warps.state).copy()
+        pending = self._state[:, [at.PENDING_NODE, at.PENDING_CHILD]]
+        self._kept = KeptNodes(self._device.nodes, pending[:, 0])
+        n_left = unfinished_roots(self._kept.fields, self._device.words, pending, self._graph.order)
+        n_turns = min(self._n_turns, int(self._control[at.NEXT_ROOT]))
+        n_begun = min(n_turns, self._n_large) + at.ROOTS_AT_ONCE * max(0, n_turns - self._n_large)
+        self._n_roots_done = min(n_begun, int(self._graph.order.size)) - n_left
 
     @property
     def n_found(self) -> int:
@@ -178,9 +194,8 @@ class Session:
         RuntimeError
             Nothing is left to do, and more or fewer cliques were written than found.
         """
-        state = cp.asnumpy(self._warps.state).copy()
+        state, kept = self._state, self._kept
         pending = state[:, at.PENDING_NODE]
-        kept = KeptNodes(self._device.nodes, pending)
         roots_left = int(self._control[at.NEXT_ROOT]) < self._n_turns
         is_all_written = (state[:, at.PAGE] == 0).all()
         if kept.n == 0 and (pending == at.NOTHING).all() and not roots_left and is_all_written:
