@@ -1,8 +1,8 @@
 """What each technique of the CPU engine is worth: switched off in turn, time and visited nodes.
 
 ``python -m benchmarks.ablation [--problem cliques] [GRAPH ...]`` prints the table (one thread, counting, the best of
-the repeats). Every variant is compiled into a cache of its own and counted in a process of its own; a variant that is
-not done after ``--limit`` seconds shows how far above that it is.
+the repeats). Every variant is compiled into a cache of its own, as many at once as there are cores, and then counted in
+a process of its own, one at a time; a variant that is not done after ``--limit`` seconds shows how far above that it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     meter, before = machine.IdlenessMeter(), machine.calibrate()
     try:
         paths = [subject.path_of(name) for name in options.graphs or subject.graphs]
-        variants = {"": _variant(subject, "", paths, options.repeats, options.limit)}
-        for technique in techniques:
-            print(f"without {technique}", file=sys.stderr, flush=True)
-            variants[technique] = _variant(subject, technique, paths, options.repeats, options.limit)
+        variants = _variants(subject, ("", *techniques), paths, options.repeats, options.limit)
     except StageError as error:
         print(f"error: {error}", file=sys.stderr)
         return exit_code(error)
@@ -111,13 +109,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def _variant(subject: _Subject, technique: str, paths: Sequence[Path], repeats: int, limit: float) -> dict[str, Any]:
-    """Seconds, results and visited nodes of each graph, by its name."""
-    with tempfile.TemporaryDirectory(prefix="mbe-ablation-") as cache:
-        environment = {**os.environ, subject.variable: technique, "NUMBA_CACHE_DIR": cache}
-        asked = [subject.problem, str(repeats), str(limit), *map(str, paths)]
-        command = [sys.executable, "-m", "benchmarks.ablation_run", *asked]
-        done = subprocess.run(command, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False)
+def _variants(
+    subject: _Subject, techniques: Sequence[str], paths: Sequence[Path], repeats: int, limit: float
+) -> dict[str, dict[str, Any]]:
+    """What `_variant` gives for each technique; an empty name is the engine as it is."""
+    with tempfile.TemporaryDirectory(prefix="mbe-ablation-") as directory:
+        caches = {technique: f"{directory}/{number}" for number, technique in enumerate(techniques)}
+        print(f"compiling {len(caches)} variants", file=sys.stderr, flush=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda one: _variant(subject, one, caches[one], (), 0, limit), techniques))
+        variants = {}
+        for technique in techniques:
+            print(f"without {technique or 'nothing'}", file=sys.stderr, flush=True)
+            variants[technique] = _variant(subject, technique, caches[technique], paths, repeats, limit)
+        return variants
+
+
+def _variant(
+    subject: _Subject, technique: str, cache: str, paths: Sequence[Path], repeats: int, limit: float
+) -> dict[str, Any]:
+    """Seconds, results and visited nodes of each graph, by its name; without any it is only compiled."""
+    environment = {**os.environ, subject.variable: technique, "NUMBA_CACHE_DIR": cache}
+    asked = [subject.problem, str(repeats), str(limit), *map(str, paths)]
+    command = [sys.executable, "-m", "benchmarks.ablation_run", *asked]
+    done = subprocess.run(command, env=environment, cwd=_ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StageError(f"the search without {technique or 'nothing'} failed: {done.stderr.strip()[-500:]}")
     return json.loads(done.stdout)

@@ -37,7 +37,9 @@ def use_the_emulator() -> Any:
 def found(graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: Any) -> Any:
     """The set of cliques, how many there are of each size, or how many."""
     options["sizes"] = SMALL | options.get("sizes", {})
-    blocks = engine_cuda.run(graph, query, Execution(block_bytes=200), detail, **options)
+    blocks = list(engine_cuda.run(graph, query, Execution(block_bytes=200), detail, **options))
+    shares = [block.work_done for block in blocks]
+    assert shares == sorted(shares) and shares[-1] == 1.0, shares
     if detail == Detail.COUNT:
         return sum(block.n_cliques for block in blocks)
     if detail == Detail.SIZES:
@@ -151,14 +153,56 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each technique left out."""
+    """Each technique the other way round; nodes of many candidates, and frames."""
     launcher.seed = 0
     graph = graphs.two_densities(np.random.default_rng(1), 40, 26, 0.7)
     for field in fields(Techniques):
-        yield case(
-            f"without {field.name}", graph, CliqueQuery(), Detail.MEMBERS, sizes={"narrow": 10, "quantum_seconds": 0.1},
-            techniques=Techniques.switched(field.name),
-        )  # fmt: skip
+        for narrow in (10, 64):
+            sizes = {"narrow": narrow, "quantum_seconds": 0.1, "edge_width": 7, "partial_ratio": 0}
+            techniques = Techniques.switched(field.name)
+            yield case(f"{field.name} {narrow}", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes, techniques=techniques)
+
+
+def choice_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
+    """Random graphs with what is chosen for each root: edges or not, rows of excluded vertices or lists, eight lanes."""
+    for seed in range(first, end):
+        rng = np.random.default_rng(seed)
+        graph = graphs.random_graph(rng, *SHAPES[seed % 7]) if seed % 3 else graphs.two_densities(rng, 40, 26, 0.6)
+        launcher.seed = seed
+        sizes = TINY[seed % len(TINY)] | {"edge_width": (3, 1, 6, 9)[seed % 4], "partial_ratio": seed % 3}
+        if seed % 5 == 0:
+            sizes.pop("narrow", None)
+        techniques = Techniques(sub_warps=seed % 2 == 0, partial=seed % 6 in (0, 1, 3, 5), edge_roots=seed % 4 < 2)
+        query, detail = QUERIES[seed % len(QUERIES)], Detail(2 - seed % 3)
+        yield case(f"choice {seed}", graph, query, detail, sizes=sizes, techniques=techniques)
+
+
+def shrinking_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Excluded vertices of frames, left out where they no longer matter."""
+    from mbe_stage.cliques.cuda import frame_walk
+
+    frame_walk._FEW_EXCLUDED = 1
+    kept: Counter[str] = Counter()
+    keep_list, drop_list = frame_walk._keep_list, frame_walk._drop_list
+
+    def counted(name: str, function: Any, frame_place: int) -> Any:
+        def call(*arguments: Any) -> None:
+            own = arguments[frame_place + 1]
+            place = own.frame_at + frame_walk.at.SHRUNK_AT
+            before = int(own.frame[place])
+            function(*arguments)
+            frame_walk.cuda.syncwarp()
+            if frame_walk.cuda.laneid == 0:
+                kept[name] += int(own.frame[place]) != before
+
+        return call
+
+    frame_walk._keep_list = counted("kept", keep_list, 2)
+    frame_walk._drop_list = counted("dropped", drop_list, 1)
+    for seed, seconds in enumerate((9.0, 0.5)):
+        launcher.seed = seed
+        graph = graphs.two_densities(np.random.default_rng(seed), 70, 36, 0.7)
+        yield case(f"shrinking {seed}", graph, CliqueQuery(), Detail.MEMBERS, sizes={"quantum_seconds": seconds}) | kept
 
 
 def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -268,6 +312,9 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "wide": wide_cases,
     "shared": shared_cases,
     "techniques": technique_cases,
+    "choices": lambda launcher: choice_cases(launcher, 0, 6),
+    "more choices": lambda launcher: choice_cases(launcher, 6, 120),
+    "shrinking": shrinking_cases,
     "tasks": task_cases,
     "on the device": device_cases,
     "full": full_cases,

@@ -74,10 +74,26 @@ def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
 
 @on_the_emulator
 @pytest.mark.slow
-def test_the_same_cliques_without_any_technique() -> None:
-    assert {case["case"] for case in emulated("techniques")} == {
-        f"without {field.name}" for field in fields(Techniques)
-    }
+def test_the_same_cliques_with_any_technique_switched() -> None:
+    assert [case["case"] for case in emulated("techniques")] == [
+        f"{field.name} {narrow}" for field in fields(Techniques) for narrow in (10, 64)
+    ]
+
+
+@on_the_emulator
+@pytest.mark.parametrize("part", ["choices", pytest.param("more choices", marks=pytest.mark.slow)])
+def test_what_is_chosen_for_each_root(part: str) -> None:
+    cases = emulated(part)
+    assert sum(case["n"] > 0 for case in cases) >= 6
+    assert any(case["quanta"] > 3 for case in cases)
+
+
+@on_the_emulator
+@pytest.mark.slow
+def test_excluded_vertices_that_no_longer_matter_are_left_out() -> None:
+    cases = emulated("shrinking")
+    assert cases[-1]["kept"] > 20
+    assert cases[-1]["dropped"] > 20
 
 
 @on_the_emulator
