@@ -1,8 +1,8 @@
 """What each technique of the CPU engine is worth: switched off in turn, time and visited nodes.
 
 ``python -m benchmarks.ablation [--problem cliques] [GRAPH ...]`` prints the table (one thread, counting, the best of
-the repeats). Every variant is compiled into a cache of its own, as many at once as there are cores, and then counted in
-a process of its own, one at a time; a variant that is not done after ``--limit`` seconds shows how far above that it is.
+the repeats). Every variant is compiled into a cache of its own, as many at once as there are cores, and then counted
+in a process of its own, one at a time; one that is not done after ``--limit`` seconds shows how far above that it is.
 """
 
 from __future__ import annotations

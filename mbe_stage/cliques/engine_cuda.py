@@ -151,11 +151,13 @@ def _uploaded(block: CliqueBlock) -> DeviceCliqueBlock:
 
 
 def _found_on_device(session: Session) -> Iterator[DeviceCliqueBlock]:
-    """What a quantum found; the next one writes where it did."""
+    """What a quantum found; the next one writes where it did, if there is one."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     sizes, members = session.written()
-    yield DeviceCliqueBlock(sizes.copy(), members.copy(), 0.999 * session.share)
+    if not session.is_output_kept:
+        sizes, members = sizes.copy(), members.copy()
+    yield DeviceCliqueBlock(sizes, members, 0.999 * session.share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
+from mbe_stage.cliques.cuda.small_ends import MOST_CANDIDATES
 from mbe_stage.cliques.cuda.writing import write_sets
 from mbe_stage.device.masks import size_of
 from mbe_stage.device.warp import ALL, ballot, count_bits, next_tile, rank, sum_small
@@ -106,7 +107,7 @@ def room_for(n_cliques, n_members, own, control, output):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_sizes(low, high, size, start, sizes):
+def write_sizes(low, high, size, sizes):
     """Write the size of a clique for each set: that of the lane's number, and the one that has the sixth candidate too.
 
     Parameters
@@ -114,15 +115,14 @@ def write_sizes(low, high, size, start, sizes):
     low, high : uint32
     size : int32
         Of the clique of the lane's set, without the sixth candidate.
-    start : int64
-        Where the first one's stands.
     sizes : int32, global
+        What is written, from its beginning on.
     """
     lane = _U(cuda.laneid)
     if _U(low >> lane) & _U(1) != 0:
-        sizes[_W(start + _L(rank(low)))] = size
+        sizes[_U(rank(low))] = size
     if _U(high >> lane) & _U(1) != 0:
-        sizes[_W(start + _L(_I(count_bits(low) + rank(high))))] = _I(size + 1)
+        sizes[_U(count_bits(low) + rank(high))] = _I(size + 1)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -152,10 +152,13 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     if launch.mode == at.COUNT:
         return True, _I(count_bits(low) + count_bits(high))
     lane = _I(cuda.laneid)
-    size = _I(frame.n_base + size_of(joined) + count_bits(_U(lane)))
-    is_low = _U(low >> _U(lane)) & _U(1) != 0 and size >= launch.min_size and size <= launch.max_size
-    is_high = _U(high >> _U(lane)) & _U(1) != 0 and size + 1 >= launch.min_size and size + 1 <= launch.max_size
-    low, high = ballot(is_low), ballot(is_high)
+    n_joined = _I(frame.n_base + size_of(joined))
+    size = _I(n_joined + count_bits(_U(lane)))
+    is_low, is_high = _U(low >> _U(lane)) & _U(1) != 0, _U(high >> _U(lane)) & _U(1) != 0
+    if n_joined < launch.min_size or n_joined + MOST_CANDIDATES > launch.max_size:
+        is_low = is_low and size >= launch.min_size and size <= launch.max_size
+        is_high = is_high and size + 1 >= launch.min_size and size + 1 <= launch.max_size
+        low, high = ballot(is_low), ballot(is_high)
     n_found = _I(count_bits(low) + count_bits(high))
     if n_found == 0:
         return True, n_found
@@ -172,6 +175,6 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
-    write_sets(low, high, joined, candidates, _L(start & at.MEMBERS_MASK), frame, own, device.words, members)
+    write_sizes(low, high, size, sizes[start >> at.CLIQUES_SHIFT :])
+    write_sets(low, high, joined, candidates, frame, own, device.words, members[start & at.MEMBERS_MASK :])
     return True, n_found

@@ -77,7 +77,7 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
     -------
     row : uint64
     n_live : int32
-        Rows of such excluded vertices; they are in the room only where it is large enough.
+        Rows of such excluded vertices in the room; -1 where it is too small for them.
     """
     lane = _I(cuda.laneid)
     best, most = frame.row, _I(-1)
@@ -108,6 +108,8 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
             n_live = _listed(met > 0, row, n_live, room, words)
         place = _L(place + 64)
         tile = next_tile(tile)
+    if n_live > room.most or room.most == 0:
+        n_live = _I(-1)
     if cuda.any_sync(ALL, is_dominated or most == n):
         return _W(0xFFFFFFFFFFFFFFFF), n_live
     source = _I(max_all(_I(most * 32 + lane)) & 31)
@@ -115,59 +117,52 @@ def _pivot_row(joined, candidates, frame, room, words, techniques):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _shrunk(frame, own, device):
-    """A frame with those rows of excluded vertices that are listed beside it, if any; else with room for such a list.
-
-    Returns
-    -------
-    frame : Frame
-    room : Room
-    """
-    excluded_at, n_excluded = frame.excluded_at, frame.n_excluded
+def _room_beside(frame, list_level, device):
+    """Room for the rows of half of a frame's excluded vertices, where they are many and all of them are looked at."""
     room = Room(_L(0), _I(0))
-    if frame.n_excluded > _FEW_EXCLUDED:
+    if list_level < 0 and frame.n_excluded > _FEW_EXCLUDED:
         beside = _L(home_of(device.settings) + at.BASE_AT + 2 * _I(frame.n_base + frame.n_excluded))
-        list_of_level = own.frame[own.frame_at + at.SHRUNK_AT]
-        if list_of_level == _W(0):
-            room = Room(beside, _I(frame.n_excluded >> 1))
-        else:
-            excluded_at, n_excluded = beside, _I(list_of_level >> _W(32))
-    return at.Frame(
-        frame.home, frame.n_base, n_excluded, excluded_at, frame.row, frame.high_row, frame.lists_of
-    ), room  # fmt: skip
+        room = Room(beside, _I(frame.n_excluded >> 1))
+    return room
 
 
 @cuda.jit(device=True, forceinline=True)
-def _keep_list(depth, n_live, frame, own):
-    """Let the list beside a frame be that of what is below level `depth`, where it is short and there was none."""
-    shrunk_at = own.frame_at + at.SHRUNK_AT
-    if frame.n_excluded > _FEW_EXCLUDED and n_live <= frame.n_excluded >> 1 and own.frame[shrunk_at] == _W(0):
-        cuda.syncwarp()
-        if cuda.laneid == 0:
-            own.frame[shrunk_at] = of_halves(_U(depth + 1), _U(n_live))
+def _with_excluded(frame, excluded_at, n_excluded):
+    """A frame with other rows of excluded vertices."""
+    row, high_row = frame.row, frame.high_row
+    return at.Frame(frame.home, frame.n_base, n_excluded, excluded_at, row, high_row, frame.lists_of)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _drop_list(level, frame, own):
-    """Forget the list beside a frame before a child of `level` is visited, where it is not of what is below that."""
-    shrunk_at = own.frame_at + at.SHRUNK_AT
-    if frame.n_excluded > _FEW_EXCLUDED:
-        list_of_level = own.frame[shrunk_at]
-        cuda.syncwarp()
-        if cuda.laneid == 0 and _I(level + 1) < _I(list_of_level & _W(0xFFFFFFFF)):
-            own.frame[shrunk_at] = _W(0)
+def _shrunk(frame, n_live, own, device):
+    """A frame with the rows that were listed beside it; how many there were in all is kept in shared memory."""
+    place = _room_beside(frame, _I(-1), device).place
+    cuda.syncwarp()
+    if cuda.laneid == 0:
+        own.frame[own.frame_at + at.N_WHOLE_AT] = _W(frame.n_excluded)
+    cuda.syncwarp()
+    return _with_excluded(frame, place, n_live)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _visit(joined, candidates, frame, room, own, graph, device, output, launch):
+def _whole(frame, list_level, own):
+    """A frame with all its rows again."""
+    n_excluded = frame.n_excluded
+    if list_level >= 0:
+        n_excluded = _I(own.frame[own.frame_at + at.N_WHOLE_AT])
+    return _with_excluded(frame, _L(frame.home + at.BASE_AT + 2 * frame.n_base), n_excluded)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _visit(joined, candidates, frame, list_level, own, graph, device, output, launch):
     """Let candidates join that are adjacent to all others, find a pivot, or count the cliques of a node without any.
 
     Parameters
     ----------
     joined, candidates : uint64
     frame : Frame
-    room : Room
-        As `_pivot_row` takes it.
+    list_level : int32
+        As in `walk_frame`.
     own : Own
     graph : Graph
     device : Device
@@ -183,14 +178,14 @@ def _visit(joined, candidates, frame, room, own, graph, device, output, launch):
         False where the output had no room.
     n_found : int32
     n_live : int32
-        As `_pivot_row` gives it.
+        Rows that were listed beside the frame; -1 where none were.
     """
     lane = _I(cuda.laneid)
     n = size_of(candidates)
     if launch.mode != at.COUNT:
         size = _I(frame.n_base + size_of(joined))
         if size + n < launch.min_size or size > launch.max_size:
-            return joined, candidates, _W(0), True, _I(0), _I(0)
+            return joined, candidates, _W(0), True, _I(0), _I(-1)
     if launch.techniques & JOINS != 0:
         full = voted(
             has(candidates, lane) and size_of(_W(frame.row & candidates)) == n - 1,
@@ -204,7 +199,10 @@ def _visit(joined, candidates, frame, room, own, graph, device, output, launch):
         if launch.techniques & PARTIAL != 0 and frame.lists_of >= 0:
             low, high = within_lists(low, high, joined, candidates, six, frame, graph, device.words)
         is_done, n_found = emit(low, high, joined, candidates, frame, own, device, output, launch)
-        return joined, candidates, _W(0), is_done, n_found, _I(0)
+        return joined, candidates, _W(0), is_done, n_found, _I(-1)
+    room = Room(_L(0), _I(0))
+    if launch.techniques & SHRINKING != 0:
+        room = _room_beside(frame, list_level, device)
     row, n_live = _pivot_row(joined, candidates, frame, room, device.words, launch.techniques)
     return joined, candidates, _W(candidates & ~row), True, _I(0), n_live
 
@@ -288,19 +286,16 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
     steps = _I(0)
     found = _L(0)
     branch, branch_level = _I(-1), _I(0)
-    if launch.techniques & SHRINKING != 0:
-        _drop_list(_I(-1), frame, own)
+    # Below this level, excluded vertices are those of the list beside the frame.
+    list_level = _I(-1)
     while True:
-        seen, room = frame, Room(_L(0), _I(0))
-        if launch.techniques & SHRINKING != 0:
-            seen, room = _shrunk(frame, own, device)
         joined, candidates, branches, is_done, n_found, n_live = _visit(
-            joined, candidates, seen, room, own, graph, device, output, launch
+            joined, candidates, frame, list_level, own, graph, device, output, launch
         )
         found = _L(found + n_found)
         if branches != _W(0):
-            if launch.techniques & SHRINKING != 0:
-                _keep_list(depth, n_live, frame, own)
+            if launch.techniques & SHRINKING != 0 and n_live >= 0:
+                list_level, frame = depth, _shrunk(frame, n_live, own, device)
             _push(depth, joined, candidates, branches, own)
             depth = _I(depth + 1)
         steps = _I(steps + 1)
@@ -315,18 +310,19 @@ def walk_frame(joined, candidates, frame, own, graph, device, output, launch):
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
             is_over = stops(device.control, launch.deadline)
             if not is_over and launch.techniques & DONATION != 0 and _somebody_waits(device.control):
-                home, is_shared = share_level(bottom, home, frame, own, device)
+                home, is_shared = share_level(bottom, home, _whole(frame, list_level, own), own, device)
                 if is_shared:
                     bottom = _I(bottom + 1)
                 if depth == bottom:
                     break
         if is_over:
             is_done = True
-            keep_levels(bottom, depth, home, frame, own, device)
+            keep_levels(bottom, depth, home, _whole(frame, list_level, own), own, device)
             break
         branch_level = _I(depth - 1)
-        if launch.techniques & SHRINKING != 0:
-            _drop_list(branch_level, frame, own)
+        if launch.techniques & SHRINKING != 0 and branch_level < list_level:
+            frame = _whole(frame, list_level, own)
+            list_level = _I(-1)
         joined, candidates, branch, depth = _next_child(depth, own)
     if cuda.laneid == 0:
         if found != 0:

@@ -221,11 +221,10 @@ def _work(graph, warps, device, output, mode, techniques):
     roots_left = True
     turn = _I(warp)
     node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
-    if cuda.laneid == 0:
-        own.frame[own.frame_at + at.SHRUNK_AT] = _W(0)
-        if launch.mode == at.MEMBERS:
+    if launch.mode == at.MEMBERS:
+        if cuda.laneid == 0:
             own.frame[own.frame_at + at.PAGE_AT] = _W(own.state[at.PAGE])
-    cuda.syncwarp()
+        cuda.syncwarp()
     while True:
         if stops(device.control, launch.deadline):
             break

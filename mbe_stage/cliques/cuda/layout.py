@@ -70,11 +70,11 @@ TABLE_SLOTS = 1 << TABLE_BITS
 TABLE_AT = STACK
 """In the place of stack and union, before there are any."""
 PAGE_AT = max(UNION_AT + UNION_WIDTH, TABLE_AT + TABLE_SLOTS)
-SHRUNK_AT = PAGE_AT + 1
-FRAME_WORDS = SHRUNK_AT + 1
+N_WHOLE_AT = PAGE_AT + 1
+FRAME_WORDS = N_WHOLE_AT + 1
 """Words of 64 bits that a warp has in shared memory: the candidates' rows; its stack, and a tile of what cliques of a
 node have, or the hash table of a root's candidates; how many cliques and members are on its page, as in `OUTPUT_TOP`;
-the rows on the list beside the frame, above one more than the level that it is of, or 0."""
+rows of excluded vertices in all, where the frame has those of a list."""
 
 SMALL = -3
 """In the place of a node, beside `ROOT`: some small roots."""
@@ -111,7 +111,7 @@ WIDE, FRAME, EDGES = range(3)
 """Kinds of nodes: more candidates than a frame has, a level of a frame's stack, the edges of a root."""
 
 # What a warp could not finish; what is on its page, as in `OUTPUT_TOP`; and what it has done so far: nanoseconds
-# without work, with work, and of these before frames were walked; nodes of frames, and what became frames or wide nodes.
+# without work, with work, and of these before frames were walked; nodes of frames; what became frames or wide nodes.
 PENDING_NODE, PENDING_CHILD, PAGE, IDLE_NS, BUSY_NS, PIECE_NS, N_VISITED, N_PIECES = range(8)
 STATE_FIELDS = 16
 

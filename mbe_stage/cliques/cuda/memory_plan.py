@@ -13,7 +13,7 @@ WARPS_PER_BLOCK = 8
 _NODES = 1 << 16
 _MOST_POOL_WORDS, _LEAST_POOL_WORDS = 1 << 28, 1 << 18
 _MOST_MEMBERS, _LEAST_MEMBERS = 1 << 27, 1 << 16
-_PAGE_MEMBERS, _PAGE_CLIQUES = 4096, 512
+_PAGE_MEMBERS, _PAGE_CLIQUES = 1024, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class MemoryPlan:
     page_cliques: int
     narrow: int = at.FRAME_WIDTH
     edge_width: int = 128
-    partial_ratio: int = 8
+    partial_ratio: int = 200
     quantum_seconds: float = 0.5
 
     def __post_init__(self) -> None:

@@ -42,6 +42,7 @@ class Session:
     Attributes
     ----------
     n_quanta : int
+    is_over : bool
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Session:
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
         self.n_quanta = 0
+        self.is_over = False
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
         self._is_written = mode == at.MEMBERS
         self._graph, self._size_limits, self._plan, self._budget = prepared.lists, size_limits, plan, budget_bytes
@@ -140,6 +142,7 @@ class Session:
         if int(self._control[at.STATUS]) != 0:
             self._look_at_what_is_left()
             return False
+        self.is_over = True
         self._n_roots_done = int(self._graph.order.size)
         self._check_all_is_written()
         return True
@@ -170,6 +173,11 @@ class Session:
         end = self._written_end
         n_members = end & at.MEMBERS_MASK
         return self._output.sizes[: end >> at.CLIQUES_SHIFT], self._output.members[:n_members]
+
+    @property
+    def is_output_kept(self) -> bool:
+        """Whether `written` may be kept as it is: nothing is written there any more, and most of the room is used."""
+        return self.is_over and 2 * self.written()[1].size >= self._output.members.size
 
     @property
     def _written_end(self) -> int:

@@ -17,7 +17,7 @@ from mbe_stage.cliques.cuda.emit import room_for, write_sizes
 from mbe_stage.cliques.cuda.lookup import is_later
 from mbe_stage.cliques.cuda.small_ends import dominated, no_cliques, there
 from mbe_stage.cliques.cuda.writing import ALWAYS, put, write_tile
-from mbe_stage.device.masks import bit_of, has, of_halves
+from mbe_stage.device.masks import bit_of, has
 from mbe_stage.device.warp import ballot, count_bits, next_one, shuffle_word, shuffle_xor, sum_small
 
 __all__ = ["small_roots"]
@@ -208,7 +208,8 @@ def _write(low, high, start, root, own, graph, members, sizes):
     members, sizes : int32, global
     """
     lane = _I(cuda.laneid)
-    clique_at, member_at = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
+    sizes, members = sizes[start >> at.CLIQUES_SHIFT :], members[start & at.MEMBERS_MASK :]
+    clique_at, member_at = _I(0), _I(0)
     turn = _I(0)
     while turn < at.ROOTS_AT_ONCE:
         source = _I(turn * _LANES)
@@ -218,9 +219,9 @@ def _write(low, high, start, root, own, graph, members, sizes):
             n = cuda.shfl_sync(0xFFFFFFFF, root.n, source)
             entry = own.frame[own.frame_at + at.UNION_AT + lane] if lane <= n else _W(0)
             vertex, bits = _I(entry & _W(0xFFFFFFFF)), _U(entry >> _W(32))
-            write_sizes(its_low, its_high, _I(1 + count_bits(_U(lane))), clique_at, sizes)
-            clique_at = _L(clique_at + _L(_I(count_bits(its_low) + count_bits(its_high))))
-            member_at = write_tile(of_halves(its_low, its_high), vertex, bits, _U(0), member_at, _I(1), members)
+            write_sizes(its_low, its_high, _I(1 + count_bits(_U(lane))), sizes[clique_at:])
+            clique_at = _I(clique_at + count_bits(its_low) + count_bits(its_high))
+            member_at = write_tile(its_low, its_high, vertex, bits, _U(0), member_at, _I(1), members)
         turn = next_one(turn)
     cuda.syncwarp()
 

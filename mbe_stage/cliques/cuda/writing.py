@@ -10,13 +10,14 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.device.masks import first_of, has, low_bits, of_halves, size_of
-from mbe_stage.device.warp import ballot, count_bits, next_one, next_tile, or_all, rank
+from mbe_stage.device.masks import low_bits, of_halves, size_of
+from mbe_stage.device.warp import ballot, count_bits, first_bit, next_one, next_tile, or_all, rank
 
 __all__ = ["ALWAYS", "place_members", "put", "write_sets", "write_tile"]
 
 ALWAYS = 1 << 6
 """The bit of what all cliques have; the bits below it are the candidates', in turn."""
+_LOW_HALF = 0xFFFFFFFF
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -31,16 +32,30 @@ def put(vertex, bit, place, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _put_column(column, tile, joined, candidates, frame, own, words):
-    """Put the vertex of a column into the list, where cliques have it."""
-    everything = _W(joined | candidates)
-    if has(everything, column):
+def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, frame, own, words):
+    """Put the vertices of 32 columns into the list, a column a lane, where cliques have them.
+
+    Parameters
+    ----------
+    first : int
+        The first column.
+    n_all_before, n_free_before : int32
+        Of the columns before the first one, what any of the cliques has, and candidates.
+    all_here, free_here : uint32
+        The same of these columns.
+    tile : int32
+    frame : Frame
+    own : Own
+    words : uint32, global
+    """
+    lane = _U(cuda.laneid)
+    if _U(all_here >> lane) & _U(1) != 0:
+        column = _L(frame.home + first + _I(lane))
+        vertex, n_earlier = _U(words[column + at.IDS_AT]), _I(words[column + at.EARLIER_AT])
         bit = _U(ALWAYS)
-        if has(candidates, column):
-            bit = _U(_U(1) << _U(size_of(_W(candidates & low_bits(column)))))
-        n_before = _I(words[frame.home + at.EARLIER_AT + column])
-        place = _I(n_before + size_of(_W(everything & low_bits(column))) - tile)
-        put(_U(words[frame.home + at.IDS_AT + column]), bit, place, own)
+        if _U(free_here >> lane) & _U(1) != 0:
+            bit = _U(_U(1) << _U(n_free_before + rank(free_here)))
+        put(vertex, bit, _I(n_earlier + n_all_before + rank(all_here) - tile), own)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -55,12 +70,14 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
     own : Own
     words : uint32, global
     """
-    lane = _I(cuda.laneid)
-    cuda.syncwarp()
-    _put_column(lane, tile, joined, candidates, frame, own, words)
-    _put_column(_I(lane + 32), tile, joined, candidates, frame, own, words)
     everything = _W(joined | candidates)
-    k = lane
+    low, high = _U(everything & _W(_LOW_HALF)), _U(everything >> _W(32))
+    low_free, high_free = _U(candidates & _W(_LOW_HALF)), _U(candidates >> _W(32))
+    cuda.syncwarp()
+    _put_columns(0, _I(0), _I(0), low, low_free, tile, frame, own, words)
+    if high != 0:
+        _put_columns(32, count_bits(low), count_bits(low_free), high, high_free, tile, frame, own, words)
+    k = _I(cuda.laneid)
     while k < frame.n_base:
         entry = _L(frame.home + at.BASE_AT + 2 * k)
         position = _U(words[entry + 1])
@@ -71,38 +88,42 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_tile(sets, vertex, bits, seen, place, n_joined, members):
+def write_tile(low, high, vertex, bits, seen, place, n_joined, members):
     """Write this lane's vertex of each clique that has it; returns where the next clique would begin.
 
     Parameters
     ----------
-    sets : uint64
+    low, high : uint32
         Sets of the candidates, a bit each.
     vertex : int32
     bits : uint32
         The vertex's bit; 0 where the lane has none.
     seen : uint32
         Bits of candidates on tiles before.
-    place : int64
+    place : int32
         Where this tile of the first clique begins, if that has all candidates of the tiles before.
     n_joined : int32
         What all cliques have.
     members : int32, global
     """
-    while sets != _W(0):
-        number = _U(first_of(sets))
-        sets = _W(sets & _W(sets - _W(1)))
-        is_in = _U(bits & _U(number | _U(ALWAYS))) != 0
-        mask = ballot(is_in)
-        if is_in:
-            n_gone = count_bits(_U(seen & ~number))
-            members[_W(place - _L(n_gone) + _L(rank(mask)))] = vertex
-        place = _L(place + _L(_I(n_joined + count_bits(number))))
-    return place
+    number_of_first = _U(ALWAYS)
+    while True:
+        while low != 0:
+            number = _U(number_of_first + _U(first_bit(low)))
+            low = _U(low & _U(low - _U(1)))
+            is_in = _U(bits & number) != 0
+            mask = ballot(is_in)
+            if is_in:
+                members[_U(place - count_bits(_U(seen & ~number)) + rank(mask))] = vertex
+            place = _I(place + n_joined - 1 + count_bits(number))
+        if high == 0:
+            return place
+        low, high = high, _U(0)
+        number_of_first = _U(ALWAYS + 32)
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_sets(low, high, joined, candidates, start, frame, own, words, members):
+def write_sets(low, high, joined, candidates, frame, own, words, members):
     """Write the members of a clique for each set.
 
     Parameters
@@ -111,16 +132,13 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
     joined : uint64
         What all of them have.
     candidates : uint64
-    start : int64
-        Where the first one begins.
     frame : Frame
     own : Own
     words : uint32, global
     members : int32, global
-        What is written.
+        What is written, from its beginning on.
     """
     lane = _I(cuda.laneid)
-    sets = of_halves(low, high)
     n_joined = _I(frame.n_base + size_of(joined))
     n_union = _I(n_joined + size_of(candidates))
     seen = _U(0)
@@ -131,7 +149,7 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
         if tile + lane < n_union:
             entry = own.frame[own.frame_at + at.UNION_AT + lane]
         bits = _U(entry >> _W(32))
-        write_tile(sets, _I(entry & _W(0xFFFFFFFF)), bits, seen, _L(start + _L(tile)), n_joined, members)
+        write_tile(low, high, _I(entry & _W(_LOW_HALF)), bits, seen, tile, n_joined, members)
         tile = next_tile(tile)
         if tile < n_union:
             seen = _U(seen | _U(or_all(bits) & _U(ALWAYS - 1)))

@@ -39,7 +39,8 @@ def found(graph: UndirectedCSR, query: CliqueQuery, detail: Detail, **options: A
     options["sizes"] = SMALL | options.get("sizes", {})
     blocks = list(engine_cuda.run(graph, query, Execution(block_bytes=200), detail, **options))
     shares = [block.work_done for block in blocks]
-    assert shares == sorted(shares) and shares[-1] == 1.0, shares
+    assert shares == sorted(shares), shares
+    assert shares[-1] == 1.0, shares
     if detail == Detail.COUNT:
         return sum(block.n_cliques for block in blocks)
     if detail == Detail.SIZES:
@@ -160,11 +161,13 @@ def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         for narrow in (10, 64):
             sizes = {"narrow": narrow, "quantum_seconds": 0.1, "edge_width": 7, "partial_ratio": 0}
             techniques = Techniques.switched(field.name)
-            yield case(f"{field.name} {narrow}", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes, techniques=techniques)
+            yield case(
+                f"{field.name} {narrow}", graph, CliqueQuery(), Detail.MEMBERS, sizes=sizes, techniques=techniques
+            )
 
 
 def choice_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """Random graphs with what is chosen for each root: edges or not, rows of excluded vertices or lists, eight lanes."""
+    """What is chosen for each root: edges or not, rows of excluded vertices or lists, a warp or eight lanes."""
     for seed in range(first, end):
         rng = np.random.default_rng(seed)
         graph = graphs.random_graph(rng, *SHAPES[seed % 7]) if seed % 3 else graphs.two_densities(rng, 40, 26, 0.6)
@@ -182,27 +185,24 @@ def shrinking_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     from mbe_stage.cliques.cuda import frame_walk
 
     frame_walk._FEW_EXCLUDED = 1
-    kept: Counter[str] = Counter()
-    keep_list, drop_list = frame_walk._keep_list, frame_walk._drop_list
+    happened: Counter[str] = Counter()
 
-    def counted(name: str, function: Any, frame_place: int) -> Any:
-        def call(*arguments: Any) -> None:
-            own = arguments[frame_place + 1]
-            place = own.frame_at + frame_walk.at.SHRUNK_AT
-            before = int(own.frame[place])
-            function(*arguments)
-            frame_walk.cuda.syncwarp()
-            if frame_walk.cuda.laneid == 0:
-                kept[name] += int(own.frame[place]) != before
+    def counted(name: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            happened[name] += frame_walk.cuda.laneid == 0
+            return function(*arguments)
 
         return call
 
-    frame_walk._keep_list = counted("kept", keep_list, 2)
-    frame_walk._drop_list = counted("dropped", drop_list, 1)
+    frame_walk._shrunk = counted("shrunk", frame_walk._shrunk)
+    frame_walk._whole = counted("whole", frame_walk._whole)
     for seed, seconds in enumerate((9.0, 0.5)):
         launcher.seed = seed
         graph = graphs.two_densities(np.random.default_rng(seed), 70, 36, 0.7)
-        yield case(f"shrinking {seed}", graph, CliqueQuery(), Detail.MEMBERS, sizes={"quantum_seconds": seconds}) | kept
+        yield (
+            case(f"shrinking {seed}", graph, CliqueQuery(), Detail.MEMBERS, sizes={"quantum_seconds": seconds})
+            | happened
+        )
 
 
 def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
