@@ -279,7 +279,17 @@ def _root_node(lists, newest, own, graph, device, techniques):
 
 @cuda.jit(device=True, forceinline=True)
 def _piece_of(lists, newest, own, graph, device, launch):
-    """The frame or the wide node of a root; parameters and returns are those of `root_piece`."""
+    """The frame or the wide node of a root; returns what `root_piece` does.
+
+    Parameters
+    ----------
+    lists : Lists
+    newest : int32
+    own : Own
+    graph : Graph
+    device : Device
+    launch : Launch
+    """
     if lists.n <= device.settings[at.NARROW]:
         outcome, frame = _root_frame(lists, own, graph, device, launch.mode)
         return outcome, _W(0), low_bits(lists.n), frame, newest
@@ -361,7 +371,15 @@ def edge_piece(root, child, newest, own, graph, device, launch):
     """The frame or the wide node of an edge, from a root to its later neighbour number `child`.
 
     What both are adjacent to and stands behind the neighbour in the order are candidates; what stands before it is
-    excluded. Parameters and returns are those of `root_piece`.
+    excluded. Returns what `root_piece` does.
+
+    Parameters
+    ----------
+    root, child, newest : int32
+    own : Own
+    graph : Graph
+    device : Device
+    launch : Launch
     """
     second = _I(graph.members[graph.offsets[root] + _L(child)])
     begin, middle, end = graph.offsets[second], graph.later_ends[second], graph.offsets[second + 1]
