@@ -428,6 +428,7 @@ def test_counts_with_less_memory_that_are_given_up_or_wrong_are_told(monkeypatch
 def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"kernel_us": 500, "warps": 8, "busy_ns": 3_000_000, "idle_ns": 500_000, "piece_ns": 1_000_000}
     facts |= dict.fromkeys(("visited", "pieces", "nodes", "pool_words", "quanta", "plan_bytes"), 1)
+    facts |= {"least_busy_ns": 300_000, "median_busy_ns": 375_000, "most_busy_ns": 750_000}
     peers = cliques_gpu.PEERS["wiki_Vote"]
     found = [peers.n_cliques, peers.n_cliques, peers.n_cliques - 1]
 
@@ -441,6 +442,7 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
     assert right["right"] is True
     assert right["times RDMCE"] == pytest.approx(0.0016 / 0.0005)
     assert right["busy"] == pytest.approx(0.75)
+    assert [right[f"{which} load"] for which in ("least", "median", "most")] == pytest.approx([0.8, 1.0, 2.0])
     found += [peers.n_cliques]
     assert cliques_gpu._row("wiki_Vote", graph, CliqueDetail.COUNT, 1)["right"] is False
 
@@ -448,7 +450,11 @@ def test_cliques_on_a_gpu_that_are_wrong_are_told(monkeypatch: pytest.MonkeyPatc
 def test_cliques_of_a_projection_are_counted_or_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = UndirectedCSR.from_edges([0], [1])
 
-    def run(searched: UndirectedCSR, *_: object, **__: object) -> Iterator[CliqueBlock]:
+    def run(
+        searched: UndirectedCSR, *_: object, statistics: dict[str, int] | None = None, **__: object
+    ) -> Iterator[CliqueBlock]:
+        if statistics is not None:
+            statistics.update(roots=4000, roots_done=1000)
         yield CliqueBlock(1 if searched is not graph else 70, work_done=0.25)
         if searched is graph:
             yield from blocks
@@ -458,7 +464,7 @@ def test_cliques_of_a_projection_are_counted_or_given_up(monkeypatch: pytest.Mon
     assert [line.split(" in ")[0] for line in projection_gpu.counted_within(graph, 60.0)] == ["all 75 maximal cliques"]
     (line,) = projection_gpu.counted_within(graph, 0.0)
     assert "70 cliques" in line
-    assert "25.0000% of the roots begun" in line
+    assert "25.0000% of the roots done, 3,000 left" in line
 
 
 @pytest.mark.usefixtures("graphs")
