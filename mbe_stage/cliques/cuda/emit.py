@@ -107,7 +107,7 @@ def room_for(n_cliques, n_members, own, control, output):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_sizes(low, high, size, sizes):
+def write_sizes(low, high, size, start, sizes):
     """Write the size of a clique for each set: that of the lane's number, and the one that has the sixth candidate too.
 
     Parameters
@@ -115,14 +115,15 @@ def write_sizes(low, high, size, sizes):
     low, high : uint32
     size : int32
         Of the clique of the lane's set, without the sixth candidate.
+    start : int64
+        Where the first one's stands.
     sizes : int32, global
-        What is written, from its beginning on.
     """
     lane = _U(cuda.laneid)
     if _U(low >> lane) & _U(1) != 0:
-        sizes[_U(rank(low))] = size
+        sizes[_W(start + _L(rank(low)))] = size
     if _U(high >> lane) & _U(1) != 0:
-        sizes[_U(count_bits(low) + rank(high))] = _I(size + 1)
+        sizes[_W(start + _L(_I(count_bits(low) + rank(high))))] = _I(size + 1)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -175,6 +176,7 @@ def emit(low, high, joined, candidates, frame, own, device, output, launch):
     members, sizes = output.members, output.sizes
     if is_on_page:
         members, sizes = own.page, own.page_sizes
-    write_sizes(low, high, size, sizes[start >> at.CLIQUES_SHIFT :])
-    write_sets(low, high, joined, candidates, frame, own, device.words, members[start & at.MEMBERS_MASK :])
+    # Not slices: where these begin and end would be worked out for every node.
+    write_sizes(low, high, size, _L(start >> at.CLIQUES_SHIFT), sizes)
+    write_sets(low, high, joined, candidates, _L(start & at.MEMBERS_MASK), frame, own, device.words, members)
     return True, n_found

@@ -208,8 +208,8 @@ def _write(low, high, start, root, own, graph, members, sizes):
     members, sizes : int32, global
     """
     lane = _I(cuda.laneid)
-    sizes, members = sizes[start >> at.CLIQUES_SHIFT :], members[start & at.MEMBERS_MASK :]
-    clique_at, member_at = _I(0), _I(0)
+    clique_at, member_at = _L(start >> at.CLIQUES_SHIFT), _L(start & at.MEMBERS_MASK)
+    place = _I(0)
     turn = _I(0)
     while turn < at.ROOTS_AT_ONCE:
         source = _I(turn * _LANES)
@@ -219,9 +219,9 @@ def _write(low, high, start, root, own, graph, members, sizes):
             n = cuda.shfl_sync(0xFFFFFFFF, root.n, source)
             entry = own.frame[own.frame_at + at.UNION_AT + lane] if lane <= n else _W(0)
             vertex, bits = _I(entry & _W(0xFFFFFFFF)), _U(entry >> _W(32))
-            write_sizes(its_low, its_high, _I(1 + count_bits(_U(lane))), sizes[clique_at:])
-            clique_at = _I(clique_at + count_bits(its_low) + count_bits(its_high))
-            member_at = write_tile(its_low, its_high, vertex, bits, _U(0), member_at, _I(1), members)
+            write_sizes(its_low, its_high, _I(1 + count_bits(_U(lane))), clique_at, sizes)
+            clique_at = _L(clique_at + _L(_I(count_bits(its_low) + count_bits(its_high))))
+            place = write_tile(its_low, its_high, vertex, bits, _U(0), place, _I(1), member_at, members)
         turn = next_one(turn)
     cuda.syncwarp()
 

@@ -88,7 +88,7 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_tile(low, high, vertex, bits, seen, place, n_joined, members):
+def write_tile(low, high, vertex, bits, seen, place, n_joined, start, members):
     """Write this lane's vertex of each clique that has it; returns where the next clique would begin.
 
     Parameters
@@ -104,6 +104,8 @@ def write_tile(low, high, vertex, bits, seen, place, n_joined, members):
         Where this tile of the first clique begins, if that has all candidates of the tiles before.
     n_joined : int32
         What all cliques have.
+    start : int64
+        Where places are counted from.
     members : int32, global
     """
     number_of_first = _U(ALWAYS)
@@ -114,7 +116,7 @@ def write_tile(low, high, vertex, bits, seen, place, n_joined, members):
             is_in = _U(bits & number) != 0
             mask = ballot(is_in)
             if is_in:
-                members[_U(place - count_bits(_U(seen & ~number)) + rank(mask))] = vertex
+                members[_W(start + _L(_I(place - count_bits(_U(seen & ~number)) + rank(mask))))] = vertex
             place = _I(place + n_joined - 1 + count_bits(number))
         if high == 0:
             return place
@@ -123,7 +125,7 @@ def write_tile(low, high, vertex, bits, seen, place, n_joined, members):
 
 
 @cuda.jit(device=True, forceinline=True)
-def write_sets(low, high, joined, candidates, frame, own, words, members):
+def write_sets(low, high, joined, candidates, start, frame, own, words, members):
     """Write the members of a clique for each set.
 
     Parameters
@@ -132,11 +134,13 @@ def write_sets(low, high, joined, candidates, frame, own, words, members):
     joined : uint64
         What all of them have.
     candidates : uint64
+    start : int64
+        Where the first one begins.
     frame : Frame
     own : Own
     words : uint32, global
     members : int32, global
-        What is written, from its beginning on.
+        What is written.
     """
     lane = _I(cuda.laneid)
     n_joined = _I(frame.n_base + size_of(joined))
@@ -149,7 +153,7 @@ def write_sets(low, high, joined, candidates, frame, own, words, members):
         if tile + lane < n_union:
             entry = own.frame[own.frame_at + at.UNION_AT + lane]
         bits = _U(entry >> _W(32))
-        write_tile(low, high, _I(entry & _W(_LOW_HALF)), bits, seen, tile, n_joined, members)
+        write_tile(low, high, _I(entry & _W(_LOW_HALF)), bits, seen, tile, n_joined, start, members)
         tile = next_tile(tile)
         if tile < n_union:
             seen = _U(seen | _U(or_all(bits) & _U(ALWAYS - 1)))
