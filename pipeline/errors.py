@@ -9,13 +9,20 @@
         ├── PublishError              3     the output cannot be written (disk full, no permission, not a run directory)
         └── VerificationError         1     a published run does not hold what it should
 
-`InvalidArgument` of the stage also ends in 2, `EngineUnavailable`, `ClusterLost` and `MemoryBudgetExceeded` (of
-which `DeviceMemoryExhausted` is one) in 4, Ctrl-C in 130, SIGTERM in 143, SIGHUP in 129.
+`InvalidArgument` of the stage also ends in 2, `EngineUnavailable`, `ClusterLost`, `DeviceLost` and
+`MemoryBudgetExceeded` (of which `DeviceMemoryExhausted` is one) in 4, Ctrl-C in 130, SIGTERM in 143, SIGHUP in 129.
 """
 
 from __future__ import annotations
 
-from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument, MemoryBudgetExceeded, StageError
+from mbe_stage.errors import (
+    ClusterLost,
+    DeviceLost,
+    EngineUnavailable,
+    InvalidArgument,
+    MemoryBudgetExceeded,
+    StageError,
+)
 from pipeline.leaving import ENDINGS
 from pipeline.signals import signal_of
 
@@ -104,6 +111,7 @@ EXIT_CODES: dict[type[StageError], int] = {
     PublishError: 3,
     EngineUnavailable: 4,
     ClusterLost: 4,
+    DeviceLost: 4,
     MemoryBudgetExceeded: 4,
 }
 
