@@ -268,7 +268,7 @@ class Exchange:
                 self._close()
             if not self._terms.holds or len(self._members) == 1 or self._held_bytes > self._terms.most_bytes:
                 # From here on what this epoch found cannot be taken back.
-                self._has_handed_on = self._has_handed_on or self._held_bytes > 0
+                self._has_handed_on = self._has_handed_on or bool(self._held)
                 self._hand_on()
             self._tell(now)
             self._changed.notify_all()

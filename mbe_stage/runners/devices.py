@@ -258,19 +258,18 @@ def _worked(
 
     try:
         with selected(number):
-            try:
-                search = search_on(k)
-            except BaseException as error:  # noqa: BLE001 - the consumer's thread raises it
-                beginning.say(k, error)
-                return
+            search = search_on(k)
             beginning.say(k, search)
             while (begun := exchange.next_round(k)) is not None:
                 generation, rows = begun
                 search.begin(rows)
                 while exchange.goes_on(generation) and _went_on(k, search, exchange, generation, block_bytes):
                     pass
-    except BaseException as error:  # noqa: BLE001 - the same
-        exchange.lose(k, error, is_of_device=_is_of_a_device(error))
+    except BaseException as error:  # noqa: BLE001 - the consumer's thread raises it
+        if k in beginning.ready:
+            exchange.lose(k, error, is_of_device=_is_of_a_device(error))
+        else:
+            beginning.say(k, error)
 
 
 def _went_on(k: int, search: DeviceSearch, exchange: Exchange, generation: int, block_bytes: int) -> bool:

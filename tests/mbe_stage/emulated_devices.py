@@ -169,16 +169,24 @@ def lost_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             }
         )
     failing(1, "gpu-0-0 gpu-1-1")
-    for case, budget, epoch_seconds in (("all lost", 1 << 30, 1e9), ("handed on", 1, 1e9)):
-        if case == "handed on":
-            failing(2, "gpu-1-1")
-        runner = runner_of(2, {"quantum_seconds": 0.03}, epoch_seconds=epoch_seconds)
-        try:
-            searched(runner, graph, EVERYTHING, Detail.MEMBERS, execution=Execution(memory_budget_bytes=budget))
-        except (MemoryBudgetExceeded, DeviceLost) as error:
-            yield {"case": case, "error": type(error).__name__, "told": str(error)}
+    yield _ended("all lost", graph, Detail.MEMBERS, Execution())
+    failing(2, "gpu-1-1")
+    yield _ended("handed on", graph, Detail.MEMBERS, Execution(memory_budget_bytes=1))
+    failing(2, "gpu-1-1")
+    yield _ended("limited", graph, Detail.COUNT, Execution(time_limit_seconds=1e6))
     shared_search.SharedSearch.work = work
     yield from _left_out(graph)
+
+
+def _ended(case: str, graph: BipartiteCSR, detail: Detail, execution: Execution) -> dict[str, Any]:
+    """What a search of two devices ends with."""
+    try:
+        searched(
+            runner_of(2, {"quantum_seconds": 0.03}, epoch_seconds=1e9), graph, EVERYTHING, detail, execution=execution
+        )
+    except (MemoryBudgetExceeded, DeviceLost) as error:
+        return {"case": case, "error": type(error).__name__, "told": str(error)}
+    return {"case": case, "error": None}
 
 
 def _left_out(graph: BipartiteCSR) -> Iterator[dict[str, Any]]:
