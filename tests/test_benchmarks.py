@@ -22,6 +22,7 @@ from benchmarks import (
     bench_gpu,
     checkpoints,
     cliques_gpu,
+    devices_gpu,
     estimates,
     groups_gpu,
     machine,
@@ -327,7 +328,7 @@ def test_the_picture_shows_every_point() -> None:
 def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
-    on_a_gpu = (bench_gpu, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu)
+    on_a_gpu = (bench_gpu, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu, devices_gpu)
     for program in (bench, ablation, estimates, groups, *on_a_gpu):
         with pytest.raises(SystemExit):
             program.main(["--help"])
@@ -392,7 +393,7 @@ def test_counts_on_a_gpu_that_are_wrong_are_told(
     assert measured["times"] == measured["GBC"] / measured["seconds"]
     monkeypatch.setattr(pq_gpu, "count", lambda *_, **__: ({(4, 4): 1}, True))
     assert pq_gpu._row(*row)["right"] is False
-    for program in (pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu):
+    for program in (pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu, devices_gpu):
         monkeypatch.setattr(program.engine_cuda, "unavailable_reason", lambda: "it is not plugged in")
         assert program.main([]) == 4
         assert "no CUDA engine here: it is not plugged in" in capsys.readouterr().err
