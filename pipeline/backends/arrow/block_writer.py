@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from mbe_stage.options import Execution
-from pipeline.backends.arrow.order import KeyOrder
+from pipeline.backends.arrow.order import KeyOrder, Spill
 from pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
 from pipeline.publish import as_publish_errors
 
@@ -94,7 +95,7 @@ class BlockWriter:
         self._sealing: threading.Thread | None = None
 
     def accept(self, block: Any, n_bytes: int) -> None:
-        """Take one block of so many bytes in; its arrays are kept until they are written.
+        """Take one block of so many bytes in; its arrays are kept until they are written. With an order, a `Spill` too.
 
         Raises
         ------
@@ -111,6 +112,20 @@ class BlockWriter:
         if all_busy and n_encoders < self._most_encoders and self._accepted_bytes > n_encoders * ROW_GROUP_BYTES:
             self._start_encoder()
         self.seconds += time.perf_counter() - start
+
+    def adopt(self, name: str, path: Path) -> None:
+        """Take a complete part of a data set over from another process: the file is moved.
+
+        Raises
+        ------
+        PublishError
+            It cannot be moved.
+        """
+        names = next(names for names, _ in self._parts if names.name == name)
+        with as_publish_errors(self._path):
+            part = names.take()
+            os.replace(path, part)
+        names.complete(part)
 
     def check(self) -> None:
         """Raise what an encoder has failed at since.
@@ -239,6 +254,10 @@ class BlockWriter:
             self._failure = error
 
     def _write(self, block: Any, writers: list[PartWriter]) -> None:
+        if isinstance(block, Spill):
+            assert self._order is not None
+            self._order.adopt(block)
+            return
         batch = self._rows(block)
         if batch is None:
             return

@@ -12,7 +12,9 @@ A result that never fills the memory is never spilled, and is cut into the same 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow as pa
 
 from pipeline.backends.arrow.parts import next_number
 
-__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "range_groups"]
+__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "Spill", "SpillOrder", "range_groups"]
 
 RANGE_BITS = 10
 N_RANGES = 1 << RANGE_BITS
@@ -31,6 +33,21 @@ GROUP_BYTES = 64 << 20
 _BATCH_BYTES = 128 << 10
 # Temporary and read once: LZ4 costs less than the disk traffic it saves.
 _SPILL = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """Rows in order that another process has left.
+
+    Attributes
+    ----------
+    path : Path
+    range_bytes : (N_RANGES,) int64
+        Of the rows of each range of keys, in memory.
+    """
+
+    path: Path
+    range_bytes: np.ndarray
 
 
 class KeyOrder:
@@ -100,6 +117,14 @@ class KeyOrder:
         self._spills.append(spill)
         self._n_kept = len(self._spills)
 
+    def adopt(self, spill: Spill) -> None:
+        """Take in what another process has spilled: the file is moved, and none of its rows is read before the end."""
+        self._scratch.mkdir(exist_ok=True)
+        path = self._next_path()
+        os.replace(spill.path, path)
+        self._range_bytes += spill.range_bytes
+        self._spills.append(path)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, ascending by key, one row group at a time."""
         if self._spills and self._pending:
@@ -131,12 +156,15 @@ class KeyOrder:
         ordered = self._rows(batch, order)
         del batch
         self._scratch.mkdir(exist_ok=True)
-        path = self._scratch / f"spill-{next_number(self._scratch):05d}.arrow"
+        path = self._next_path()
         step = _ranges_per_batch(ordered.nbytes)
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self._schema, options=_SPILL) as writer:
             for first in range(0, N_RANGES, step):
                 writer.write_batch(ordered.slice(bounds[first], bounds[first + step] - bounds[first]))
         self._spills.append(path)
+
+    def _next_path(self) -> Path:
+        return self._scratch / f"spill-{next_number(self._scratch):05d}.arrow"
 
     def _read(self, first: int, last: int) -> pa.RecordBatch:
         parts = []
@@ -166,6 +194,26 @@ class KeyOrder:
         if not batches:
             return pa.RecordBatch.from_pylist([], schema=self._schema)
         return pa.concat_batches(batches)
+
+
+class SpillOrder(KeyOrder):
+    """Gives no rows back, and leaves all of them in spill files, for whoever puts those of several in order.
+
+    Attributes
+    ----------
+    spills : tuple of Spill
+        Known once the rows have been asked for.
+    """
+
+    spills: tuple[Spill, ...] = ()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """None."""
+        paths = self.checkpoint()
+        # What a range takes is known of all together: the first file stands for the others.
+        others = [np.zeros_like(self._range_bytes) for _ in paths[1:]]
+        self.spills = tuple(map(Spill, paths, [self._range_bytes, *others]))
+        yield from ()
 
 
 def _ranges_per_batch(n_bytes: int) -> int:

@@ -31,12 +31,14 @@ class PartNames:
 
     Attributes
     ----------
+    name : str
+        Of the data set.
     n_taken : int
     """
 
     def __init__(self, directory: Path, *, is_begun: bool = False) -> None:
         directory.mkdir(exist_ok=is_begun)
-        self._directory = directory
+        self.name, self._directory = directory.name, directory
         self._lock = threading.Lock()
         self._complete: list[Path] = []
         self.n_taken = next_number(directory)

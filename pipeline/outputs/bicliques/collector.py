@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from mbe_stage.bicliques.results import Detail
+from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
 from pipeline.backends.backend import GraphFacts
 from pipeline.kept_sums import can_be_kept
@@ -59,6 +60,21 @@ class BicliqueCollector:
             An earlier block could not be written.
         """
         self._sink.accept(block)
+
+    @property
+    def parts(self) -> Any:
+        """As `mbe_stage.stream.Sink` says; None where workers send what they find."""
+        return getattr(self._sink, "parts", None)
+
+    def take_part(self, part: Part) -> None:
+        """Take over what a worker has written.
+
+        Raises
+        ------
+        PublishError
+            Not all of it has arrived.
+        """
+        self._sink.take_part(part)
 
     @property
     def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:

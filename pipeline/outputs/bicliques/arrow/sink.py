@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -12,19 +14,31 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.kept_rows import KeptRows
+from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
 from pipeline.backends.arrow.parts import write_table
 from pipeline.backends.backend import FrameWriter
+from pipeline.errors import PublishError
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 from pipeline.outputs.bicliques.arrow.summary import Summary
-from pipeline.outputs.bicliques.arrow.tables import biclique_batch, block_of, canonical_order, members_batch
+from pipeline.outputs.bicliques.arrow.tables import (
+    biclique_batch,
+    block_of,
+    canonical_order,
+    left_in_spills,
+    members_batch,
+)
+from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts, Written
 from pipeline.publication import Collecting, DerivedCollector
 from pipeline.schemas import BICLIQUES, MEMBERS
 
 __all__ = ["ParquetSink", "sink_of"]
+
+log = logging.getLogger(__name__)
 
 
 class ParquetSink:
@@ -49,6 +63,10 @@ class ParquetSink:
     journal : Journal, optional
         Of the run: what its records have is taken back, and `checkpoint` adds to it. Without the table there are no
         rows to take back, and all of `derived` have to give their sums (`pipeline.publication.DerivedCollector`).
+    spills : bool
+        With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
+    parts : WorkerParts, optional
+        How workers elsewhere write what they find; `take_part` takes that over.
 
     Notes
     -----
@@ -83,6 +101,8 @@ class ParquetSink:
         block_bytes: int = 16 << 20,
         derived: Sequence[DerivedCollector] = (),
         journal: Journal | None = None,
+        spills: bool = False,
+        parts: WorkerParts | None = None,
     ) -> None:
         self.summary = Summary(left_hashes.size, right_hashes.size)
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
@@ -90,8 +110,15 @@ class ParquetSink:
         self._derived = derived
         self._is_written, self._in_long_form = bicliques, members
         schemas = ({"bicliques": BICLIQUES} if bicliques else {}) | ({"members": MEMBERS} if members else {})
+        if sort and spills:
+            schemas = {}
+        self.parts = parts
+        self._parts_context = ExitStack()
         self._journal, self._kept = journal, KeptRows(journal, run_path, "bicliques")
-        order = canonical_order(self._kept.scratch) if sort else None
+        order: KeyOrder | None = None
+        if sort:
+            order = (left_in_spills if spills else canonical_order)(self._kept.scratch)
+        self._order = order
         if bicliques:
             for batch in self._kept.taken_back(order):
                 self._take_in(*block_of(batch))
@@ -107,6 +134,11 @@ class ParquetSink:
             block_bytes=block_bytes,
             is_begun=self._kept.is_begun,
         )
+
+    @property
+    def spills(self) -> tuple[Spill, ...]:
+        """What was left in the place of parts, once the context was left."""
+        return self._order.spills if isinstance(self._order, SpillOrder) else ()
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -127,6 +159,25 @@ class ParquetSink:
             assert block.right_members is not None
             self._writer.accept(block, block.left_members.nbytes + block.right_members.nbytes)
 
+    def take_part(self, part: Part) -> None:
+        """Take over what a worker has written of the bicliques below the roots of a lease: its files are moved here.
+
+        Raises
+        ------
+        PublishError
+            A file is not here, or not whole, or cannot be moved.
+        """
+        written: Written | None = part.made
+        if written is None:
+            return
+        for name, files in written.files.items():
+            for path, n_bytes in files:
+                _check_arrived(path, n_bytes)
+                self._writer.adopt(name, path)
+        for spill in written.spills:
+            self._writer.accept(spill, 0)
+        self.summary.merge(written.summary)
+
     def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
         """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
 
@@ -146,13 +197,18 @@ class ParquetSink:
             book_sums(self._journal, remaining, work_done, self._sums, n_items)
 
     def __enter__(self) -> ParquetSink:
-        self._writer.__enter__()
+        with ExitStack() as context:
+            if self.parts is not None:
+                context.enter_context(self.parts.directory_made())
+            self._writer.__enter__()
+            self._parts_context = context.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.__exit__(kind, error, trace)
+        with self._parts_context:
+            self._writer.__exit__(kind, error, trace)
 
     def _sums(self) -> Arrays:
         return together(self.summary.sums(), self._derived)
@@ -172,12 +228,23 @@ class ParquetSink:
         return [batch, members_batch(batch)] if self._in_long_form else [batch]
 
 
+def _check_arrived(path: Path, n_bytes: int) -> None:
+    found = path.stat().st_size if path.is_file() else None
+    if found != n_bytes:
+        raise PublishError(
+            f"{path}: {'is missing' if found is None else f'has {found:,} bytes'}; expected {n_bytes:,} bytes, which a "
+            "worker has written; see what its host and this one share, or have results sent: workers that cannot write "
+            "there do that"
+        )
+
+
 def sink_of(collecting: Collecting) -> ParquetSink:
     """The sink of a run, as its configuration asks for it."""
     output, execution = collecting.config.output, collecting.config.execution.to_execution()
+    hashes = collecting.edges.key_hashes()
     return ParquetSink(
         collecting.run_path,
-        *collecting.edges.key_hashes(),
+        *hashes,
         compression=output.compression,
         bicliques=output.bicliques,
         members=output.members,
@@ -185,4 +252,23 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         block_bytes=execution.block_bytes,
         derived=collecting.derived,
         journal=collecting.journal,
+        parts=_parts(collecting, hashes),
+    )
+
+
+def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> WorkerParts | None:
+    """How workers write; None where this process does the search, or where more than tables is made of results."""
+    if collecting.config.execution.runner == "local":
+        return None
+    if collecting.derived:
+        log.info("derived outputs take every biclique in: workers send what they find, and it is written here")
+        return None
+    output, run_path = collecting.config.output, collecting.run_path.resolve()
+    return WorkerParts(
+        run_path.with_name(f"{run_path.name}.parts"),
+        *hashes,
+        compression=output.compression,
+        bicliques=output.bicliques,
+        members=output.members,
+        sort=output.sort,
     )

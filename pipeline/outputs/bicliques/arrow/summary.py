@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,12 @@ class Summary:
         self.left_members = 0
         self.right_members = 0
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
         """Of the left and of the right vertices, in host memory."""

@@ -12,7 +12,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics, long_form
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import LARGEST_BLOCK
-from pipeline.backends.arrow.order import KeyOrder
+from pipeline.backends.arrow.order import KeyOrder, SpillOrder
 from pipeline.schemas import BICLIQUES, MEMBERS, SIZE_HISTOGRAM, vertices
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "block_of",
     "canonical_order",
     "histogram_table",
+    "left_in_spills",
     "members_batch",
     "row_bytes",
     "vertex_schema",
@@ -88,6 +89,11 @@ def members_batch(bicliques: pa.RecordBatch) -> pa.RecordBatch:
 def canonical_order(scratch: Path, **sizes: Any) -> KeyOrder:
     """Takes rows of `bicliques/` in and gives them back ascending by `biclique_key`; `sizes` as for `KeyOrder`."""
     return KeyOrder(scratch, BICLIQUES, "biclique_key", row_bytes, **sizes)
+
+
+def left_in_spills(scratch: Path) -> SpillOrder:
+    """Takes rows of `bicliques/` in and leaves them in spill files, for a `canonical_order` elsewhere."""
+    return SpillOrder(scratch, BICLIQUES, "biclique_key", row_bytes)
 
 
 def row_bytes(bicliques: pa.RecordBatch) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""Workers of a cluster write what they find: the sink of a run for one lease, in a directory that all of them share.
+
+What a worker has written counts once the process that publishes has moved it below its run. What a lease that comes
+late, or of which the worker was lost, has left is moved by nobody, and removed with the directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mbe_stage.options import Execution
+from pipeline.backends.arrow.order import Spill
+from pipeline.outputs.bicliques.arrow.summary import Summary
+
+if TYPE_CHECKING:
+    from pipeline.outputs.bicliques.arrow.sink import ParquetSink
+
+__all__ = ["WorkerParts", "Written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a lease has left in the directory.
+
+    Attributes
+    ----------
+    files : mapping of str to tuple of (Path, int)
+        Complete parts and their bytes, by data set.
+    spills : tuple of Spill
+        The rows in the place of parts, where they will be sorted.
+    summary : Summary
+        Of all of them.
+    """
+
+    files: dict[str, tuple[tuple[Path, int], ...]]
+    spills: tuple[Spill, ...]
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """See `mbe_stage.runners.parts.PartMaker`.
+
+    Attributes
+    ----------
+    directory : Path
+        Absolute; here and where the workers are.
+    left_hashes, right_hashes : (n,) uint64
+        As of `ParquetSink`, and so are the others.
+    compression : str
+    bicliques, members, sort : bool
+    """
+
+    directory: Path
+    left_hashes: np.ndarray = field(repr=False)
+    right_hashes: np.ndarray = field(repr=False)
+    compression: str
+    bicliques: bool
+    members: bool
+    sort: bool
+
+    @contextmanager
+    def directory_made(self) -> Iterator[None]:
+        """The directory is there for as long as the context, and gone afterwards with all that nobody has moved."""
+        self.directory.mkdir()
+        try:
+            yield
+        finally:
+            # Whoever comes late finds no directory by that name, and so writes nothing while it is removed.
+            gone = self.directory.with_name(f"{self.directory.name}.gone")
+            self.directory.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def prove(self) -> tuple[str, str, str]:
+        """In a worker: write a file; its name, what is in it, and why that was not possible, empty where it was."""
+        name, text, host = f"worker-{uuid.uuid4().hex}", uuid.uuid4().hex, socket.gethostname()
+        try:
+            (self.directory / name).write_text(text)
+        except OSError as error:
+            return name, text, f"{self.directory}: cannot be written on {host} ({os.strerror(error.errno or 0)})"
+        return name, text, ""
+
+    def is_proven(self, proof: tuple[str, str, str] | None) -> bool:
+        """Whether the file is here, with what the worker says that it wrote."""
+        if proof is None or proof[2]:
+            return False
+        path = self.directory / proof[0]
+        return path.is_file() and path.read_text() == proof[1]
+
+    def what_is_sent(self, proof: tuple[str, str, str] | None) -> str:
+        """For people."""
+        why = f"{self.directory}: is another directory there" if proof is None or not proof[2] else proof[2]
+        return f"{why}; what it finds is sent here, and written here; share the output directory to spare that"
+
+    @contextmanager
+    def open(self, name: str, execution: Execution) -> Iterator[_LeaseSink]:
+        """In a worker: the sink of a lease."""
+        # The sink of a run knows how workers write, and they write with the same sink.
+        from pipeline.outputs.bicliques.arrow.sink import ParquetSink
+
+        room = self.directory / name
+        room.mkdir()
+        sink = ParquetSink(
+            room,
+            self.left_hashes,
+            self.right_hashes,
+            compression=self.compression,
+            bicliques=self.bicliques,
+            members=self.members,
+            sort=self.sort,
+            spills=True,
+            block_bytes=execution.block_bytes,
+        )
+        with sink:
+            yield _LeaseSink(room, sink)
+
+
+class _LeaseSink:
+    """See `mbe_stage.runners.parts.PartSink`."""
+
+    def __init__(self, room: Path, sink: ParquetSink) -> None:
+        self._room, self._sink = room, sink
+        self.accept = sink.accept
+
+    def part(self) -> tuple[Written, int]:
+        """What was written, and its bytes."""
+        summary, spills = self._sink.summary, self._sink.spills
+        files: dict[str, tuple[tuple[Path, int], ...]] = {}
+        # One without rows is there only so that a data set can be read.
+        if summary.fingerprint.n_items and not spills:
+            files = {
+                directory.name: tuple((path, path.stat().st_size) for path in sorted(directory.glob("*.parquet")))
+                for directory in sorted(self._room.iterdir())
+            }
+        n_bytes = sum(size for parts in files.values() for _, size in parts)
+        return Written(files, spills, summary), n_bytes + sum(spill.path.stat().st_size for spill in spills)
