@@ -24,6 +24,7 @@ import numba
 import numpy as np
 from numba import boolean, int32, int64, uint8, uint64
 from numba.core import caching, compiler
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from mbe_stage import code_cache
@@ -145,7 +146,9 @@ class _FunctionCache(caching._Cache):  # type: ignore[misc]  # Numba's, without 
 
     def holds(self, signature: Signature, target_context: Any) -> bool:
         """Whether there is code for these types and this processor."""
-        target_context.refresh()
+        # Another thread may compile, or look as well: what is refreshed belongs to the process.
+        with global_compiler_lock:
+            target_context.refresh()
         return code_cache.is_kept(self._file_name(signature, target_context.codegen()), self._sources)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -189,6 +189,10 @@ class StreamFacts:
         Before that: compiling the engine, or loading what an earlier process compiled.
     warnings : tuple of str
         What was done otherwise than asked, such as another engine than the one that ``auto`` chose; logged as well.
+    ranks : tuple of RankFacts
+        What each of those did that shared the work (`mbe_stage.runners.dask_runner`); none where this process did it.
+    rank_seconds : float
+        For how long they shared it.
     """
 
     n_found: int
@@ -199,6 +203,8 @@ class StreamFacts:
     sink_seconds: float
     compile_seconds: float
     warnings: tuple[str, ...]
+    ranks: tuple[Any, ...] = ()
+    rank_seconds: float = 0.0
 
 
 def stream(
@@ -300,7 +306,7 @@ def stream(
         n_found=n_found,
         truncated=truncated,
         engine=name,
-        device=chosen.device(execution) if runner is None else runner.device(),
+        **_done_by(runner, chosen, execution),
         seconds=time.perf_counter() - start,
         sink_seconds=sink_seconds,
         compile_seconds=compile_seconds,
@@ -365,6 +371,14 @@ def _engine_for(problem: Problem, detail: Any, engine: str, *, is_on_device: boo
             "expected 'cuda' or 'auto'"
         )
     return name, chosen
+
+
+def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any]:
+    """What the search ran on, and what each of those did that shared it."""
+    if runner is None:
+        return {"device": engine.device(execution)}
+    facts = {"ranks": tuple(getattr(runner, "ranks", ())), "rank_seconds": getattr(runner, "seconds", 0.0)}
+    return {"device": runner.device(), **facts}
 
 
 def _take(sink: Any, block: Any) -> None:

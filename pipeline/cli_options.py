@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -113,6 +113,10 @@ class Means:
     Devices = Annotated[
         str | None, _option(_MEANS, "GPUs that search together: all, or numbers such as 0,1.", metavar="GPUS")
     ]
+    Cluster = Annotated[
+        str | None, _option(_MEANS, "A Dask cluster searches: its scheduler's address or file.", metavar="ADDRESS")
+    ]
+    Workers = Annotated[int | None, _option(_MEANS, "So many Dask workers of this machine search.", metavar="N")]
     MaxBicliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     MaxCliques = Annotated[int | None, _option(_MEANS, "Stop, truncated, after so many.", metavar="N")]
     MaxOutputBytes = Annotated[
@@ -234,6 +238,8 @@ class Parameter:
     default
     value : callable
         From what was given to the key's value; None is not given.
+    also : mapping of str to Any
+        Other keys that it sets then.
     """
 
     name: str
@@ -241,6 +247,7 @@ class Parameter:
     key: str = ""
     default: Any = None
     value: Callable[[Any], Any] = lambda given: given
+    also: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _settings(section: str, annotations: Mapping[str, Any]) -> tuple[Parameter, ...]:
@@ -314,6 +321,10 @@ _ON_THIS_MACHINE = _settings(
     {"threads": Means.Threads, "memory_budget": Means.MemoryBudget, "device_memory": Means.DeviceMemory},
 )
 _DEVICES = Parameter("devices", Means.Devices, "execution.devices")
+_BY_DASK = tuple(
+    Parameter(name, annotation, f"execution.{name}", also={"execution.runner": "dask"})
+    for name, annotation in {"cluster": Means.Cluster, "workers": Means.Workers}.items()
+)
 _MAX_BICLIQUES = Parameter("max_bicliques", Means.MaxBicliques, "execution.max_bicliques")
 _MAX_CLIQUES = Parameter("max_cliques", Means.MaxCliques, "execution.max_cliques")
 _MAX_OUTPUT_BYTES = Parameter("max_output_bytes", Means.MaxOutputBytes, "execution.max_output_bytes")
@@ -353,6 +364,7 @@ def publishing(
         *_INPUT,
         Parameter("engine", Means.Tier, "execution.engine"),
         *_ON_THIS_MACHINE,
+        *_BY_DASK,
         *([_DEVICES, _MAX_BICLIQUES] if max_bicliques else ()),
         *([_MAX_CLIQUES] if max_cliques else ()),
         *([_MAX_OUTPUT_BYTES] if max_bicliques or max_cliques else ()),
@@ -562,3 +574,4 @@ def _given(parameters: Iterable[Parameter], options: Mapping[str, Any]) -> Itera
         value = parameter.value(given)
         if value is not None:
             yield parameter.key, value
+            yield from parameter.also.items()

@@ -21,6 +21,7 @@ from pipeline.naming import setting
 from pipeline.plugin_sections import OURS
 from pipeline.publication import Told
 from pipeline.published_tables import PublishedTables
+from pipeline.ranks import Ranks, ranks_of
 from pipeline.searched import SearchedGraph
 from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.stores.mirror import address_of
@@ -79,6 +80,8 @@ class CountResult:
     peak_memory_bytes : int
     peak_device_memory_bytes : int or None
         Most device memory allocated at once; None where no device was used, or its memory not followed.
+    ranks : Ranks or None
+        As `pipeline.manifest.Manifest.ranks`.
     input : InputFacts
     graph : SearchedGraph
         What was searched.
@@ -101,6 +104,7 @@ class CountResult:
     graph: SearchedGraph
     warnings: tuple[str, ...] = ()
     problem: str = OURS
+    ranks: Ranks | None = None
     told: Told | None = None
 
     @property
@@ -210,6 +214,7 @@ def count(
                 seconds={**seconds, "total": sum(seconds.values())},
                 peak_memory_bytes=peak_memory_bytes(),
                 peak_device_memory_bytes=steps.peak_device_memory_bytes(),
+                ranks=ranks_of(facts),
                 input=edges.facts,
                 graph=counted.graph,
                 warnings=(*warnings, *edges.facts.warnings, *facts.warnings),

@@ -23,6 +23,7 @@ from pipeline.errors import PublishError
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.plugin_sections import OURS, is_here
 from pipeline.publish import MANIFEST_NAME, RunStore
+from pipeline.ranks import Ranks
 from pipeline.schemas import SCHEMA_VERSION
 from pipeline.searched import SearchedGraph, graph_of_input
 from pipeline.section import message_of
@@ -82,6 +83,8 @@ class Manifest(_Frozen):
         Largest resident set of the process up to the manifest.
     peak_device_memory_bytes : int or None
         Most device memory that was allocated at once; None where no device was used, or its memory not followed.
+    ranks : Ranks or None
+        What each worker or device did of the search; None where this process did all of it.
     counts : Publication.counts, or dict
         How many of what; whole numbers by name where the problem has no model of its own, or is not installed here.
     derived : dict of dict
@@ -118,6 +121,7 @@ class Manifest(_Frozen):
     seconds: dict[str, float]
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None
+    ranks: Ranks | None = None
     truncated: str | None
     made_of: str | None = None
     comparison: Comparison | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,13 @@ import numpy as np
 
 from pipeline.top import ALL, Biclique, BicliqueIds, Conditions, Measure, largest_ids, with_keys
 
-__all__ = ["MOST", "Distinct", "affordable", "largest_distinct"]
+__all__ = ["LOOKED_THROUGH", "MOST", "Distinct", "affordable", "distinct_of", "largest_distinct"]
 
-# So many of the largest are looked through at first for each one that is wanted, then `_MORE` times as many: few are
-# found in few parts of the table, and often they are enough.
-_LOOKED_THROUGH, _MORE = 2, 8
+LOOKED_THROUGH = 2
+"""So many of the largest are looked through at first for each one that is wanted: few are found in few parts of the
+table, and often they are enough."""
+# Then so many times as many.
+_MORE = 8
 # In the table of a result of so many members the largest are found at once.
 _FEW_MEMBERS = 10_000_000
 # Left members of a wide one.
@@ -56,7 +58,7 @@ def largest_distinct(
         So many of the largest are looked through: where there are fewer distinct ones among them, fewer are given.
     """
     most = max(most, limit)
-    n = min(most, _LOOKED_THROUGH * limit)
+    n = min(most, LOOKED_THROUGH * limit)
     while True:
         # By ids: most of them are not shown, and their keys would take a hundred bytes each.
         candidates = largest_ids(run_path, n, by, conditions)
@@ -64,6 +66,24 @@ def largest_distinct(
         if len(chosen) == limit or len(candidates) < n or n == most:
             return Distinct(with_keys(run_path, chosen), n_copies)
         n = min(most, n * _MORE)
+
+
+def distinct_of(
+    run_path: str | Path, candidates: Sequence[BicliqueIds], limit: int, *, are_all: bool
+) -> Distinct | None:
+    """As `largest_distinct`, of the largest that are known already; None where these are not enough to tell.
+
+    Parameters
+    ----------
+    run_path, limit
+        As for `largest_distinct`.
+    candidates : sequence of BicliqueIds
+        The largest first, without a gap.
+    are_all : bool
+        Whether there are no others.
+    """
+    chosen, n_copies = _distinct(candidates, limit)
+    return Distinct(with_keys(run_path, chosen), n_copies) if are_all or len(chosen) == limit else None
 
 
 def affordable(n_members: int, limit: int) -> int:
@@ -76,7 +96,7 @@ def affordable(n_members: int, limit: int) -> int:
     limit : int
         How many are shown.
     """
-    return MOST if n_members <= _FEW_MEMBERS else _LOOKED_THROUGH * limit
+    return MOST if n_members <= _FEW_MEMBERS else LOOKED_THROUGH * limit
 
 
 def _distinct(candidates: Iterable[BicliqueIds], limit: int) -> tuple[list[BicliqueIds], int]:

@@ -95,10 +95,13 @@ class Collected:
         Of the manifest: how many of what; `Publication.counted` among them.
     content_fingerprint : str
         Equal for two runs exactly when they hold the same results.
+    seen : optional
+        What was kept of the results while they streamed past, for `Publication.page`.
     """
 
     counts: Mapping[str, int | str]
     content_fingerprint: str
+    seen: Any = None
 
 
 class Collector(Protocol):

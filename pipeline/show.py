@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pipeline.manifest import Manifest
     from pipeline.near_copies import Distinct
     from pipeline.publication import Differences, Shown, Told
+    from pipeline.ranks import Ranks
     from pipeline.unfinished import Unfinished
     from pipeline.verify import VerifyReport
 
@@ -97,6 +98,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "seconds": manifest.seconds,
         "peak_memory_bytes": manifest.peak_memory_bytes,
         "peak_device_memory_bytes": manifest.peak_device_memory_bytes,
+        "ranks": _ranks(manifest.ranks),
         "content_fingerprint": manifest.content_fingerprint,
         "run": result.address,
         "unchanged": result.unchanged,
@@ -104,6 +106,10 @@ def run_facts(result: RunResult) -> dict[str, Any]:
         "graph": asdict(manifest.graph),
         "warnings": manifest.warnings,
     }
+
+
+def _ranks(ranks: Ranks | None) -> dict[str, Any] | None:
+    return None if ranks is None else ranks.model_dump(mode="json")
 
 
 def count(result: CountResult, as_json: bool) -> None:
@@ -119,6 +125,7 @@ def count(result: CountResult, as_json: bool) -> None:
                 "seconds": {step: round(value, 6) for step, value in result.seconds.items()},
                 "peak_memory_bytes": result.peak_memory_bytes,
                 "peak_device_memory_bytes": result.peak_device_memory_bytes,
+                "ranks": _ranks(result.ranks),
                 "content_fingerprint": None,
                 "run": None,
                 "unchanged": False,

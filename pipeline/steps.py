@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from mbe_stage.engines import AUTO
 from mbe_stage.options import Execution
@@ -45,6 +45,7 @@ from pipeline.output_limit import output_limit
 from pipeline.outputs.derived import derived_collectors
 from pipeline.publication import Collecting, Completed, Completing, Told
 from pipeline.publish import as_publish_errors, synced_beside
+from pipeline.ranks import Ranks, ranks_of
 from pipeline.runner import opened_runner
 from pipeline.searched import SearchedGraph
 from pipeline.stores.protocol import Store
@@ -89,10 +90,14 @@ class EnumerationFacts(BaseModel):
         As in the manifest.
     peak_device_memory_bytes : int or None
         None where no device was used, or its memory not followed.
+    ranks : Ranks or None
+        As in the manifest.
     versions : dict
         Software that only this tier uses.
     warnings : tuple of str
         As `mbe_stage.stream.StreamFacts.warnings`, and what else the tier had to do otherwise than asked.
+    seen : optional
+        As of `pipeline.publication.Collected`; not in the JSON.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -107,8 +112,10 @@ class EnumerationFacts(BaseModel):
     peak_memory_bytes: int
     made_of: str | None = None
     peak_device_memory_bytes: int | None = None
+    ranks: Ranks | None = None
     versions: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
+    seen: Any = Field(default=None, exclude=True, repr=False)
 
 
 def enumerate_to(
@@ -209,6 +216,7 @@ def collect_to(
     return EnumerationFacts(
         counts=dict(collected.counts),
         content_fingerprint=collected.content_fingerprint,
+        seen=collected.seen,
         derived=counts_of_derived,
         truncated=facts.truncated,
         engine=backend.engine_name(facts.engine),
@@ -216,6 +224,7 @@ def collect_to(
         seconds=clock.seconds,
         peak_memory_bytes=peak_memory_bytes(),
         peak_device_memory_bytes=backend.peak_device_memory_bytes(),
+        ranks=ranks_of(facts),
         versions=backend.versions(),
         warnings=(*facts.warnings, *([told] if journal is not None and (told := journal.told()) else ())),
     )
@@ -408,6 +417,7 @@ def finish(
             seconds=_with_total(_summed(seconds or {}, facts.seconds, clock.seconds)),
             peak_memory_bytes=max(facts.peak_memory_bytes, peak_memory_bytes()),
             peak_device_memory_bytes=facts.peak_device_memory_bytes,
+            ranks=facts.ranks,
             truncated=facts.truncated,
             made_of=facts.made_of,
             warnings=(
@@ -420,7 +430,7 @@ def finish(
         if store is not None and config.output.compare:
             manifest = _with_comparison(store, run_path, manifest)
         if config.output.report:
-            manifest = _with_report(run_path, manifest, config.output.top)
+            manifest = _with_report(run_path, manifest, facts.seen)
         write_manifest(run_path, manifest)
     return manifest
 
@@ -483,11 +493,11 @@ def _with_comparison(store: Store, run_path: Path, manifest: Manifest) -> Manife
     )
 
 
-def _with_report(run_path: Path, manifest: Manifest, top: int) -> Manifest:
+def _with_report(run_path: Path, manifest: Manifest, seen: Any) -> Manifest:
     from pipeline.report import write_report
 
     clock = Clock()
-    report = write_report(run_path, manifest, top)
+    report = write_report(run_path, manifest, manifest.config.output.top, seen)
     clock.lap("report")
     return manifest.model_copy(
         update={

@@ -50,6 +50,8 @@ _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
 # A worker that does not answer for so long, the transfer of the graph left out, is asked again after a while.
 _GREETING_SECONDS = 10.0
+# What makes parts is imported by workers when they begin.
+_BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
@@ -336,7 +338,7 @@ class DaskRunner:
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
         _check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
-        proofs = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=_GREETING_SECONDS)
+        proofs = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=_BEGIN_SECONDS)
         parts = run.search.parts
         for worker, proof in proofs.items():
             run.makes_parts[worker] = parts is not None and parts.is_proven(proof)

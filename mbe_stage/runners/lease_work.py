@@ -266,10 +266,12 @@ def begin_job(job: str, search: Search) -> Any:
     """Have a worker load what a job needs, and wait for its graph; what its parts are proven with is the answer."""
     if job in _ENDED:
         return None
-    # Of others nobody may be left to say the end. One that goes on begins again.
-    for other in list(_JOBS):
-        _JOBS.pop(other).end()
-    _JOBS[job] = _Job(search)
+    known = _JOBS.get(job)
+    if known is None or known.is_stopped.is_set():
+        # Of others nobody may be left to say the end. One that goes on begins again.
+        for other in list(_JOBS):
+            _JOBS.pop(other).end()
+        _JOBS[job] = _Job(search)
     return None if search.parts is None else search.parts.prove()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 from pipeline.manifest import Manifest
-from pipeline.near_copies import affordable, largest_distinct
+from pipeline.near_copies import Distinct, affordable, distinct_of, largest_distinct
 from pipeline.publication import Page, PageSection
 from pipeline.reading import has_bicliques
 from pipeline.report import sections
@@ -19,6 +21,9 @@ from pipeline.report.tables import SideSummary, Sizes, read_side, read_sizes
 from pipeline.report.wording import count
 from pipeline.top import Biclique, Conditions
 from pipeline.wording import plural
+
+if TYPE_CHECKING:
+    from pipeline.outputs.bicliques.largest import Largest
 
 __all__ = ["page"]
 
@@ -57,14 +62,23 @@ _VERTICES = Template(
 )
 
 
-def page(run_path: Path, manifest: Manifest, top: int) -> Page:
-    """The page of a run of bicliques; see `pipeline.publication.Publication`."""
+def page(run_path: Path, manifest: Manifest, top: int, seen: Largest | None = None) -> Page:
+    """The page of a run of bicliques; see `pipeline.publication.Publication`.
+
+    Parameters
+    ----------
+    run_path, manifest, top
+        As there.
+    seen : Largest, optional
+        What was kept of the bicliques while they streamed past; without it, and where too many of them are near copies,
+        the table is read.
+    """
     sizes = read_sizes(run_path / "size_histogram.parquet")
     sides = (
         read_side(run_path / "left_vertices.parquet", "left", top),
         read_side(run_path / "right_vertices.parquet", "right", top),
     )
-    largest = sizes.most_edges()
+    largest, known = sizes.most_edges(), _Largest(run_path, sizes, top, seen)
     return Page(
         title="Maximal bicliques",
         lede=_LEDE,
@@ -74,7 +88,11 @@ def page(run_path: Path, manifest: Manifest, top: int) -> Page:
             PageSection("bicliques", "The bicliques", _BICLIQUES.substitute(_bicliques(manifest, sizes, sides))),
         ),
         later_sections=(
-            PageSection("largest", "The largest, by edges", _largest(run_path, sizes, top, right_key(manifest.config))),
+            PageSection(
+                "largest",
+                "The largest, by edges",
+                _largest(known, right_key(manifest.config)),
+            ),
             PageSection("vertices", "The vertices in most bicliques", _VERTICES.substitute(_vertices(sizes, sides))),
         ),
         incomplete="counts are lower bounds, and the largest may be missing",
@@ -121,21 +139,42 @@ def _vertices(sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> dict[str,
     return {"left_vertices": left, "right_vertices": right}
 
 
-def _largest(run_path: Path, sizes: Sizes, top: int, written: Callable[[object], str]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Largest:
+    """Where the largest are known from: what was kept of them, and else the table."""
+
+    run_path: Path
+    sizes: Sizes
+    top: int
+    seen: Largest | None
+
+    def distinct(self, fewest: int) -> Distinct:
+        """Those without near copies, with at least so many vertices on both sides."""
+        most = affordable(self.sizes.n_members, self.top)
+        if self.seen is not None:
+            known, are_all = self.seen.first(fewest)
+            # A table that is read no further holds no more.
+            are_all = are_all or len(known) >= most
+            if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
+                return found
+        on_both = Conditions(min_left=fewest, min_right=fewest)
+        return largest_distinct(self.run_path, self.top, conditions=on_both, most=most)
+
+
+def _largest(known: _Largest, written: Callable[[object], str]) -> str:
     """The largest by edges; where most of these are stars or nearly, the largest broad ones come before them."""
+    sizes = known.sizes
     if not sizes.total:
         return '<p class="quiet">None.</p>'
-    if not has_bicliques(run_path):
+    if not has_bicliques(known.run_path):
         return _LEFT_OUT
-    most = affordable(sizes.n_members, top)
-    found = largest_distinct(run_path, top, most=most)
+    found = known.distinct(1)
     largest = found.bicliques
     fewest = next((size for size in (3, 2) if sizes.at_least(size, size)), 1)
     narrow = sum(min(len(biclique.left), len(biclique.right)) < fewest for biclique in largest)
     if 2 * narrow <= len(largest):
         return f"{_copies_note(found.n_copies)}{sections.groups(largest, written)}"
-    on_both = Conditions(min_left=fewest, min_right=fewest)
-    broad = largest_distinct(run_path, top, conditions=on_both, most=most)
+    broad = known.distinct(fewest)
     return (
         f"{_copies_note(max(found.n_copies, broad.n_copies))}"
         f"<h3>At least {fewest} vertices on both sides</h3>{sections.groups(broad.bicliques, written)}"

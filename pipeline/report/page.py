@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.manifest import Manifest
@@ -26,7 +27,7 @@ __all__ = ["REPORT_NAME", "write_report"]
 REPORT_NAME = "report.html"
 
 
-def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
+def write_report(run_path: Path, manifest: Manifest, top: int = 20, seen: Any = None) -> Path:
     """Write the report of a run from its tables: one HTML file that needs no network.
 
     Memory is bounded by `top` and the size of a row group, whatever the number of results.
@@ -39,6 +40,8 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
         The run's facts; its `files` are not used.
     top : int
         Length of the lists of results and vertices.
+    seen : optional
+        As of `pipeline.publication.Collected`: what is not read from the tables then.
 
     Returns
     -------
@@ -46,7 +49,7 @@ def write_report(run_path: Path, manifest: Manifest, top: int = 20) -> Path:
         `run_path`/report.html.
     """
     publication = publication_of(manifest.problem)
-    page = publication.page(run_path, manifest, top)
+    page = publication.page(run_path, manifest, top, *(() if seen is None else (seen,)))
     derived = [each.page(run_path, manifest, top) for each in derived_of(manifest.config)]
     first = [section for each in (page, *derived) for section in each.first_sections]
     last = [section for each in derived for section in each.sections]
@@ -142,6 +145,8 @@ def _making(manifest: Manifest) -> dict[str, str]:
         machine.append(("bicliques of run", f"<code>{escape(manifest.made_of)}</code>"))
     if manifest.peak_device_memory_bytes is not None:
         machine.insert(3, ("peak device memory", bytes_text(manifest.peak_device_memory_bytes)))
+    if manifest.ranks is not None:
+        machine += [(escape(name), escape(did)) for name, did in manifest.ranks.lines()]
     fingerprints = [
         ("run", f"<code>{escape(manifest.run_id)}</code>"),
         ("input", f"<code>{escape(manifest.input.fingerprint)}</code>"),

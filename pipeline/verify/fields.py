@@ -41,6 +41,7 @@ UNTOLD = {
         "seconds",
         "peak_memory_bytes",
         "peak_device_memory_bytes",
+        "ranks",
         "warnings",
         "made_of",
         "comparison",

@@ -3,51 +3,151 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbe_stage.errors import ClusterLost, EngineUnavailable
+from pipeline.cli_options import QUERY, configuration, publishing
 from pipeline.config import Config
 from pipeline.errors import ConfigError, exit_code
-from pipeline.job import run
+from pipeline.job import RunResult, count, run
 from pipeline.manifest import read_manifest
+from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts
+from pipeline.show import run_facts
 from tests.mbe_stage import graphs
+from tests.pipeline.output_support import published_rows
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 
 
 @pytest.fixture(scope="module")
-def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("edges") / "edges.csv"
-    left, right = graphs.from_matrix(graphs.random_matrix(3, 40, 60, 0.3)).edges()
+def cluster() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as made:
+        yield made
+
+
+def written(path: Path, n_left: int, n_right: int, density: float) -> Path:
+    left, right = graphs.from_matrix(graphs.random_matrix(3, n_left, n_right, density)).edges()
     path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
     return path
 
 
-def settings(out: Path, edges: Path, **execution: Any) -> Config:
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("edges") / "edges.csv", 40, 60, 0.3)
+
+
+def settings(out: Path, edges: Path, *, sort: bool = True, **execution: Any) -> Config:
     return Config.model_validate(
         {
             "input": {"path": str(edges)},
             "execution": {"engine": "cpu", "threads": 1, **execution},
-            "output": {"directory": str(out), "sort": True, "members": True},
+            "output": {"directory": str(out), "sort": sort, "members": True},
         }
     )
 
 
-def test_the_published_tables_are_the_same(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="pipeline.runner"):
-        cluster = run(settings(tmp_path / "cluster", edges, runner="dask", workers=2))
+def by_cluster(cluster: Any, out: Path, edges: Path, **asked: Any) -> RunResult:
+    return run(settings(out, edges, runner="dask", cluster=cluster.scheduler_address, **asked))
+
+
+def tables(run_dir: Path) -> dict[str, str]:
+    return {file.path: file.sha256 for file in read_manifest(run_dir).files if file.path.endswith(".parquet")}
+
+
+def rows(result: RunResult) -> list[Any]:
+    return sorted(published_rows(result.run_dir), key=lambda row: row["biclique_key"])
+
+
+@pytest.mark.parametrize("writes", [True, False], ids=["workers write", "workers send"])
+def test_the_published_tables_are_the_same(
+    cluster: Any,
+    tmp_path: Path,
+    edges: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    writes: bool,
+) -> None:
+    if not writes:
+        monkeypatch.setattr(WorkerParts, "is_proven", lambda *_: False)
+    with caplog.at_level(logging.INFO):
+        shared = by_cluster(cluster, tmp_path / "cluster", edges)
     alone = run(settings(tmp_path / "alone", edges))
-    ours, theirs = read_manifest(alone.run_dir), read_manifest(cluster.run_dir)
+    ours, theirs = read_manifest(alone.run_dir), read_manifest(shared.run_dir)
     assert theirs.content_fingerprint == ours.content_fingerprint
     assert theirs.counts == ours.counts
-    assert {file.path: file.sha256 for file in theirs.files if file.path.endswith(".parquet")} == {
-        file.path: file.sha256 for file in ours.files if file.path.endswith(".parquet")
-    }
+    assert tables(shared.run_dir) == tables(alone.run_dir)
     assert "Dask worker" in theirs.device
-    assert "leases, busy" in caplog.text
+    assert "what it finds is sent here" in caplog.text or writes
+    ranks = theirs.ranks
+    assert ranks is not None
+    assert ours.ranks is None
+    assert sum(rank.found for rank in ranks.each) == theirs.n_found
+    assert all(rank.writes is writes and rank.bytes > 0 and rank.leases > 0 for rank in ranks.each)
+    assert run_facts(shared)["ranks"]["each"][0]["name"] == ranks.each[0].name
+    report = (shared.run_dir / "report.html").read_text()
+    for name, did in ranks.lines():
+        assert f"<dt>{name}</dt><dd>{did}</dd>" in report
+        assert f"{name}: {did}" in caplog.text
+
+
+def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: Path) -> None:
+    shared = by_cluster(cluster, tmp_path / "cluster", edges, sort=False)
+    alone = run(settings(tmp_path / "alone", edges, sort=False))
+    assert rows(shared) == rows(alone)
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes for rank in shared.manifest.ranks.each)
+
+
+def test_a_limit_and_a_count_need_no_files(cluster: Any, tmp_path: Path, edges: Path) -> None:
+    limited = by_cluster(cluster, tmp_path, edges, max_bicliques=50)
+    assert limited.manifest.n_found == 50
+    assert limited.manifest.ranks is not None
+    assert not any(rank.writes for rank in limited.manifest.ranks.each)
+    counted = count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address))
+    assert counted.ranks is not None
+    assert sum(rank.found for rank in counted.ranks.each) == counted.n_found > 50
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed_with_parts_half_written(cluster: Any, tmp_path: Path) -> None:
+    long = written(tmp_path / "long.csv", 120, 700, 0.27)
+    alone = run(settings(tmp_path / "alone", long, sort=False))
+    out = tmp_path / "cluster"
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        pids = client.run(os.getpid)
+    killed: list[Path] = []
+
+    def kill() -> None:
+        while not killed:
+            begun = [path for path in out.glob(".staging/*/*.parts/*/bicliques/*.parquet") if path.stat().st_size]
+            if begun:
+                os.kill(sorted(pids.values())[0], signal.SIGKILL)
+                killed.append(begun[0])
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    shared = by_cluster(cluster, out, long, sort=False)
+    assert killed
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert rows(shared) == rows(alone)
+    assert [path.name for path in (out / ".staging").iterdir()] == [".lock"]
+    assert {file.path.partition("/")[0] for file in shared.manifest.files} == {
+        file.path.partition("/")[0] for file in alone.manifest.files
+    }
 
 
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> None:
@@ -76,3 +176,16 @@ def test_without_dask_the_extra_is_named(tmp_path: Path, edges: Path, monkeypatc
     monkeypatch.setattr("mbe_stage.runners.dask_runner._distributed", missing)
     with pytest.raises(EngineUnavailable, match=r"pip install 'mbe-stage\[dask\]'"):
         run(settings(tmp_path, edges, runner="dask"))
+
+
+def test_options_of_the_command_line_name_the_runner() -> None:
+    table = publishing(QUERY, max_bicliques=True, members=True)
+    for given, expected in (
+        ({"cluster": "tcp://host:8786"}, ("dask", "tcp://host:8786", None)),
+        ({"workers": 2}, ("dask", None, 2)),
+        ({}, ("local", None, None)),
+    ):
+        execution = configuration(table, {"source": "edges.csv", **given}).execution
+        assert (execution.runner, execution.cluster, execution.workers) == expected
+    with pytest.raises(ConfigError, match="has workers of its own: leave one of them out"):
+        configuration(table, {"source": "edges.csv", "cluster": "tcp://host:1", "workers": 2})

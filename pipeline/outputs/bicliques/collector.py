@@ -156,6 +156,7 @@ class BicliqueCollector:
                 "max_edges": int(left.largest_edges.max(initial=0)),
             },
             content_fingerprint=str(summary.fingerprint),
+            seen=getattr(summary, "largest", None),
         )
 
 

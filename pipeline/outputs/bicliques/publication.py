@@ -94,10 +94,10 @@ def _collector(making: Collecting) -> Collector:
     return importlib.import_module("pipeline.outputs.bicliques.collector").collector(making)
 
 
-def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
+def _page(run_path: Path, manifest: Manifest, top: int, seen: Any = None) -> Page:
     from pipeline.report.bicliques import page
 
-    return page(run_path, manifest, top)
+    return page(run_path, manifest, top, seen)
 
 
 def _check(job: Any) -> None:

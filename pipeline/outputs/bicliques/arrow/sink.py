@@ -58,6 +58,8 @@ class ParquetSink:
         Rows in canonical order, ascending by `biclique_key`.
     block_bytes : int
         Size of the blocks that will come.
+    n_shown : int
+        How many of the largest the report shows.
     derived : sequence of DerivedCollector
         Who else takes each block in, with its keys.
     journal : Journal, optional
@@ -99,12 +101,13 @@ class ParquetSink:
         members: bool = False,
         sort: bool = False,
         block_bytes: int = 16 << 20,
+        n_shown: int = 20,
         derived: Sequence[DerivedCollector] = (),
         journal: Journal | None = None,
         spills: bool = False,
         parts: WorkerParts | None = None,
     ) -> None:
-        self.summary = Summary(left_hashes.size, right_hashes.size)
+        self.summary = Summary(left_hashes.size, right_hashes.size, n_shown)
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self._hashes = left_hashes, right_hashes
         self._derived = derived
@@ -250,6 +253,7 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         members=output.members,
         sort=output.sort,
         block_bytes=execution.block_bytes,
+        n_shown=output.top,
         derived=collecting.derived,
         journal=collecting.journal,
         parts=_parts(collecting, hashes),
@@ -271,4 +275,5 @@ def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> Wor
         bicliques=output.bicliques,
         members=output.members,
         sort=output.sort,
+        n_shown=output.top,
     )

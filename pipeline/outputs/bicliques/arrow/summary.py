@@ -11,6 +11,7 @@ import numpy as np
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import SizeCounts, VertexStatistics
+from pipeline.outputs.bicliques.largest import Largest
 
 __all__ = ["Summary"]
 
@@ -27,6 +28,8 @@ class Summary:
     left, right : VertexStatistics
     left_members, right_members : int
         Summed over all bicliques.
+    largest : Largest
+        For the report, which shows `n_shown` of them.
 
     Notes
     -----
@@ -34,7 +37,8 @@ class Summary:
     needs 48 bytes a vertex and, next to encoding the same rows, hardly any time.
     """
 
-    def __init__(self, n_left: int, n_right: int) -> None:
+    def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:
+        self.largest = Largest(n_shown)
         self.fingerprint = Fingerprint()
         self.sizes = SizeCounts()
         self.left = VertexStatistics.of(n_left)
@@ -82,6 +86,7 @@ class Summary:
             self.sizes.merge(other.sizes)
             self.left.merge(other.left)
             self.right.merge(other.right)
+            self.largest.merge(other.largest)
             self.left_members += other.left_members
             self.right_members += other.right_members
 
@@ -96,6 +101,7 @@ class Summary:
         n_edges = left_sizes.astype(np.int64) * right_sizes
         with self._lock:
             self.fingerprint.add(keys)
+            self.largest.add(block, n_edges, keys)
             self.sizes.add(left_sizes, right_sizes)
             self.left.add(left_sizes, left_members, n_edges, keys)
             self.right.add(right_sizes, right_members, n_edges, keys)

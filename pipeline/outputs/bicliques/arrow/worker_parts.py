@@ -59,6 +59,7 @@ class WorkerParts:
         As of `ParquetSink`, and so are the others.
     compression : str
     bicliques, members, sort : bool
+    n_shown : int
     """
 
     directory: Path
@@ -68,6 +69,7 @@ class WorkerParts:
     bicliques: bool
     members: bool
     sort: bool
+    n_shown: int = 20
 
     @contextmanager
     def directory_made(self) -> Iterator[None]:
@@ -118,6 +120,7 @@ class WorkerParts:
             bicliques=self.bicliques,
             members=self.members,
             sort=self.sort,
+            n_shown=self.n_shown,
             spills=True,
             block_bytes=execution.block_bytes,
         )

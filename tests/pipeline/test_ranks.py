@@ -1,0 +1,53 @@
+"""What a manifest says of those that shared a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mbe_stage.runners.dask_runner import RankFacts
+from mbe_stage.stream import StreamFacts
+from pipeline.ranks import Ranks, ranks_of
+
+
+def facts(*ranks: Any, seconds: float = 0.0) -> StreamFacts:
+    return StreamFacts(9, None, "cpu", "two of them", 5.0, 1.0, 0.0, (), ranks, seconds)
+
+
+@dataclass
+class Device:
+    """Of a runner that makes no parts."""
+
+    address: str
+    busy_seconds: float
+    device: str = "a GPU"
+    n_found: int = 3
+    n_bytes: int = 10
+    n_leases: int = 1
+
+
+def test_one_process_has_no_ranks() -> None:
+    assert ranks_of(facts()) is None
+
+
+def test_busy_ratios_and_skew() -> None:
+    first = RankFacts("tcp://one", "cpu, 1 thread", 6, 2048, True, 2, 3.0)
+    found = ranks_of(facts(first, Device("1", 1.0), seconds=4.0))
+    assert found is not None
+    assert [rank.busy for rank in found.each] == [0.75, 0.25]
+    assert [rank.writes for rank in found.each] == [True, False]
+    assert found.skew == pytest.approx(0.5)
+    assert Ranks.model_validate_json(found.model_dump_json()) == found
+    assert found.lines() == [
+        ("tcp://one", "6 results, 2.0 KiB written, 2 leases, busy 75%; cpu, 1 thread"),
+        ("1", "3 results, 10 B sent, 1 lease, busy 25%; a GPU"),
+        ("skew", "50% above the mean of what they were at work, in 4.0 s"),
+    ]
+
+
+def test_nobody_was_at_work() -> None:
+    found = ranks_of(facts(Device("0", 0.0), Device("1", 0.0)))
+    assert found is not None
+    assert found.skew == 0.0
