@@ -27,6 +27,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows.artifacts import create_artifacts, create_unchanged_artifact
+from flows.cluster import with_cluster_of_flow
 from flows.gpu import device_slot
 from flows.lost_signals import signals_are_heard_by_flow
 from flows.progress import ProgressReporter
@@ -272,7 +273,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
     """
     try:
         with signals_are_heard_by_flow():
-            config = configured()
+            config = with_cluster_of_flow(configured())
             with (
                 closing(store_at(config.output.directory)) as store,
                 store.begin(

@@ -17,7 +17,7 @@ OURS = {"mbe_stage", "pipeline", "flows", "tests", "benchmarks", "examples", "to
 EXTRAS = {
     "mbe_stage": ("cuda",),
     "pipeline": ("cuda", "rapids-cu13", "object-stores"),
-    "flows": ("flows",),
+    "flows": ("flows", "flows-dask"),
     "tests": ("cuda", "rapids-cu13", "flows"),
     "benchmarks": ("cuda", "rapids-cu13", "flows"),
     "examples": ("cuda", "rapids-cu13", "flows"),
@@ -25,6 +25,7 @@ EXTRAS = {
 # Whose modules are called otherwise than what is declared.
 BROUGHT_BY = {
     "yaml": "pyyaml",
+    "prefect_dask": "prefect-dask",
     "numba_cuda": "numba-cuda",
     "cuda": "numba-cuda",
     "cupy": "cupy-cuda13x",

@@ -251,7 +251,9 @@ def test_tasks_store_and_hash_nothing(name):
 
 def test_prefect_yaml_fits_the_flow(monkeypatch):
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
-    pools = dict.fromkeys(("daily", "groups-daily", "counts-daily", "cliques-daily"), "local") | {"gpu-daily": "gpu"}
+    pools = dict.fromkeys(("daily", "cluster-daily", "groups-daily", "counts-daily", "cliques-daily"), "local") | {
+        "gpu-daily": "gpu"
+    }
     assert {d["name"]: d["work_pool"]["name"] for d in deployments} == pools
     configured = {
         enumerate_bicliques_flow.name: configure,

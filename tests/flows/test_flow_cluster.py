@@ -1,0 +1,64 @@
+"""A flow whose task runner has a Dask cluster has that do the search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows import cluster
+from pipeline.config import Config
+from pipeline.manifest import read_manifest
+
+
+def settings(**execution: Any) -> Config:
+    return Config.model_validate({"input": {"path": "edges.csv"}, "execution": execution})
+
+
+@pytest.fixture
+def of_flow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    runner = SimpleNamespace(client=SimpleNamespace(scheduler=SimpleNamespace(address="tcp://flow:1")))
+    monkeypatch.setattr(cluster, "FlowRunContext", SimpleNamespace(get=lambda: SimpleNamespace(task_runner=runner)))
+    return runner
+
+
+def test_the_cluster_of_the_flow_is_taken_where_no_other_is_named(of_flow: Any) -> None:
+    for execution, address in (
+        ({"runner": "dask"}, "tcp://flow:1"),
+        ({"runner": "dask", "cluster": "tcp://other:1"}, "tcp://other:1"),
+        ({"runner": "dask", "workers": 2}, None),
+        ({}, None),
+    ):
+        assert cluster.with_cluster_of_flow(settings(**execution)).execution.cluster == address
+    del of_flow.client
+    assert cluster.with_cluster_of_flow(settings(runner="dask")).execution.cluster is None
+
+
+def test_without_a_flow_there_is_none() -> None:
+    asked = settings(runner="dask")
+    assert cluster.with_cluster_of_flow(asked) == asked
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect_server")
+def test_a_flow_publishes_what_its_cluster_found(tmp_path: Path) -> None:
+    prefect_dask = pytest.importorskip("prefect_dask", reason="needs prefect-dask: pip install 'mbe-stage[flows-dask]'")
+    from flows.on_cluster import enumerate_on_cluster_flow
+
+    (tmp_path / "edges.csv").write_text("".join(f"{u},{v}\n" for u in range(12) for v in range(12) if u != v))
+    small = prefect_dask.DaskTaskRunner(cluster_kwargs={"n_workers": 1, "threads_per_worker": 1})
+    state = enumerate_on_cluster_flow.with_options(task_runner=small)(
+        input_path=str(tmp_path / "edges.csv"),
+        output_directory=str(tmp_path / "out"),
+        overrides=["execution.runner=dask", "execution.engine=cpu"],
+        return_state=True,
+    )
+    result = state.result()
+    # Those of a crown of 12 with both sides not empty.
+    assert result["bicliques"] == 2**12 - 2
+    manifest = read_manifest(result["run"])
+    assert manifest.config.execution.cluster.startswith("tcp://")
+    assert manifest.ranks is not None
+    assert sum(rank.found for rank in manifest.ranks.each) == manifest.n_found
