@@ -101,11 +101,11 @@ def all_to_the_first() -> Iterator[None]:
 
 def few_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 1
-    stacks = graphs.from_matrix(graphs.random_matrix(1, 12, 22, 0.7))
-    nodes = graphs.from_matrix(graphs.random_matrix(7, 70, 9, 0.6))
+    stacks = graphs.from_matrix(graphs.random_matrix(1, 11, 13, 0.7))
+    nodes = graphs.from_matrix(graphs.random_matrix(7, 60, 7, 0.6))
     with all_to_the_first():
-        yield {"case": "stacks"} | compared(runner_of(2, {"quantum_seconds": 0.03}), stacks, BicliqueQuery(min_left=2))
-        yield {"case": "nodes"} | compared(runner_of(3, {"quantum_seconds": 0.03}), nodes)
+        yield {"case": "stacks"} | compared(runner_of(2, {"quantum_seconds": 0.02}), stacks, BicliqueQuery(min_left=2))
+        yield {"case": "nodes"} | compared(runner_of(3, {"quantum_seconds": 0.02}), nodes)
 
 
 def many_cases(launcher: Any) -> Iterator[dict[str, Any]]:

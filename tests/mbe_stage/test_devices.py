@@ -30,8 +30,8 @@ def emulated(part: str) -> dict[str, dict[str, Any]]:
 def test_work_is_handed_over_to_devices_that_have_none() -> None:
     cases = emulated("few")
     # One device was dealt all roots.
-    assert cases["stacks"]["given"] >= 8
-    assert cases["nodes"]["given"] >= 8
+    assert cases["stacks"]["given"] >= 4
+    assert cases["nodes"]["given"] >= 4
 
 
 @pytest.mark.slow
