@@ -1,0 +1,212 @@
+"""What devices share, with devices made up: they hand work over, come to barriers and are lost, at random moments."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mbe_stage import Execution
+from mbe_stage.engines import Engine
+from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
+from mbe_stage.runners import device_exchange, devices
+from mbe_stage.worker_pool import Barrier
+
+
+@dataclass(frozen=True)
+class Found:
+    """A block: `n` results."""
+
+    n: int
+    work_done: float = 0.0
+    remaining: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self.n
+
+
+@dataclass
+class Parcel:
+    rows: list[int]
+    begun: list[int]
+
+    @property
+    def n_items(self) -> int:
+        return len(self.rows) + len(self.begun)
+
+
+@dataclass
+class Standing:
+    ahead: tuple[int, int]
+
+
+class Search:
+    """Each root has as many results as its number, which are found a few at a time; what is begun may be split."""
+
+    def __init__(self, rows: np.ndarray, seed: int, fails_after: float) -> None:
+        self.rows = rows
+        self.dice = random.Random(seed)
+        self.fails_after = fails_after
+        self.ahead: list[int] = []
+        self.begun: list[int] = []
+        self.room = None
+
+    @property
+    def is_done(self) -> bool:
+        return not self.ahead and not self.begun
+
+    def begin(self, rows: np.ndarray) -> None:
+        self.ahead, self.begun = rows.tolist(), []
+
+    def work(self, _block_bytes: int) -> list[Found]:
+        self.fails_after -= 1
+        if self.fails_after < 0:
+            raise MemoryError("the device is gone")
+        n = 0
+        time.sleep(0.0003)
+        for _ in range(self.dice.randrange(4)):
+            if self.begun:
+                left = self.begun.pop()
+                found = self.dice.randint(1, left)
+                n += found
+                self.begun += [left - found] * (found < left)
+            elif self.ahead:
+                self.begun.append(self.ahead.pop(0))
+        return [Found(n)]
+
+    def stop_soon(self) -> None:
+        pass
+
+    def hold(self) -> np.ndarray:
+        rows, self.ahead = self.ahead, []
+        return np.array(rows, np.int32)
+
+    def split(self, rooms: Sequence[Any]) -> list[Parcel]:
+        n = len(rooms) + 1
+        given = [Parcel(self.ahead[k::n], self.begun[k::n]) for k in range(1, n)]
+        self.ahead, self.begun = self.ahead[::n], self.begun[::n]
+        for parcel in given:
+            if self.begun and self.begun[0] > 1 and not parcel.n_items:
+                half = self.begun[0] // 2
+                self.begun[0] -= half
+                parcel.begun.append(half)
+        return given
+
+    def take_in(self, parcel: Parcel) -> None:
+        assert self.is_done
+        self.ahead, self.begun = list(parcel.rows), list(parcel.begun)
+
+    def standing(self) -> Standing:
+        return Standing((len(self.ahead), sum(self.begun)))
+
+    def share(self, remaining: np.ndarray, _standings: Sequence[Any]) -> float:
+        return min(0.999, 1.0 - remaining.sum() / self.rows.sum())
+
+    def in_order(self, rows: np.ndarray) -> np.ndarray:
+        return np.sort(rows)[::-1]
+
+    def begun_all_the_same(self, rows: np.ndarray) -> np.ndarray:
+        return rows % 3 == 0
+
+    def empty(self, share: float, remaining: np.ndarray | None = None) -> Found:
+        return Found(0, share, remaining)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """An engine whose devices are made up."""
+    selection = types.ModuleType("mbe_stage.device.selection")
+    made_up: dict[str, Any] = {
+        "device_numbers": tuple,
+        "selected": lambda _number: contextlib.nullcontext(),
+        "free_bytes": lambda _number: 1 << 30,
+        "name_of": lambda _number: "made up",
+    }
+    vars(selection).update(made_up)
+    monkeypatch.setitem(sys.modules, selection.__name__, selection)
+    # What is made up takes no time.
+    for name, seconds in (("_REST_SECONDS", 0.0), ("_LONG_REST_SECONDS", 0.001), ("_LOOK_SECONDS", 0.0005)):
+        monkeypatch.setattr(device_exchange, name, seconds)
+    made = types.SimpleNamespace()
+    monkeypatch.setattr(devices, "get_engine", lambda _problem, _name: made)
+    return made
+
+
+def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, execution: Execution) -> tuple[Any, int]:
+    """All that was found, checked at every barrier; the runner beside it."""
+    dice = random.Random(seed)
+    rows = np.array(sorted(dice.sample(range(1, 60), 40), reverse=True), np.int32)
+    searches = iter([Search(rows, seed + k, after) for k, after in enumerate(fails)])
+    engine.device_search = lambda *_given, **_others: next(searches)
+    runner, barrier = devices.DeviceRunner(range(len(fails)), epoch_seconds=epoch_seconds), Barrier()
+    n, shares, total = 0, [0.0], int(rows.sum())
+    for block in runner.run("p", "cuda", None, None, execution, None, barrier=barrier):
+        n += len(block)
+        shares.append(block.work_done)
+        if block.remaining is not None:
+            assert n + int(block.remaining.sum()) == total
+            assert not (block.remaining % 3 == 0).any()
+        elif dice.random() < 0.3:
+            barrier.ask()
+    assert n == total
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert sum(rank.n_found for rank in runner.ranks) == total
+    return runner, n
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_nothing_is_lost_and_nothing_comes_twice(engine: Engine, n: int) -> None:
+    given = 0
+    for seed in range(6):
+        runner, _ = run(engine, seed, [float("inf")] * n, 0.02 * (seed % 2), Execution())
+        given += sum(rank.n_given for rank in runner.ranks)
+        assert sum(rank.n_received for rank in runner.ranks) <= sum(rank.n_given for rank in runner.ranks)
+    assert (given > 0) == (n > 1)
+
+
+def test_devices_that_are_lost_at_random_moments(engine: Engine) -> None:
+    warned = 0
+    for seed in range(12):
+        dice = random.Random(seed)
+        fails = [float("inf"), *(dice.choice([float("inf"), dice.randrange(1, 40)]) for _ in range(3))]
+        runner, _ = run(engine, seed, fails, 0.01 * (seed % 3), Execution())
+        warned += len(runner.warnings)
+    assert warned > 3
+
+
+def test_the_last_device_that_is_lost_ends_the_search(engine: Engine) -> None:
+    with pytest.raises(MemoryError, match="the device is gone"):
+        run(engine, 1, [3, 3], 1e9, Execution())
+
+
+def test_what_was_handed_on_cannot_be_found_again(engine: Engine) -> None:
+    with pytest.raises(DeviceLost, match=r"gpu:1 \(made up\) was lost \(the device is gone\)"):
+        run(engine, 1, [float("inf"), 12], 1e9, Execution(time_limit_seconds=1e6))
+
+
+def test_a_mistake_of_the_program_is_no_loss(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(_self: Search, _block_bytes: int) -> list[Found]:
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr(Search, "work", wrong)
+    with pytest.raises(TypeError, match="a mistake"):
+        run(engine, 1, [float("inf")] * 2, 1e9, Execution())
+
+
+def test_a_device_that_cannot_begin_is_named(engine: Any) -> None:
+    def refused(*_given: Any, **_others: Any) -> Any:
+        raise MemoryBudgetExceeded("needs 7 bytes", needed_bytes=7)
+
+    engine.device_search = refused
+    with pytest.raises(MemoryBudgetExceeded, match=r"gpu:0 \(made up\): needs 7 bytes") as error:
+        list(devices.DeviceRunner([0, 1]).run("p", "cuda", None, None, Execution(), None))
+    assert error.value.needed_bytes == 7
