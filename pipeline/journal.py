@@ -29,7 +29,7 @@ from pipeline.listing import asked
 from pipeline.manifest import FileEntry, file_entry, question, software_versions
 from pipeline.publish import JOURNAL_NAME
 
-__all__ = ["Header", "Journal", "Record", "begun_journal", "changes", "header_of", "read_journal"]
+__all__ = ["Header", "Journal", "Record", "begun_journal", "booked_entries", "changes", "header_of", "read_journal"]
 
 log = logging.getLogger(__name__)
 
@@ -258,6 +258,20 @@ def read_journal(room: Path) -> tuple[Header, list[Record]]:
             "clean"
         )
     return header, [record for line in lines[1:] if (record := _parsed(Record, line)) is not None]
+
+
+def booked_entries(run_path: Path) -> list[FileEntry]:
+    """What the journal of a run that is being written says of its files, with paths within the run."""
+    room = run_path.parent
+    if not (room / JOURNAL_NAME).exists():
+        return []
+    _, records = read_journal(room)
+    return [
+        entry.model_copy(update={"path": path.relative_to(run_path).as_posix()})
+        for record in records
+        for entry in record.files
+        if run_path in (path := room / entry.path).parents
+    ]
 
 
 def begun_journal(room: Path, header: Header) -> Journal:

@@ -7,7 +7,7 @@ import json
 import platform
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -231,12 +231,20 @@ def file_entry(run_path: Path, path: Path) -> FileEntry:
     return FileEntry(path=path.relative_to(run_path).as_posix(), bytes=path.stat().st_size, sha256=digest, rows=rows)
 
 
-def file_entries(run_path: Path) -> tuple[FileEntry, ...]:
-    """Entries of every file of a run but its manifest, by path."""
+def file_entries(run_path: Path, known: Iterable[FileEntry] = ()) -> tuple[FileEntry, ...]:
+    """Entries of every file of a run but its manifest, by path.
+
+    Parameters
+    ----------
+    run_path : Path
+    known : iterable of FileEntry
+        Of some of them, made when these were complete: nothing is read again.
+    """
     paths = sorted(path for path in run_path.rglob("*") if path.is_file() and path.name != MANIFEST_NAME)
+    entries = {run_path / entry.path: entry for entry in known}
     # Hashing releases the GIL and runs at memory speed: a few threads are enough to wait for the disk only.
     with ThreadPoolExecutor(max_workers=4) as pool:
-        return tuple(pool.map(lambda path: file_entry(run_path, path), paths))
+        return tuple(pool.map(lambda path: entries.get(path) or file_entry(run_path, path), paths))
 
 
 def lost_file(run_dir: Path, manifest: Manifest, store: Store | None = None) -> str | None:

@@ -29,7 +29,7 @@ from pipeline.edge_files import load_edges, save_edges
 from pipeline.errors import PublishError
 from pipeline.ingest import ingest
 from pipeline.installed_publications import derived_of, publication_of
-from pipeline.journal import Journal
+from pipeline.journal import Journal, booked_entries
 from pipeline.manifest import (
     Manifest,
     config_fingerprint,
@@ -396,7 +396,7 @@ def finish(
         if compiling := sum(each.compile_seconds for each in completed.values()):
             clock.seconds |= {"tables": max(0.0, clock.seconds["tables"] - compiling), "compile": compiling}
     with as_publish_errors(run_path), synced_beside(run_path):
-        files = file_entries(run_path)
+        files = file_entries(run_path, booked_entries(run_path))
         clock.lap("checksums")
         manifest = Manifest(
             run_id=run_path.name,

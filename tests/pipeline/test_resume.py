@@ -12,14 +12,14 @@ import pytest
 
 from benchmarks import checkpoints
 from mbe_stage import InvalidArgument
-from pipeline import Config, PublishError, RunStore, publish, run
+from pipeline import Config, PublishError, RunStore, manifest, publish, run
 from pipeline import journal as journal_module
 from pipeline.backends.arrow import parts
 from pipeline.errors import ConfigError
 from pipeline.journal import read_journal
 from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
-from tests.pipeline.output_support import assert_nothing_staged
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (
     Killed,
     assert_as_undisturbed,
@@ -54,6 +54,19 @@ def test_what_was_kept_is_not_searched_again(tmp_path, edges, undisturbed, caplo
     assert any(f"{begun.n_found:,} results" in text for text in result.manifest.warnings)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(tmp_path)
+
+
+def test_what_is_booked_is_not_read_again_for_the_manifest(tmp_path, edges, monkeypatch) -> None:
+    read = []
+    real = manifest.file_entry
+    monkeypatch.setattr(manifest, "file_entry", lambda run, path: read.append(path.name) or real(run, path))
+    config = config_for(tmp_path, edges)
+    booked = {entry.path.rpartition("/")[2] for entry in read_journal(ended_after(2, config))[1][0].files}
+    result = run(config, resume=True)
+    assert booked
+    assert not booked & set(read)
+    assert "left_vertices.parquet" in read
+    assert_sound(result.run_dir)
 
 
 def test_checkpoints_are_counted_by_the_benchmark(tmp_path, edges) -> None:
