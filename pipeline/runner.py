@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mbe_stage.engines import choose_engine
 from mbe_stage.options import Runner
 from mbe_stage.runners.dask_runner import dask_cluster
 from mbe_stage.runners.devices import DeviceRunner
@@ -14,13 +15,19 @@ __all__ = ["opened_runner"]
 
 
 @contextmanager
-def opened_runner(execution: ExecutionConfig) -> Iterator[Runner | None]:
-    """The runner that is asked for, None where that is this process.
+def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iterator[Runner | None]:
+    """The runner that is asked for, None where that is this process; of processes of this machine one a GPU for `cuda`.
+
+    Parameters
+    ----------
+    execution : ExecutionConfig
+    problem, engine : str
+        Whose tasks it will do, and with what: ``auto`` is ``cuda`` where that runs here.
 
     Raises
     ------
     EngineUnavailable
-        Dask is not installed.
+        The engine cannot run here, Dask is not installed, or dask-cuda where a worker for each GPU is to be made.
     ClusterLost
         No scheduler is at the address.
     """
@@ -30,6 +37,11 @@ def opened_runner(execution: ExecutionConfig) -> Iterator[Runner | None]:
     if execution.runner == "local":
         yield None
         return
-    threads = execution.threads or None if execution.cluster is None else None
-    with dask_cluster(execution.cluster, workers=execution.workers, threads=threads) as runner:
+    if execution.cluster is not None:
+        with dask_cluster(execution.cluster) as runner:
+            yield runner
+        return
+    name, _ = choose_engine(problem, engine)
+    gpus = name == "cuda"
+    with dask_cluster(workers=execution.workers, threads=execution.threads or None, gpus=gpus) as runner:
         yield runner

@@ -296,14 +296,15 @@ def _streamed(
             work_done = work_before + (1.0 - work_before) * progress.work_done
             on_progress(told(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
 
-    with opened_runner(config.execution) as runner:
+    chosen = engine or config.execution.engine
+    with opened_runner(config.execution, config.problem, chosen) as runner:
         return stream(
             problem_named(config.problem),
             sink,
             graph,
             query,
             replace(execution, runner=runner),
-            engine or config.execution.engine,
+            chosen,
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
             chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
             tasks=None if journal is None else journal.remaining(),

@@ -55,6 +55,8 @@ _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
+# Of a cluster that is made here.
+_QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 
 
 @dataclass(slots=True)
@@ -441,6 +443,11 @@ def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
         yield replace(pickle.loads(text), work_done=work_done)
 
 
+def _dask_cuda() -> Any:
+    """The library, which only a cluster of GPUs needs."""
+    return importlib.import_module("dask_cuda")
+
+
 def _is_of_the_cluster(error: BaseException | None) -> bool:
     """Whether an error says something of the cluster, and nothing of the work."""
     names = {"KilledWorker", "FutureCancelledError", "CancelledError", "FutureLostError", "NoValidWorkerError"}
@@ -456,7 +463,7 @@ def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
 
 @contextmanager
 def dask_cluster(
-    address: str | None = None, *, workers: int | None = None, threads: int | None = None
+    address: str | None = None, *, workers: int | None = None, threads: int | None = None, gpus: bool = False
 ) -> Iterator[DaskRunner]:
     """A runner of a cluster: the one at an address, or one of processes of this machine, which ends with the context.
 
@@ -467,12 +474,14 @@ def dask_cluster(
     workers : int, optional
         Processes of this machine; by default one for each core. Not with an address.
     threads : int, optional
-        Of each of them; by default the cores are shared out.
+        Of each of them; by default the cores are shared out. Not with GPUs.
+    gpus : bool
+        Of this machine: a worker for each, by default all, for the engine ``cuda``. Not looked at with an address.
 
     Raises
     ------
     EngineUnavailable
-        Dask is not installed.
+        Dask is not installed, or dask-cuda where GPUs are asked for.
     ClusterLost
         There is no scheduler at the address.
     InvalidArgument
@@ -493,18 +502,31 @@ def dask_cluster(
         with _connected(address) as client:
             yield DaskRunner(client)
         return
-    cores = Execution().worker_count
-    n = cores if workers is None else workers
-    cluster = distributed.LocalCluster(
-        n_workers=n,
-        threads_per_worker=max(1, cores // n) if threads is None else threads,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.ERROR,
-    )
+    cluster = _of_gpus(workers) if gpus else _of_cores(workers, threads)
     with cluster, distributed.Client(cluster) as client:
         client.run(lease_work.ignore_interrupts)
         yield DaskRunner(client, shares_machine=True)
+
+
+def _of_cores(workers: int | None, threads: int | None) -> Any:
+    cores = Execution().worker_count
+    n = cores if workers is None else workers
+    threads_each = max(1, cores // n) if threads is None else threads
+    return _distributed().LocalCluster(n_workers=n, threads_per_worker=threads_each, processes=True, **_QUIET)
+
+
+def _of_gpus(workers: int | None) -> Any:
+    """A worker for each GPU, which sees that one first."""
+    try:
+        dask_cuda = _dask_cuda()
+    except ImportError as error:
+        raise EngineUnavailable(
+            f"a cluster of this machine's GPUs cannot be made ({error}): pip install dask-cuda; or take engine cpu, "
+            "the runner local, or a cluster whose workers have GPUs, by its address"
+        ) from None
+    # What takes the time is on the device: one thread feeds it.
+    given = {} if workers is None else {"n_workers": workers}
+    return dask_cuda.LocalCUDACluster(threads_per_worker=1, **given, **_QUIET)
 
 
 @contextmanager
@@ -512,7 +534,8 @@ def _connected(address: str) -> Iterator[Any]:
     given = {"scheduler_file": address} if "://" not in address and address.endswith(".json") else {"address": address}
     try:
         client = _distributed().Client(**given)
-    except (OSError, TimeoutError, ValueError) as error:
+    # The last two: what Dask says where one side speaks TLS and the other has no certificate, or must not do without.
+    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         raise ClusterLost(
             f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "
             "scheduler file; start it, or correct the address"

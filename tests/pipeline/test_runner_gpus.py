@@ -1,0 +1,105 @@
+"""A cluster of this machine has a worker for each GPU where the engine is that of GPUs; here with a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mbe_stage.errors import EngineUnavailable
+from mbe_stage.runners import dask_runner
+from pipeline import runner as opening
+from pipeline.config import ExecutionConfig
+
+pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+
+
+class Made:
+    """In the place of a cluster and of its client."""
+
+    def __init__(self, *_: object, **given: Any) -> None:
+        self.given = given
+
+    def __enter__(self) -> Made:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """Which clusters were made, and with what."""
+    found: list[tuple[str, dict[str, Any]]] = []
+
+    def maker(name: str) -> Any:
+        return lambda **given: (found.append((name, given)), Made())[1]
+
+    monkeypatch.setattr(dask_runner, "_distributed", lambda: SimpleNamespace(LocalCluster=maker("cores"), Client=Made))
+    monkeypatch.setattr(dask_runner, "_dask_cuda", lambda: SimpleNamespace(LocalCUDACluster=maker("gpus")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "has_gpu", "workers", "expected"),
+    [
+        ("cuda", True, None, ("gpus", None)),
+        ("cuda", True, 2, ("gpus", 2)),
+        ("auto", True, None, ("gpus", None)),
+        ("auto", False, 3, ("cores", 3)),
+        ("cpu", True, 3, ("cores", 3)),
+    ],
+)
+def test_workers_are_of_what_the_engine_runs_on(
+    made: list[tuple[str, dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    has_gpu: bool,
+    workers: int | None,
+    expected: tuple[str, int | None],
+) -> None:
+    auto = "cuda" if has_gpu else "cpu"
+    monkeypatch.setattr(opening, "choose_engine", lambda _, name: (auto if name == "auto" else name, None))
+    execution = ExecutionConfig(runner="dask", workers=workers)
+    with opening.opened_runner(execution, "bicliques", engine) as runner:
+        assert isinstance(runner, dask_runner.DaskRunner)
+        assert runner.shares_machine
+    ((kind, given),) = made
+    assert (kind, given.get("n_workers")) == expected
+    if kind == "gpus":
+        assert given["threads_per_worker"] == 1
+
+
+def test_without_dask_cuda_it_is_refused_with_the_remedy(
+    made: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise ImportError("No module named 'dask_cuda'")
+
+    monkeypatch.setattr(dask_runner, "_dask_cuda", missing)
+    with (
+        pytest.raises(EngineUnavailable, match=r"\(No module named 'dask_cuda'\): pip install dask-cuda; or take"),
+        dask_runner.dask_cluster(gpus=True),
+    ):
+        pass
+    assert not made
+
+
+def test_a_cluster_at_an_address_has_its_own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    @contextmanager
+    def connected(address: str) -> Iterator[Made]:
+        asked.append(address)
+        yield Made()
+
+    monkeypatch.setattr(dask_runner, "_connected", connected)
+    execution = ExecutionConfig(runner="dask", cluster="tcp://host:1", threads=2)
+    with opening.opened_runner(execution, "bicliques", "cuda") as runner:
+        assert isinstance(runner, dask_runner.DaskRunner)
+        assert not runner.shares_machine
+    assert asked == ["tcp://host:1"]

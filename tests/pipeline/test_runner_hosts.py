@@ -1,0 +1,227 @@
+"""Clusters as they are elsewhere: workers on hosts with disks of their own, behind TLS, short of memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbe_stage import Execution, HistogramSink, enumerate_into
+from mbe_stage.errors import ClusterLost
+from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
+from pipeline.config import Config
+from pipeline.job import RunResult, run
+from tests.mbe_stage import graphs
+from tests.patience import PATIENCE, begun, completed
+
+dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("", 0))
+        return int(found.getsockname()[1])
+
+
+def settings(out: Path, edges: Path, **execution: Any) -> Config:
+    return Config.model_validate(
+        {
+            "input": {"path": str(edges)},
+            "execution": {"engine": "cpu", "threads": 1, **execution},
+            "output": {"directory": str(out), "sort": True},
+        }
+    )
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    left, right = graphs.from_matrix(graphs.random_matrix(0, 90, 400, 0.25)).edges()
+    path = tmp_path / "edges.csv"
+    path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
+    return path
+
+
+def tables(found: RunResult) -> dict[str, str]:
+    return {file.path: file.sha256 for file in found.manifest.files if file.path.endswith(".parquet")}
+
+
+class Host:
+    """A network namespace with an address of its own, and one here by which it reaches this machine."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"mbe{os.getpid() % 100_000}-{number}"
+        self.link = f"mbe{os.getpid() % 100_000}v{number}"
+        self.here, self.there = f"10.231.{77 + number}.1", f"10.231.{77 + number}.2"
+
+    def make(self) -> None:
+        for line in (
+            f"ip netns add {self.name}",
+            f"ip link add {self.link} type veth peer name inside netns {self.name}",
+            f"ip addr add {self.here}/24 dev {self.link}",
+            f"ip link set {self.link} up",
+            f"ip -n {self.name} addr add {self.there}/24 dev inside",
+            f"ip -n {self.name} link set inside up",
+            f"ip -n {self.name} link set lo up",
+        ):
+            done = completed(line.split())
+            if done.returncode:
+                pytest.skip(f"no network namespaces can be made here: {line}: {done.stderr.strip()}")
+
+    def remove(self) -> None:
+        completed(["ip", "link", "delete", self.link])
+        completed(["ip", "netns", "delete", self.name])
+
+    def start_worker(self, port: int, room: Path, own_disk: Path | None) -> None:
+        """A worker with a home, a temporary directory and a cache of machine code of its own.
+
+        `own_disk` is a directory in the place of which the host has another one, empty.
+        """
+        room.mkdir()
+        mount = "" if own_disk is None else f"mount -t tmpfs none {own_disk} && "
+        worker = f"{sys.executable} -m distributed.cli.dask_worker tcp://{self.here}:{port} --nthreads 1 --no-dashboard"
+        command = f"{mount}exec {worker} --local-directory {room} --name {self.name}"
+        environment = {**os.environ, "HOME": str(room), "TMPDIR": str(room), "PYTHONPATH": str(ROOT)}
+        with (room / "log").open("wb") as said:
+            begun(
+                ["ip", "netns", "exec", self.name, "sh", "-c", command],
+                env=environment,
+                cwd=room,
+                stdout=said,
+                stderr=said,
+            )
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[Host]]:
+    if not sys.platform.startswith("linux") or os.geteuid() or shutil.which("ip") is None:
+        pytest.skip("hosts in network namespaces take Linux, root and iproute2: apt-get install iproute2")
+    made = [Host(number) for number in range(2)]
+    try:
+        for host in made:
+            host.make()
+        yield made
+    finally:
+        for host in made:
+            host.remove()
+
+
+def test_hosts_that_share_the_directory_write_and_others_send(hosts: list[Host], tmp_path: Path, edges: Path) -> None:
+    out, port = tmp_path / "out", free_port()
+    out.mkdir()
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "0.0.0.0", "--no-dashboard"]
+    with (tmp_path / "scheduler.log").open("wb") as said:
+        begun([*scheduler, "--port", port], stdout=said, stderr=said)
+    hosts[0].start_worker(port, tmp_path / "shares", None)
+    hosts[1].start_worker(port, tmp_path / "has-its-own", out)
+    with distributed.Client(f"tcp://127.0.0.1:{port}", timeout=PATIENCE) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        names = {f"{worker['host']}": worker["name"] for worker in client.scheduler_info()["workers"].values()}
+    assert names == {host.there: host.name for host in hosts}
+    shared = run(settings(out, edges, runner="dask", cluster=f"tcp://127.0.0.1:{port}"))
+    alone = run(settings(tmp_path / "alone", edges))
+    assert tables(shared) == tables(alone)
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert shared.manifest.ranks is not None
+    writes = {rank.name.partition("//")[2].partition(":")[0]: rank.writes for rank in shared.manifest.ranks.each}
+    assert writes == {hosts[0].there: True, hosts[1].there: False}
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> dict[str, Any]:
+    if shutil.which("openssl") is None:
+        pytest.skip("certificates are made with openssl, which is not installed")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=mbe-test"]
+    completed(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *made], check=True)
+    told: dict[str, Any] = {
+        "distributed.comm.tls.ca-file": str(certificate),
+        "distributed.comm.require-encryption": True,
+    }
+    for role in ("scheduler", "worker", "client"):
+        told |= {f"distributed.comm.tls.{role}.cert": str(certificate), f"distributed.comm.tls.{role}.key": str(key)}
+    return told
+
+
+def test_what_dask_is_told_of_tls_holds(tmp_path: Path, edges: Path, certificates: dict[str, Any]) -> None:
+    alone = run(settings(tmp_path / "alone", edges))
+    with (
+        dask.config.set(certificates),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, protocol="tls://", host="127.0.0.1", **QUIET
+        ) as made,
+    ):
+        address = made.scheduler_address
+        assert address.startswith("tls://")
+        shared = run(settings(tmp_path / "out", edges, runner="dask", cluster=address))
+        # Whoever has no certificate is not let in.
+        without = dict.fromkeys(certificates) | {"distributed.comm.timeouts.connect": "2s"}
+        with dask.config.set(without), pytest.raises(ClusterLost, match="no scheduler answers there"):
+            run(settings(tmp_path / "no", edges, runner="dask", cluster=address))
+    assert tables(shared) == tables(alone)
+    assert shared.manifest.ranks is not None
+    assert all(rank.name.startswith("tls://") for rank in shared.manifest.ranks.each)
+
+
+def _takes_too_much() -> None:
+    """More memory than a worker may have: its nanny ends it."""
+    held = []
+    while True:
+        held.append(bytearray(64 << 20))
+        time.sleep(0.02)
+
+
+def test_a_worker_out_of_memory_is_ended_by_its_nanny(tmp_path: Path) -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(0, 120, 600, 0.25))
+    alone = HistogramSink()
+    enumerate_into(alone, graph, None, Execution(), "cpu")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, memory_limit="900MiB", local_directory=tmp_path, **QUIET
+        ) as made,
+        distributed.Client(made) as client,
+    ):
+        before = client.run(os.getpid)
+        first = sorted(before)[0]
+
+        def fill() -> None:
+            time.sleep(0.5)
+            with suppress(Exception):
+                client.run(_takes_too_much, workers=[first])
+
+        thread = threading.Thread(target=fill, daemon=True)
+        thread.start()
+        shared = HistogramSink()
+        runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
+        enumerate_into(shared, graph, None, Execution(runner=runner), "cpu")
+        assert shared.counts == alone.counts
+        until = time.monotonic() + PATIENCE
+        while first in client.nthreads() and time.monotonic() < until:
+            time.sleep(0.1)
+        # It was ended, and another one has come in its place, or will.
+        assert first not in client.nthreads()
+
+
+def test_processes_of_this_machine_end_with_the_context(tmp_path: Path, edges: Path) -> None:
+    with dask_cluster(workers=2, threads=1) as runner:
+        pids = runner._client.run(os.getpid)
+        assert len(pids) == 2
+    found = run(settings(tmp_path / "out", edges, runner="dask", workers=1))
+    assert found.manifest.ranks is not None
+    assert len(found.manifest.ranks.each) == 1
+    for pid in pids.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
