@@ -79,7 +79,7 @@ class WorkerParts:
             yield
         finally:
             # Whoever comes late finds no directory by that name, and so writes nothing while it is removed.
-            gone = self.directory.with_name(f"{self.directory.name}.gone")
+            gone = self.directory.with_name(f"{self.directory.name}.{uuid.uuid4().hex}")
             self.directory.rename(gone)
             shutil.rmtree(gone, ignore_errors=True)
 
