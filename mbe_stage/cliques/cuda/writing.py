@@ -28,7 +28,7 @@ _W = np.uint64
 def put(vertex, bit, place, own):
     """Put a vertex into the ordered list, where its place is on the tile that stands there."""
     if place >= 0 and place < at.UNION_WIDTH:
-        own.frame[own.frame_at + at.UNION_AT + place] = of_halves(vertex, bit)
+        own.frame[_W(own.frame_at + at.UNION_AT + place)] = of_halves(vertex, bit)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -51,7 +51,7 @@ def _put_columns(first, n_all_before, n_free_before, all_here, free_here, tile, 
     lane = _U(cuda.laneid)
     if _U(all_here >> lane) & _U(1) != 0:
         column = _L(frame.home + first + _I(lane))
-        vertex, n_earlier = _U(words[column + at.IDS_AT]), _I(words[column + at.EARLIER_AT])
+        vertex, n_earlier = _U(words[_W(column + at.IDS_AT)]), _I(words[_W(column + at.EARLIER_AT)])
         bit = _U(ALWAYS)
         if _U(free_here >> lane) & _U(1) != 0:
             bit = _U(_U(1) << _U(n_free_before + rank(free_here)))
@@ -80,9 +80,9 @@ def _put_in_order(tile, joined, candidates, frame, own, words):
     k = _I(cuda.laneid)
     while k < frame.n_base:
         entry = _L(frame.home + at.BASE_AT + 2 * k)
-        position = _U(words[entry + 1])
+        position = _U(words[_W(entry + 1)])
         n_columns = size_of(_W(everything & low_bits(_I(position & _U(127)))))
-        put(_U(words[entry]), _U(ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
+        put(_U(words[_W(entry)]), _U(ALWAYS), _I(_I(position >> _U(7)) + n_columns - tile), own)
         k = next_tile(k)
     cuda.syncwarp()
 
@@ -109,6 +109,8 @@ def write_tile(low, high, vertex, bits, seen, place, n_joined, start, members):
     members : int32, global
     """
     number_of_first = _U(ALWAYS)
+    # Numbers have one bit more than the candidates; the compilers would work the rest out anew for every clique.
+    step = next_one(_I(n_joined - 2))
     while True:
         while low != 0:
             number = _U(number_of_first + _U(first_bit(low)))
@@ -117,7 +119,7 @@ def write_tile(low, high, vertex, bits, seen, place, n_joined, start, members):
             mask = ballot(is_in)
             if is_in:
                 members[_W(start + _L(_I(place - count_bits(_U(seen & ~number)) + rank(mask))))] = vertex
-            place = _I(place + n_joined - 1 + count_bits(number))
+            place = _I(place + step + count_bits(number))
         if high == 0:
             return place
         low, high = high, _U(0)
@@ -151,7 +153,7 @@ def write_sets(low, high, joined, candidates, start, frame, own, words, members)
         _put_in_order(tile, joined, candidates, frame, own, words)
         entry = _W(0)
         if tile + lane < n_union:
-            entry = own.frame[own.frame_at + at.UNION_AT + lane]
+            entry = own.frame[_W(own.frame_at + at.UNION_AT + lane)]
         bits = _U(entry >> _W(32))
         write_tile(low, high, _I(entry & _W(_LOW_HALF)), bits, seen, tile, n_joined, start, members)
         tile = next_tile(tile)
