@@ -68,7 +68,7 @@ def test_barriers_and_work_that_is_handed_over() -> None:
 def test_all_devices_of_this_machine() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(3, 90, 70, 0.25))
     sink, expected = TableSink(), TableSink()
-    facts = enumerate_into(sink, graph, None, Execution(devices="all"))
+    facts = enumerate_into(sink, graph, None, Execution(devices="all", device_memory_bytes=4 << 30))
     for block in engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.MEMBERS):
         expected.accept(block)
     assert sink.table().as_set() == expected.table().as_set()

@@ -330,6 +330,19 @@ class Session:
         if parcel.tasks is not None:
             self._suspended = resume([on_device(parcel.tasks)], self._warps)
 
+    def rehearse(self) -> None:
+        """Hand something made up over to itself, so that all code for it is loaded; `restart` forgets it.
+
+        The first time takes tenths of a second where CuPy has to compile what it does, and others would wait for it.
+        """
+        fields, none = np.zeros((1, at.NODE_FIELDS), np.int64), np.empty(0, np.int32)
+        fields[0, [at.NODE_SIZE, at.NODE_END, at.NODE_IDS]] = at.ALIGNMENT, at.ALIGNMENT, 1
+        self.take_in(Parcel(none, fields, np.zeros(1, np.int32), np.zeros(at.ALIGNMENT, np.int32)))
+        self._warps.state[:2, at.DEPTH] = 0
+        self._warps.frames[:2, 0, at.WORDS_TOP] = self._warps.frames[:2, 0, at.INTS_TOP] = at.ALIGNMENT
+        (parcel,) = self.split([self.room])
+        self.take_in(parcel)
+
     def standing(self) -> Standing:
         """How far it is, and how much is left."""
         n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))

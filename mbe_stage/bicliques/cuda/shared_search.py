@@ -58,6 +58,7 @@ class SharedSearch(Search):
         with device_work(self.budget_bytes):
             self.session.let_stop()
             self.rows = self.session.roots_ahead()
+            self.session.rehearse()
             self._paths = self.session.all_paths()
             self._total = max(1.0, float(self._paths[self.rows].sum()))
             if is_asked:
