@@ -27,7 +27,8 @@ from mbe_stage.pq_counts.cuda.levels import open_level
 from mbe_stage.pq_counts.cuda.matrices import Piece
 from mbe_stage.pq_counts.cuda.pieces import FRAME, NODE, SHORT_OF, frame_of, kind_of_node, node_of, settle_piece
 from mbe_stage.pq_counts.cuda.root_piece import root_piece
-from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION
+from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
+from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "counting_blocks", "kernel_for"]
 
@@ -110,7 +111,7 @@ def _wait_for_work(n_warps, own, device, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _piece_of(node, child, own, graph, device, limits):
+def _piece_of(node, child, own, graph, device, launch):
     """The piece that a root is, or a child of a node that is wider than a frame.
 
     Parameters
@@ -120,7 +121,7 @@ def _piece_of(node, child, own, graph, device, limits):
     own : Own
     graph : Graph
     device : Device
-    limits : Limits
+    launch : Launch
 
     Returns
     -------
@@ -131,9 +132,13 @@ def _piece_of(node, child, own, graph, device, limits):
     chosen : Chosen
     """
     if node == at.ROOT:
-        place, n_rows, n_columns, n_words = root_piece(child, limits.fewest_columns, own, graph, device)
+        fewest = launch.limits.fewest_columns
+        if launch.techniques & WINDOWS != 0:
+            place, n_rows, n_columns, n_words = windowed_root_piece(child, fewest, own, graph, device)
+        else:
+            place, n_rows, n_columns, n_words = root_piece(child, fewest, own, graph, device)
         return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))
-    return child_piece(node, child, own, device, limits)
+    return child_piece(node, child, own, device, launch.limits)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -166,7 +171,7 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
     else:
         if cuda.laneid == 0:
             own.state[at.N_PIECES] += 1
-        place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, limits)
+        place, n_rows, n_columns, n_words, chosen = _piece_of(node, child, own, graph, device, launch)
         if place < 0:
             return False, newest, credit
         is_truncated = launch.techniques & TRUNCATION != 0

@@ -14,7 +14,7 @@ from mbe_stage.device.grid import SHORT
 from mbe_stage.device.open_nodes import take_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, rank
 
-__all__ = ["root_piece"]
+__all__ = ["all_columns", "clear_words", "root_piece"]
 
 _I = np.int32
 _L = np.int64
@@ -155,7 +155,7 @@ def _forget_rows(n_rows, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _all_columns(n_columns, n_words, own):
+def all_columns(n_columns, n_words, own):
     """All columns into the mask."""
     tile = _I(0)
     while tile < n_words:
@@ -164,6 +164,19 @@ def _all_columns(n_columns, n_words, own):
             n_left = _I(n_columns - 32 * word)
             own.mask[word] = _U(0xFFFFFFFF) if n_left >= 32 else _U(_U(_U(1) << _U(n_left)) - _U(1))
         tile = next_tile(tile)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def clear_words(place, size, words):
+    """Zeros for a matrix, in whole cache lines."""
+    n_tiles = _I((size + 31) >> 5)
+    position = _L(max(place, _L(0)) + _L(cuda.laneid))
+    k = _I(0)
+    while k < n_tiles:
+        words[position] = _U(0)
+        position = _L(position + 32)
+        k = next_one(k)
     cuda.syncwarp()
 
 
@@ -194,14 +207,7 @@ def root_piece(root, fewest, own, graph, device):
     _number_rows(n_rows, own)
     size = _L(_L(n_rows) * _L(n_words))
     place = take_words(size, True, device.control, device.settings)
-    n_tiles = _I((size + 31) >> 5) if place >= 0 else _I(0)
-    position = _L(max(place, _L(0)) + _L(cuda.laneid))
-    k = _I(0)
-    while k < n_tiles:
-        device.words[position] = _U(0)
-        position = _L(position + 32)
-        k = next_one(k)
-    cuda.syncwarp()
+    clear_words(place, size if place >= 0 else _L(0), device.words)
     if place < 0:
         # Nobody has a number then, and all paths are forgotten.
         _forget_rows(n_rows, own)
@@ -210,5 +216,5 @@ def root_piece(root, fewest, own, graph, device):
     cuda.threadfence()
     cuda.syncwarp()
     _forget_rows(n_rows, own)
-    _all_columns(n_columns, n_words, own)
+    all_columns(n_columns, n_words, own)
     return place, n_rows, n_columns, n_words

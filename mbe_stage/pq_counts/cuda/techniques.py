@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["ALL_TECHNIQUES", "DONATION", "PAIRS", "SHARING", "TRUNCATION", "Techniques"]
+__all__ = ["ALL_TECHNIQUES", "DONATION", "PAIRS", "SHARING", "TRUNCATION", "WINDOWS", "Techniques"]
 
 # Bits of the constant that the kernel is compiled for.
 SHARING, DONATION, PAIRS, TRUNCATION = 1, 2, 4, 8
 ALL_TECHNIQUES = SHARING | DONATION | PAIRS | TRUNCATION
+WINDOWS = 16
+"""The kernel for little memory: rows are counted a window at a time (`windowed_root_piece`)."""
 
 
 @dataclass(frozen=True, slots=True)
