@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from mbe_stage.device.grid import SHORT
 from mbe_stage.device.open_nodes import take_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_one, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout as at
@@ -78,7 +77,7 @@ def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, wo
 
 
 @cuda.jit(device=True, forceinline=True)
-def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words):
+def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words, short):
     """The two-step paths to the rows of a window, counted or marked; the first row behind it that there is one to.
 
     Parameters
@@ -107,12 +106,18 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
             member = graph.row_members[first + column]
             stop = graph.column_offsets[member + 1]
             start = _first_from(window, graph.column_offsets[member], stop, members)
-        is_long = stop - start > SHORT
+        is_long = stop - start > short
         if not is_long:
+            row = members[start] if start < stop else _I(0)
             while start < stop:
-                met = _meet(members[start], window, column, is_marking, place, n_words, counts, counts_at, words)
-                start = _L(start + 1) if met == _NEVER else stop
+                # The next entry is on its way while this one is counted.
+                start = _L(start + 1)
+                following = members[start] if start < stop else _I(0)
+                met = _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words)
                 beyond = min(beyond, met)
+                if met != _NEVER:
+                    start = stop
+                row = following
         long_lists = ballot(is_long)
         while long_lists != 0:
             source = first_bit(long_lists)
@@ -174,7 +179,7 @@ def _number_window(window, n_before, n_rows, counts, counts_at, rows):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _list_rows(root, fewest, counts, counts_at, own, graph, words):
+def _list_rows(root, fewest, counts, counts_at, own, graph, words, short):
     """List the later rows that share enough columns with a root, ascending; how many, int32."""
     n_met = _I(0)
     window = _I(root + 1)
@@ -182,35 +187,35 @@ def _list_rows(root, fewest, counts, counts_at, own, graph, words):
         window = _I(_NEVER)
     while window != _NEVER:
         _clear_counts(counts, counts_at)
-        following = _walk_window(root, window, False, _L(0), _I(0), counts, counts_at, graph, words)
+        following = _walk_window(root, window, False, _L(0), _I(0), counts, counts_at, graph, words, short)
         n_met = _list_window(window, n_met, fewest, counts, counts_at, own.rows)
         window = following
     return n_met
 
 
 @cuda.jit(device=True, forceinline=True)
-def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words):
+def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words, short):
     """Set the bits of the rows of the list."""
     n_done = _I(0)
     while n_done < n_rows:
         window = own.rows[n_done]
         _clear_counts(counts, counts_at)
         n_done = _number_window(window, n_done, n_rows, counts, counts_at, own.rows)
-        _walk_window(root, window, True, place, n_words, counts, counts_at, graph, words)
+        _walk_window(root, window, True, place, n_words, counts, counts_at, graph, words, short)
 
 
 @cuda.jit(device=True, forceinline=True)
-def windowed_root_piece(root, fewest, own, graph, device):
+def windowed_root_piece(root, fewest, own, graph, device, short):
     """As `root_piece`."""
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
     counts, counts_at = own.frame.view(np.int32), _I(2 * own.frame_at)
-    n_rows = _list_rows(root, fewest, counts, counts_at, own, graph, device.words)
+    n_rows = _list_rows(root, fewest, counts, counts_at, own, graph, device.words, short)
     size = _L(_L(n_rows) * _L(n_words))
     place = take_words(size, True, device.control, device.settings)
     if place >= 0:
         clear_words(place, size, device.words)
-        _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, device.words)
+        _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, device.words, short)
     # The bits were set in the second level of the cache; the first may have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
