@@ -23,7 +23,7 @@ from mbe_stage.device.jit import CSR, I32, INT, Lists, kernel
 from mbe_stage.device.warp import ALL, ballot, load_fresh, rank, sum_all
 from mbe_stage.graphs.bipartite import BipartiteCSR
 
-__all__ = ["core_of", "keep_alive_warp_per_tile", "peel_warp_per_vertex"]
+__all__ = ["core_of", "keep_alive_warp_per_tile", "live_degrees", "peel_warp_per_vertex"]
 
 
 def core_of(
@@ -47,6 +47,24 @@ def core_of(
     BipartiteCSR
         With the same vertices; new arrays.
     """
+    degrees = live_degrees(graph, alive, fewest_of_left, fewest_of_right, n_blocks)
+    left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
+    left_alive, right_alive = alive[: graph.n_left], alive[graph.n_left :]
+    kept_left = _kept(left, left_alive, right_alive, degrees[: graph.n_left], n_blocks)
+    kept_right = _kept(right, right_alive, left_alive, degrees[graph.n_left :], n_blocks)
+    return BipartiteCSR(graph.n_left, graph.n_right, *kept_left, *kept_right)
+
+
+def live_degrees(
+    graph: BipartiteCSR, alive: cp.ndarray, fewest_of_left: int, fewest_of_right: int, n_blocks: int
+) -> cp.ndarray:
+    """How many neighbours each vertex has that are in the core, (n_left + n_right,) int32; 0 for what is not in it.
+
+    Parameters
+    ----------
+    graph, alive, fewest_of_left, fewest_of_right, n_blocks
+        As `core_of` has them.
+    """
     degrees, queue, counters = cp.empty_like(alive), cp.empty_like(alive), cp.zeros(2, cp.int32)
     left, right = Lists(graph.left_offsets, graph.left_members), Lists(graph.right_offsets, graph.right_members)
     on_grid(peel_warp_per_vertex, n_blocks, THREADS)(
@@ -55,11 +73,8 @@ def core_of(
         fewest_of_left,
         fewest_of_right,
     )
-    left_alive, right_alive = alive[: graph.n_left], alive[graph.n_left :]
     degrees *= alive
-    kept_left = _kept(left, left_alive, right_alive, degrees[: graph.n_left], n_blocks)
-    kept_right = _kept(right, right_alive, left_alive, degrees[graph.n_left :], n_blocks)
-    return BipartiteCSR(graph.n_left, graph.n_right, *kept_left, *kept_right)
+    return degrees
 
 
 def _kept(lists: Lists, alive: cp.ndarray, others: cp.ndarray, degrees: cp.ndarray, n_blocks: int) -> Lists:

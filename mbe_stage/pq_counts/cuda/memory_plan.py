@@ -11,10 +11,12 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.partition_loops import Prices
 
 __all__ = [
+    "QUANTUM_SECONDS",
     "WARPS_PER_BLOCK",
     "KeyLayout",
     "MemoryPlan",
     "SearchSizes",
+    "bytes_with_blocks",
     "key_layout",
     "least_bytes",
     "plan_memory",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 WARPS_PER_BLOCK = 8
+QUANTUM_SECONDS = 0.5
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
 _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
@@ -130,7 +133,7 @@ class MemoryPlan:
     node_words: int
     n_kinds: int
     narrow: int = at.FRAME_WIDTH
-    quantum_seconds: float = 0.5
+    quantum_seconds: float = QUANTUM_SECONDS
 
     @property
     def n_warps(self) -> int:
@@ -235,6 +238,15 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
 def least_bytes(sizes: SearchSizes) -> int:
     """A budget that `plan_memory` finds room in."""
     return _least(sizes).total_bytes
+
+
+def bytes_with_blocks(sizes: SearchSizes, n_blocks: int) -> int:
+    """A budget that `plan_memory` finds room in for so many blocks."""
+    return (
+        _with_blocks(_least(sizes), sizes, n_blocks).total_bytes
+        * (_POOL_PART * _NODES_PART)
+        // (_POOL_PART * _NODES_PART - _POOL_PART - _NODES_PART)
+    )
 
 
 def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:

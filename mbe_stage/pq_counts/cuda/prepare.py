@@ -25,7 +25,7 @@ class DeviceGraph:
     ----------
     lists : Graph
         Its roots are all rows.
-    vertices : (n_rows,) int64
+    vertices : (n_rows,) integers
         Which vertex each row is.
     rows_are_left : bool
     n_rows, max_row_degree, max_column_degree : int
@@ -33,6 +33,10 @@ class DeviceGraph:
         As in `partition.PartSizes`.
     paths : (n_rows,) int64
         Two-step paths from each row to later ones.
+    is_lean : bool
+        There are no positions (`lean_prepare`).
+    is_mapped : bool
+        Members of rows and columns are in the host's memory.
     """
 
     lists: Graph
@@ -44,11 +48,17 @@ class DeviceGraph:
     max_matrix_rows: int
     max_node_words: int
     paths: cp.ndarray
+    is_lean: bool = False
+    is_mapped: bool = False
 
     @property
     def list_bytes(self) -> int:
         """Of device memory that the lists take, with the roots in their order."""
-        return sum(array.nbytes for array in self.lists) + 4 * self.n_rows + self.vertices.nbytes + self.paths.nbytes
+        arrays = [self.lists.row_offsets, self.lists.positions, self.lists.column_offsets, self.vertices, self.paths]
+        if not self.is_mapped:
+            arrays += [self.lists.row_members, self.lists.column_members]
+        # Paths are sorted once.
+        return sum(array.nbytes for array in arrays) + 4 * self.n_rows
 
     def roots(self, rows: np.ndarray | None) -> Graph:
         """The same with some of the rows as roots, all of them by default: those with the most paths first."""

@@ -8,7 +8,7 @@ while it is searched the host writes the lists of the next.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -19,14 +19,19 @@ import numpy as np
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.device.graph import on_device, on_host
 from mbe_stage.device.launch import resident_blocks
+from mbe_stage.device.mapped import mapped_copy
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
 from mbe_stage.pq_counts.cuda.kernels import counting_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
+    QUANTUM_SECONDS,
     MemoryPlan,
     SearchSizes,
+    bytes_with_blocks,
     key_layout,
     least_bytes,
     plan_memory,
@@ -34,6 +39,9 @@ from mbe_stage.pq_counts.cuda.memory_plan import (
 )
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, prepare
 from mbe_stage.pq_counts.cuda.session import Session
+from mbe_stage.pq_counts.cuda.techniques import WINDOWS
+from mbe_stage.pq_counts.cuda.wedge_session import PAIR, WedgeSession, wedge_bytes
+from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
@@ -86,7 +94,7 @@ class Job:
         for name, number in facts.items():
             self.facts[name] = self.facts.get(name, 0) + number
 
-    def tell_session(self, session: Session) -> None:
+    def tell_session(self, session: Session | WedgeSession) -> None:
         """Add what a session did; of what it had, keep the most."""
         for name, number in session.statistics.items():
             if name in ("warps", "plan_bytes", "nodes", "pool_words"):
@@ -109,7 +117,7 @@ class Search(NamedTuple):
         Of the work of all searches: what was done before this one, and what this one is.
     """
 
-    session: Session
+    session: Session | WedgeSession
     before: float
     share: float
 
@@ -128,16 +136,47 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
             f"the graph has {graph.n_edges:,} edges, and the engine cuda numbers fewer than {_MOST_EDGES:,}: "
             "use the engine cpu"
         )
-    if preparation_bytes(graph) <= job.budget:
-        with device_work(job.budget):
+    with device_work(job.budget):
+        if preparation_bytes(graph) <= job.budget:
             most = job.part.max_p, job.part.max_q
             prepared = prepare(on_device(graph), job.fewest, most, resident_blocks(), layer_choice=job.layer_choice)
-        if prepared is None:
-            return None
-        whole = WholeCore(prepared, job)
+            if prepared is None:
+                return None
+            whole = WholeCore(prepared, job)
+            if whole.fits:
+                return whole
+            del prepared, whole
+        if peeling_bytes(graph) <= job.budget:
+            return _in_little_memory(job)
+    return _on_the_host(job)
+
+
+def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
+    """The core whole, its lists in the host's memory where they do not fit, or else in parts."""
+    graph, room = _reachable(job)
+    most = job.part.max_p, job.part.max_q
+    core = peeled(graph, job.fewest, most, resident_blocks(), layer_choice=job.layer_choice)
+    if core is None:
+        return None
+    if core.least_bytes <= room:
+        fewest_columns = job.asked(core.rows_are_left)[2]
+        whole = WholeCore(in_order(core, fewest_columns, room, room * 3 // 4), job)
         if whole.fits:
             return whole
     return _on_the_host(job)
+
+
+def _reachable(job: Job) -> tuple[BipartiteCSR, int]:
+    """The graph where kernels can read it, in the host's memory if need be, and what is left of the budget."""
+    graph = job.part.graph
+    n_bytes = 8 * (graph.n_edges + graph.n_left + graph.n_right + 2)
+    if not graph.is_on_host:
+        return graph, job.budget
+    if n_bytes + peeling_bytes(graph) <= job.budget // 2:
+        return on_device(graph), job.budget - n_bytes
+    members = mapped_copy(graph.left_members), mapped_copy(graph.right_members)
+    offsets = mapped_copy(graph.left_offsets), mapped_copy(graph.right_offsets)
+    return BipartiteCSR(graph.n_left, graph.n_right, offsets[0], members[0], offsets[1], members[1]), job.budget
 
 
 class WholeCore:
@@ -152,7 +191,7 @@ class WholeCore:
 
     def __init__(self, graph: DeviceGraph, job: Job) -> None:
         self.rows_are_left, self._graph, self._job = graph.rows_are_left, graph, job
-        asked = job.asked(graph.rows_are_left)
+        self._asked = job.asked(graph.rows_are_left)
         self._sizes = SearchSizes(
             graph.n_rows,
             int(graph.lists.row_members.size),
@@ -160,19 +199,27 @@ class WholeCore:
             graph.max_column_degree,
             graph.max_matrix_rows,
             graph.max_node_words,
-            asked[1],
-            asked[3],
+            self._asked[1],
+            self._asked[3],
         )
+        self._is_of_pairs = self._asked[1] == PAIR
+        budget, n_blocks = job.budget - graph.list_bytes, counting_blocks()
+        self._is_windowed = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
+        if self._is_windowed:
+            # Kernels that count in windows have no array of all rows, and look for positions.
+            self._sizes = replace(self._sizes, n_rows=1)
+            self._graph = replace(graph, lists=graph.lists._replace(positions=cp.empty(1, cp.int64)))
 
     @property
     def vertices(self) -> np.ndarray:
         """Copied from the device."""
-        return cp.asnumpy(self._graph.vertices)
+        return cp.asnumpy(self._graph.vertices).astype(np.int64)
 
     @property
     def fits(self) -> bool:
         """Whether the budget has room for the lists and the smallest plan."""
-        return self._graph.list_bytes + least_bytes(self._sizes) <= self._job.budget
+        least = wedge_bytes(self._graph.max_row_degree) if self._is_of_pairs else least_bytes(self._sizes)
+        return self._graph.list_bytes + least <= self._job.budget
 
     def searches(self, rows: np.ndarray | None) -> Generator[Search]:
         """The search, of some rows as roots or of all.
@@ -182,18 +229,28 @@ class WholeCore:
         MemoryBudgetExceeded
             Sizes and degrees are too large for the engine's keys.
         """
-        job, graph = self._job, self._graph
-        budget = job.budget - graph.list_bytes
+        job, n_entries = self._job, 2 * self._sizes.n_edges
+        job.tell(parts=1, entries=n_entries, core_entries=n_entries)
+        session = self._wedges if self._is_of_pairs else self._planned()
+
+        def begun() -> Session | WedgeSession:
+            with device_work(job.budget):
+                return session(self._graph.roots(rows))
+
+        return (Search(begin(), 0.0, 1.0) for begin in (begun,))
+
+    def _wedges(self, graph: Graph) -> WedgeSession:
+        seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
+        return WedgeSession(graph, self._asked[2], self._graph.max_row_degree, wedge_blocks(), seconds)
+
+    def _planned(self) -> Callable[[Graph], Session]:
+        """What begins the search, whose memory is planned when this returns."""
+        job, budget, techniques = self._job, self._job.budget - self._graph.list_bytes, self._job.techniques
         keys = key_layout(self._sizes)
         plan = replace(plan_memory(self._sizes, counting_blocks(), budget), **job.overrides)
-        asked = job.asked(self.rows_are_left)
-        job.tell(parts=1, entries=2 * self._sizes.n_edges, core_entries=2 * self._sizes.n_edges)
-
-        def session() -> Session:
-            with device_work(job.budget):
-                return Session(graph.roots(rows), asked, keys, plan, budget, job.techniques)
-
-        return (Search(begin(), 0.0, 1.0) for begin in (session,))
+        if self._is_windowed:
+            techniques |= WINDOWS
+        return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques)
 
 
 def _on_the_host(job: Job) -> CoreInParts | None:

@@ -12,8 +12,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.open_nodes import take_words
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_one, next_tile, rank
+from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.ascending import first_from
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
 
 __all__ = ["WINDOW", "windowed_root_piece"]
@@ -24,18 +25,6 @@ _NEVER = 0x7FFFFFFF
 _I = np.int32
 _L = np.int64
 _U = np.uint32
-
-
-@cuda.jit(device=True, forceinline=True)
-def _first_from(row, start, stop, members):
-    """Where in an ascending list the first entry stands that is not below `row`, int64; `stop` where there is none."""
-    while start < stop:
-        middle = _L((start + stop) >> 1)
-        if members[middle] < row:
-            start = _L(middle + 1)
-        else:
-            stop = middle
-    return start
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -105,7 +94,7 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
         if column < n_columns:
             member = graph.row_members[first + column]
             stop = graph.column_offsets[member + 1]
-            start = _first_from(window, graph.column_offsets[member], stop, members)
+            start = first_from(window, graph.column_offsets[member], stop, members)
         is_long = stop - start > short
         if not is_long:
             row = members[start] if start < stop else _I(0)

@@ -32,12 +32,18 @@ from tests.mbe_stage.pq_counts.counting import MOST_OF_THE_SMALLER_SIDE, by_subs
 def use_the_emulator() -> Any:
     """Kernels run on the emulator; returns the launcher, whose `seed` may be changed."""
     launcher = put_in_place()
-    from mbe_stage.pq_counts.cuda import kernels, session
+    from mbe_stage.pq_counts.cuda import kernels
 
     memory_budget = sys.modules["mbe_stage.device.memory_budget"]
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.counting_blocks = lambda: 1
+    from mbe_stage.device import mapped
+    from mbe_stage.pq_counts.cuda import searches, session, wedges
+
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
+    mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
+    wedges.count_wedges_block_per_root = launcher(wedges.count_wedges_block_per_root)
+    wedges.THREADS, searches.wedge_blocks = 64, lambda: 2
     return launcher
 
 
@@ -210,7 +216,7 @@ def side_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     from mbe_stage.pq_counts.cuda import searches
 
     launcher.seed = 5
-    on_device = searches.preparation_bytes
+    on_device = searches.preparation_bytes, searches.peeling_bytes
     graph = graphs.from_matrix(graphs.random_matrix(9, 11, 26, 0.55))
     for each, sizes in ((graph, (5, 3)), (graph.swapped(), (3, 5)), (graph, (3, 5))):
         query = PqQuery.of(*sizes)
@@ -218,7 +224,9 @@ def side_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         core = reduced(to_choose(each, query)).graph
         left_has_fewer = int(np.sum(core.right_degrees**2)) < int(np.sum(core.left_degrees**2))
         for is_whole in (True, False):
-            searches.preparation_bytes = on_device if is_whole else lambda _graph: 1 << 40
+            searches.preparation_bytes, searches.peeling_bytes = on_device
+            if not is_whole:
+                searches.preparation_bytes = searches.peeling_bytes = lambda _graph: 1 << 40
             sink = PqSink(query)
             for some in (tasks[::2], tasks[1::2]):
                 for block in engine_cuda.run(each, query, Execution(), Detail.COUNTS, some):
@@ -236,7 +244,7 @@ def part_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that are larger than the budget, which is what a refusal names, and somewhat more; with tasks too."""
     from mbe_stage.pq_counts.cuda import memory_plan, searches
 
-    searches.preparation_bytes = lambda _graph: 1 << 40
+    searches.preparation_bytes = searches.peeling_bytes = lambda _graph: 1 << 40
     memory_plan._LEAST_NODES = 3
     for seed in (0, 1, 2, 5, 7, 8, 11):
         shape, density = SHAPES[seed % len(SHAPES)]
@@ -287,7 +295,7 @@ def short_columns_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     rows. Then a table of kinds without a place: a clear error, and no quantum after the other."""
     from mbe_stage.pq_counts.cuda import searches
 
-    searches.preparation_bytes = lambda _graph: 1 << 40
+    searches.preparation_bytes = searches.peeling_bytes = lambda _graph: 1 << 40
     launcher.seed = 1
     graph, n_shared = root_of_short_columns(540, 20)
     query, wanted = PqQuery.of(2, 2), sum(comb(n, 2) for n in n_shared)

@@ -125,7 +125,8 @@ def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.Monk
     from mbe_stage.pq_counts.cuda import searches
 
     # Small graphs too are counted in parts.
-    monkeypatch.setattr(searches, "preparation_bytes", lambda _graph: 1 << 40)
+    for name in ("preparation_bytes", "peeling_bytes"):
+        monkeypatch.setattr(searches, name, lambda _graph: 1 << 40)
     for seed in range(first, first + 20):
         shape, density = ((60, 40), (25, 90), (120, 30))[seed % 3], (0.2, 0.4, 0.1)[seed % 3]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
@@ -139,7 +140,8 @@ def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.Monk
 def test_tasks_of_a_graph_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     from mbe_stage.pq_counts.cuda import searches
 
-    monkeypatch.setattr(searches, "preparation_bytes", lambda _graph: 1 << 40)
+    for name in ("preparation_bytes", "peeling_bytes"):
+        monkeypatch.setattr(searches, name, lambda _graph: 1 << 40)
     graph = graphs.from_matrix(graphs.random_matrix(4, 120, 100, 0.3))
     query = PqQuery(1, 4, 1, 4)
     tight = Execution(device_memory_bytes=smallest_budget(graph, query))

@@ -1,0 +1,103 @@
+"""The search of bicliques of two rows on the device: its memory and its time quanta."""
+
+from __future__ import annotations
+
+import time
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.device.arrays import kernel_bundles, upload
+from mbe_stage.device.grid import on_grid
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda import wedges
+from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
+from mbe_stage.pq_counts.cuda.session import Counted
+
+__all__ = ["PAIR", "WedgeSession", "wedge_bytes"]
+
+PAIR = 2
+"""Rows of the largest bicliques."""
+
+
+def wedge_bytes(max_row_degree: int) -> int:
+    """Device memory that a search takes beside the lists of its graph."""
+    # While leaves are fetched it is written down which there are.
+    return 24 * (max_row_degree + 1) + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
+
+
+class WedgeSession:
+    """Device memory of one search, and the quanta that work on it; as `session.Session`.
+
+    Parameters
+    ----------
+    graph : Graph
+        With the roots that are wanted; its positions are not read.
+    fewest_columns : int
+    max_row_degree : int
+    n_blocks : int
+    quantum_seconds : float
+
+    Attributes
+    ----------
+    n_quanta : int
+    n_roots_taken : int
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        fewest_columns: int,
+        max_row_degree: int,
+        n_blocks: int,
+        quantum_seconds: float = QUANTUM_SECONDS,
+    ) -> None:
+        self.n_quanta = self.n_roots_taken = self._n_kinds = 0
+        self._seconds = 0.0
+        self._graph, self._n_blocks, self._max_row_degree = graph, n_blocks, max_row_degree
+        settings = np.zeros(at.N_SETTINGS, np.int64)
+        settings[at.QUANTUM_NS], settings[at.FEWEST_COLUMNS] = int(quantum_seconds * 1e9), fewest_columns
+        self._wedges = wedges.Wedges(
+            cp.zeros(max_row_degree + 1, cp.int64), cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(settings)
+        )
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the quanta did, for benchmarks and tests."""
+        return {
+            "kernel_us": round(1e6 * self._seconds),
+            "kinds": self._n_kinds,
+            "quanta": self.n_quanta,
+            "warps": self._n_blocks * wedges.THREADS // 32,
+            "plan_bytes": wedge_bytes(self._max_row_degree),
+        }
+
+    @property
+    def share_taken(self) -> float:
+        """Of the roots."""
+        return self.n_roots_taken / max(1, self._graph.order.size)
+
+    def quantum(self) -> tuple[bool, Counted]:
+        """Work for a while; whether the search is over, and the leaves found."""
+        kernel, n_roots = wedges.count_wedges_block_per_root, self._graph.order.size
+        control = np.zeros(at.CONTROL_WORDS, np.int64)
+        control[at.NEXT_ROOT] = self.n_roots_taken
+        upload(control, self._wedges.control)
+        began = time.perf_counter()
+        on_grid(kernel, self._n_blocks, wedges.THREADS)(*kernel_bundles(kernel, self._graph, self._wedges))
+        self.n_roots_taken = min(n_roots, int(cp.asnumpy(self._wedges.control)[at.NEXT_ROOT]))
+        self._seconds += time.perf_counter() - began
+        self.n_quanta += 1
+        is_over = self.n_roots_taken == n_roots
+        return is_over, self._take_leaves(goes_on=not is_over)
+
+    def _take_leaves(self, *, goes_on: bool) -> Counted:
+        """Pairs of rows by the columns that they share; there are none afterwards, where the search goes on."""
+        shared = cp.flatnonzero(self._wedges.times)
+        columns, times = cp.asnumpy(cp.stack([shared, self._wedges.times[shared]]))
+        if goes_on:
+            self._wedges.times.fill(0)
+        self._n_kinds += columns.size
+        nothing = np.zeros(columns.size, np.int64)
+        return Counted(nothing + PAIR, nothing, nothing, columns, times)

@@ -1,0 +1,225 @@
+"""Where bicliques have two rows: later rows that share columns with a root are counted, and nothing is built.
+
+A block takes a root. Its warps walk the two-step paths to later rows, which are counted in shared memory, a window of
+rows at a time; a row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional columns
+(wedge-based counting: Wang et al., PVLDB 12(10), 2019, with rows in ascending degree in place of priorities).
+There are no nodes, no pool and no table of kinds: leaves are counted by ``n``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda, types
+
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.grid import SHORT
+from mbe_stage.device.jit import I32, I64, bundle, kernel
+from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.ascending import first_from
+
+__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
+
+THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
+WINDOW = 11_264
+"""Rows that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""
+_SMALL = 512
+_FLUSH_FROM = 1 << 30
+_NEVER = 0x7FFFFFFF
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+class Wedges(NamedTuple):
+    """What all blocks share.
+
+    Attributes
+    ----------
+    times : (max_row_degree + 1,) int64
+        How many pairs of rows share so many columns.
+    control, settings : int64
+        As `layout.Device` has them; read are `NEXT_ROOT` and `STATUS`, `QUANTUM_NS` and `FEWEST_COLUMNS`.
+    """
+
+    times: Any
+    control: Any
+    settings: Any
+
+
+_GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+_WEDGES = bundle(Wedges, I64, I64, I64)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_root(order, deadline, control):
+    """A root that nobody has taken, int32; -1 where there is none, or the quantum is over. For one thread."""
+    if global_nanoseconds() > deadline:
+        cuda.atomic.or_(control, at.STATUS, _L(at.TIME_OVER))
+        return _I(-1)
+    taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
+    return order[taken] if taken < order.size else _I(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _meet(row, window, counts):
+    """Count a path to a row; the row where it is behind the window, else `_NEVER`, int32."""
+    if row >= window + WINDOW:
+        return _I(row)
+    cuda.atomic.add(counts, _I(row - window), _I(1))
+    return _I(_NEVER)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _walk_window(root, window, counts, graph):
+    """Count the two-step paths to the rows of a window; the first row behind it that this warp has a path to, int32.
+
+    Parameters
+    ----------
+    root : int32
+    window : int32
+        `WINDOW` rows from this one on are counted.
+    counts : (WINDOW,) int32, shared
+    graph : Graph
+        Its positions are not read.
+    """
+    lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
+    n_warps = _I(cuda.blockDim.x // WARP_SIZE)
+    first = graph.row_offsets[root]
+    n_columns = _I(graph.row_offsets[root + 1] - first)
+    members = graph.column_members
+    # Roots of few columns are for all warps too.
+    at_once = min(_I(32), _I((n_columns + n_warps - 1) // n_warps))
+    beyond = _I(_NEVER)
+    group = _I(warp * at_once)
+    while group < n_columns:
+        start, stop = _L(0), _L(0)
+        if lane < at_once and group + lane < n_columns:
+            member = graph.row_members[first + group + lane]
+            stop = graph.column_offsets[member + 1]
+            start = first_from(window, graph.column_offsets[member], stop, members)
+        is_long = stop - start > SHORT
+        if not is_long:
+            while start < stop:
+                met = _meet(members[start], window, counts)
+                start = _L(start + 1) if met == _NEVER else stop
+                beyond = min(beyond, met)
+        long_lists = ballot(is_long)
+        while long_lists != 0:
+            source = first_bit(long_lists)
+            long_lists = _U(long_lists & _U(long_lists - _U(1)))
+            position = _L(cuda.shfl_sync(ALL, start, source) + lane)
+            last = cuda.shfl_sync(ALL, stop, source)
+            while position < last:
+                met = _meet(members[position], window, counts)
+                position = _L(position + 32) if met == _NEVER else last
+                beyond = min(beyond, met)
+        group = _I(group + n_warps * at_once)
+    cuda.syncwarp()
+    return min_all(beyond)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _tally_window(n_rows, fewest, counts, small, times):
+    """Count the leaves of a window, whose counters are zeros afterwards.
+
+    Parameters
+    ----------
+    n_rows : int32
+        Of the window.
+    fewest : int32
+        Columns that a row has to share with the root.
+    counts : (WINDOW,) int32, shared
+    small : (_SMALL,) int32, shared
+        Leaves with few columns.
+    times : int64, global
+        Leaves with more.
+    """
+    k = _I(cuda.threadIdx.x)
+    while k < n_rows:
+        n = counts[k]
+        if n > 0:
+            counts[k] = _I(0)
+            if n >= fewest:
+                if n < _SMALL:
+                    cuda.atomic.add(small, n, _I(1))
+                else:
+                    cuda.atomic.add(times, n, _L(1))
+        k = _I(k + _I(cuda.blockDim.x))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _flush(small, times):
+    """Add what is counted in shared memory to the counts of all blocks."""
+    cuda.syncthreads()
+    n = _I(cuda.threadIdx.x)
+    while n < _SMALL:
+        # There may be fewer columns.
+        if small[n] > 0:
+            cuda.atomic.add(times, n, _L(small[n]))
+            small[n] = _I(0)
+        n = _I(n + _I(cuda.blockDim.x))
+    cuda.syncthreads()
+
+
+@kernel(_GRAPH, _WEDGES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=3.0)
+def count_wedges_block_per_root(graph, wedges):
+    """Count the pairs of a root and a later row by the columns that they share, for roots that nobody has taken.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its positions are not read.
+    wedges : Wedges
+    """
+    counts = cuda.shared.array(WINDOW, types.int32)
+    small = cuda.shared.array(_SMALL, types.int32)
+    slots = cuda.shared.array(2, types.int32)
+    thread = _I(cuda.threadIdx.x)
+    deadline = _L(global_nanoseconds() + wedges.settings[at.QUANTUM_NS])
+    fewest = _I(wedges.settings[at.FEWEST_COLUMNS])
+    n_rows = _I(graph.row_offsets.size - 1)
+    k = thread
+    while k < WINDOW:
+        counts[k] = _I(0)
+        k = _I(k + _I(cuda.blockDim.x))
+    k = thread
+    while k < _SMALL:
+        small[k] = _I(0)
+        k = _I(k + _I(cuda.blockDim.x))
+    n_looked_at = _I(0)
+    while True:
+        if thread == 0:
+            slots[0] = _next_root(graph.order, deadline, wedges.control)
+        cuda.syncthreads()
+        root = slots[0]
+        if root < 0:
+            break
+        window = _I(root + 1)
+        while window < n_rows:
+            if thread == 0:
+                slots[1] = _I(_NEVER)
+            cuda.syncthreads()
+            beyond = _walk_window(root, window, counts, graph)
+            if cuda.laneid == 0 and beyond != _NEVER:
+                cuda.atomic.min(slots, 1, beyond)
+            cuda.syncthreads()
+            n_here = min(_I(WINDOW), _I(n_rows - window))
+            _tally_window(n_here, fewest, counts, small, wedges.times)
+            n_looked_at = _I(n_looked_at + n_here)
+            window = slots[1]
+            cuda.syncthreads()
+        if n_looked_at >= _FLUSH_FROM:
+            _flush(small, wedges.times)
+            n_looked_at = _I(0)
+        cuda.syncthreads()
+    _flush(small, wedges.times)
+
+
+def wedge_blocks() -> int:
+    """As many as the current device keeps resident."""
+    from mbe_stage.device.launch import multiprocessors
+
+    return multiprocessors() * BLOCKS_PER_MULTIPROCESSOR
