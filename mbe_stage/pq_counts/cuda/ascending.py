@@ -8,13 +8,20 @@ from numba import cuda
 __all__ = ["first_from"]
 
 
+_U = np.uint32
+
+
 @cuda.jit(device=True, forceinline=True)
 def first_from(row, start, stop, members):
-    """Where in an ascending list the first entry stands that is not below `row`, int64; `stop` where there is none."""
+    """Where in an ascending list the first entry stands that is not below `row`; `stop` where there is none.
+
+    Places are uint32, in half the registers: entries are fewer than 2**31, so neither a sum of two places overflows nor
+    a step beyond the end.
+    """
     while start < stop:
-        middle = np.int64((start + stop) >> 1)
+        middle = _U(_U(start + stop) >> _U(1))
         if members[middle] < row:
-            start = np.int64(middle + 1)
+            start = _U(middle + _U(1))
         else:
             stop = middle
     return start

@@ -87,34 +87,34 @@ def _walk_window(root, window, counts, graph):
     """
     lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
     n_warps = _I(cuda.blockDim.x // WARP_SIZE)
-    first = graph.row_offsets[root]
-    n_columns = _I(graph.row_offsets[root + 1] - first)
+    first = _U(graph.row_offsets[root])
+    n_columns = _I(_U(graph.row_offsets[root + 1]) - first)
     members = graph.column_members
     # Roots of few columns are for all warps too.
     at_once = min(_I(32), _I((n_columns + n_warps - 1) // n_warps))
     beyond = _I(_NEVER)
     group = _I(warp * at_once)
     while group < n_columns:
-        start, stop = _L(0), _L(0)
+        start, stop = _U(0), _U(0)
         if lane < at_once and group + lane < n_columns:
-            member = graph.row_members[first + group + lane]
-            stop = graph.column_offsets[member + 1]
-            start = first_from(window, graph.column_offsets[member], stop, members)
-        is_long = stop - start > SHORT
+            member = graph.row_members[_U(first + _U(group + lane))]
+            stop = _U(graph.column_offsets[member + 1])
+            start = first_from(window, _U(graph.column_offsets[member]), stop, members)
+        is_long = _U(stop - start) > SHORT
         if not is_long:
             while start < stop:
                 met = _meet(members[start], window, counts)
-                start = _L(start + 1) if met == _NEVER else stop
+                start = _U(start + _U(1)) if met == _NEVER else stop
                 beyond = min(beyond, met)
         long_lists = ballot(is_long)
         while long_lists != 0:
             source = first_bit(long_lists)
             long_lists = _U(long_lists & _U(long_lists - _U(1)))
-            position = _L(cuda.shfl_sync(ALL, start, source) + lane)
-            last = cuda.shfl_sync(ALL, stop, source)
+            position = _U(_U(cuda.shfl_sync(ALL, _I(start), source)) + _U(lane))
+            last = _U(cuda.shfl_sync(ALL, _I(stop), source))
             while position < last:
                 met = _meet(members[position], window, counts)
-                position = _L(position + 32) if met == _NEVER else last
+                position = _U(position + _U(32)) if met == _NEVER else last
                 beyond = min(beyond, met)
         group = _I(group + n_warps * at_once)
     cuda.syncwarp()

@@ -83,24 +83,24 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
         `_NEVER` where no later row is met.
     """
     lane = _I(cuda.laneid)
-    first = graph.row_offsets[root]
-    n_columns = _I(graph.row_offsets[root + 1] - first)
+    first = _U(graph.row_offsets[root])
+    n_columns = _I(_U(graph.row_offsets[root + 1]) - first)
     members = graph.column_members
     beyond = _I(_NEVER)
     tile = _I(0)
     while tile < n_columns:
         column = _I(tile + lane)
-        start, stop = _L(0), _L(0)
+        start, stop = _U(0), _U(0)
         if column < n_columns:
-            member = graph.row_members[first + column]
-            stop = graph.column_offsets[member + 1]
-            start = first_from(window, graph.column_offsets[member], stop, members)
-        is_long = stop - start > short
+            member = graph.row_members[_U(first + _U(column))]
+            stop = _U(graph.column_offsets[member + 1])
+            start = first_from(window, _U(graph.column_offsets[member]), stop, members)
+        is_long = _U(stop - start) > short
         if not is_long:
             row = members[start] if start < stop else _I(0)
             while start < stop:
                 # The next entry is on its way while this one is counted.
-                start = _L(start + 1)
+                start = _U(start + _U(1))
                 following = members[start] if start < stop else _I(0)
                 met = _meet(row, window, column, is_marking, place, n_words, counts, counts_at, words)
                 beyond = min(beyond, met)
@@ -111,12 +111,12 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
         while long_lists != 0:
             source = first_bit(long_lists)
             long_lists = _U(long_lists & _U(long_lists - _U(1)))
-            position = _L(cuda.shfl_sync(ALL, start, source) + lane)
-            last = cuda.shfl_sync(ALL, stop, source)
+            position = _U(_U(cuda.shfl_sync(ALL, _I(start), source)) + _U(lane))
+            last = _U(cuda.shfl_sync(ALL, _I(stop), source))
             by = _I(tile + source)
             while position < last:
                 met = _meet(members[position], window, by, is_marking, place, n_words, counts, counts_at, words)
-                position = _L(position + 32) if met == _NEVER else last
+                position = _U(position + _U(32)) if met == _NEVER else last
                 beyond = min(beyond, met)
         tile = next_tile(tile)
     cuda.syncwarp()
@@ -125,10 +125,10 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
 
 @cuda.jit(device=True, forceinline=True)
 def _clear_counts(counts, counts_at):
-    k = _I(counts_at + _I(cuda.laneid))
-    for _ in range(WINDOW // 32):
-        counts[k] = _I(0)
-        k = _I(k + 32)
+    k = _I(cuda.laneid)
+    while k < WINDOW:
+        counts[counts_at + k] = _I(0)
+        k = next_tile(k)
     cuda.syncwarp()
 
 
@@ -136,13 +136,15 @@ def _clear_counts(counts, counts_at):
 def _list_window(window, n_met, fewest, counts, counts_at, rows):
     """The rows of a window that have enough paths, behind the `n_met` of those before; how many there are, int32."""
     k = _I(cuda.laneid)
-    for _ in range(WINDOW // 32):
+    tile = _I(0)
+    while tile < WINDOW:
         is_met = counts[counts_at + k] >= fewest
         met = ballot(is_met)
         if is_met:
             rows[n_met + rank(met)] = _I(window + k)
         n_met = _I(n_met + count_bits(met))
-        k = _I(k + 32)
+        k = next_tile(k)
+        tile = next_tile(tile)
     cuda.syncwarp()
     return n_met
 

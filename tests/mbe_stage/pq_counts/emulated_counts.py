@@ -329,6 +329,71 @@ def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]
     return BipartiteCSR.from_edges(*zip(*root + shared + grouped, strict=True)), [n_shared[u] for u in range(1, n + 1)]
 
 
+def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Bicliques of two rows, in windows of a few of them; leaves with few columns and with more; quanta that end."""
+    from mbe_stage.pq_counts.cuda import wedges
+
+    wedges.WINDOW, wedges._SMALL = 8, 4
+    for seed in range(12):
+        shape, density = SHAPES[seed % len(SHAPES)]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        # Few of these shapes have fewer paths between right vertices.
+        query = (PqQuery(2, 2, 2, 6), PqQuery.of(2, 2), PqQuery(1, 2, 1, 2))[seed % 3]
+        launcher.seed, wedges._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
+        yield case(f"pairs {seed}", graph, query, sizes={"quantum_seconds": 0.002 * (1 + seed)})
+
+
+def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
+    the device and in the host's memory."""
+    from mbe_stage.pq_counts.cuda import lean_prepare, searches, windowed_root_piece
+
+    searches.preparation_bytes = lambda _graph: 1 << 40
+    lean_prepare._FEWEST_ENTRIES, windowed_root_piece.WINDOW = 8, 32
+    in_order, mapped = searches.in_order, []
+
+    def noted(core: Any, fewest_columns: int, room: int, list_room: int) -> Any:
+        graph = in_order(core, fewest_columns, room, list_room if len(mapped) % 2 else 0)
+        mapped.append(graph.is_mapped)
+        return graph
+
+    searches.in_order = noted
+    for seed in (1, 2, 4, 11):
+        shape, density = SHAPES[seed % len(SHAPES)]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
+        query = (PqQuery.of(2, 2), PqQuery.of(3, 3), PqQuery(2, 4, 2, 4))[seed % 3]
+        launcher.seed = seed
+        yield case(f"lean {seed}", graph, query)
+    graph = graphs.from_matrix(graphs.random_matrix(78, 60, 16, 0.3))
+    yield case("lean, long lists", graph, PqQuery.of(3, 3), sizes={"narrow": 8}) | {"mapped": mapped}
+
+
+def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """The lists that are made in pieces are those that are made at once."""
+    from mbe_stage.pq_counts.cuda import lean_prepare
+    from mbe_stage.pq_counts.cuda.layout import Graph
+    from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled
+    from mbe_stage.pq_counts.cuda.prepare import prepare
+
+    launcher.seed, lean_prepare._FEWEST_ENTRIES = 6, 8
+    for seed in range(9):
+        shape = ((30, 12), (14, 40), (20, 20))[seed % 3]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.35))
+        fewest = ((2, 2), (3, 3), (2, 5))[seed // 3]
+        wanted, core = prepare(graph, fewest, fewest, 2), peeled(graph, fewest, fewest, 2)
+        if wanted is None or core is None:
+            yield {"case": f"lists {seed}", "same": wanted is core, "n": 0}
+            continue
+        for room in (core.least_bytes, core.least_bytes + core.list_bytes, 1 << 30):
+            found = in_order(core, fewest[1] if core.rows_are_left else fewest[0], room, room)
+            names = ("vertices", "paths", "max_row_degree", "max_column_degree", "max_matrix_rows", "max_node_words")
+            pairs = [(getattr(wanted, name), getattr(found, name)) for name in names]
+            lists = [name for name in Graph._fields if name != "positions"]
+            pairs += [(getattr(wanted.lists, name), getattr(found.lists, name)) for name in lists]
+            same = all(np.array_equal(each, other) for each, other in pairs)
+            yield {"case": f"lists {seed}", "same": same, "n": core.n_edges, "mapped": found.is_mapped}
+
+
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "even graphs": lambda launcher: random_cases(launcher, 0),
     "odd graphs": lambda launcher: random_cases(launcher, 1),
@@ -344,6 +409,9 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "parts": part_cases,
     "waiting": waiting_cases,
     "short columns": short_columns_cases,
+    "pairs of rows": pair_cases,
+    "little memory": lean_cases,
+    "lists": list_cases,
 }
 
 

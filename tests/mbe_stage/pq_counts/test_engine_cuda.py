@@ -150,6 +150,30 @@ def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
     assert "two quanta in turn found no leaf and did no task: the table of kinds has 64 places" in no_places["said"]
 
 
+@on_the_emulator
+def test_bicliques_of_two_rows_are_counted_by_wedges() -> None:
+    cases = emulated("pairs of rows")
+    assert sum(case["n"] > 0 for case in cases) > 8
+    by_wedges = [case for case in cases if "pool_words" not in case]
+    assert len(by_wedges) > 6
+    assert any(case["quanta"] > 2 for case in by_wedges)
+
+
+@on_the_emulator
+def test_graphs_are_counted_whole_in_little_memory() -> None:
+    cases = emulated("little memory")
+    assert sum(case["n"] > 0 for case in cases) > 3
+    assert all(case["parts"] == 1 for case in cases)
+    assert set(cases[-1]["mapped"]) == {True, False}
+
+
+@on_the_emulator
+def test_lists_in_pieces_are_those_that_are_made_at_once() -> None:
+    cases = emulated("lists")
+    assert sum(case["n"] > 100 for case in cases) > 9
+    assert {case["mapped"] for case in cases if case["n"]} == {True, False}
+
+
 def test_importing_the_engine_needs_no_gpu_library() -> None:
     code = (
         "import sys, mbe_stage.pq_counts.engine_cuda\n"
