@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from math import comb
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, triu
 
 from mbe_stage import BipartiteCSR, Execution
 from mbe_stage.errors import MemoryBudgetExceeded
@@ -77,6 +79,49 @@ def test_every_technique_can_be_left_out() -> None:
     wanted = counted(graph, query)
     for field in fields(Techniques):
         assert counted(graph, query, techniques=Techniques.without(field.name)) == wanted
+
+
+def sparse_with_a_block(n: int, n_edges: int, n_block: int) -> BipartiteCSR:
+    """Random edges between `n` vertices of each side, and all between the last `n_block` of them."""
+    random = np.random.default_rng(n)
+    block = np.indices((n_block, n_block)).reshape(2, -1) + n - n_block
+    return BipartiteCSR.from_edges(*np.concatenate([random.integers(0, n, (2, n_edges)), block], axis=1), n, n)
+
+
+def test_bicliques_of_two_rows_of_more_rows_than_are_counted_at_once() -> None:
+    """Rows of several windows; few shared columns and many; quanta that end."""
+    graph = sparse_with_a_block(30_000, 200_000, 700)
+    matrix = csr_array((np.ones(graph.n_edges, np.int64), graph.left_members, graph.left_offsets), (30_000, 30_000))
+    n_shared, times = np.unique(triu(matrix @ matrix.T, 1).data, return_counts=True)
+    for sizes in ({}, {"quantum_seconds": 0.00002}):
+        facts: dict[str, int] = {}
+        found = counted(graph, PqQuery(2, 2, 2, 4), sizes=sizes, statistics=facts)
+        for q in (2, 3, 4):
+            wanted = sum(comb(n, q) * k for n, k in zip(n_shared.tolist(), times.tolist(), strict=True))
+            assert found[2, q] == wanted, (q, sizes)
+        assert "pool_words" not in facts
+        assert (facts["quanta"] > 1) == bool(sizes)
+
+
+@pytest.mark.parametrize("query", [PqQuery.of(2, 2), PqQuery.of(3, 3), PqQuery(2, 4, 2, 4)], ids=str)
+@pytest.mark.parametrize("on_device", [False, True])
+def test_in_little_memory_the_graph_is_searched_whole(query: PqQuery, on_device: bool) -> None:
+    """Lists in pieces, on the device and in the host's memory; the budget is kept to, but for the graph itself."""
+    import cupy as cp
+
+    from mbe_stage.device.graph import on_device as copied
+
+    graph = sparse_with_a_block(30_000, 200_000, 40)
+    wanted = counted(graph, query, engine_cpu)
+    if on_device:
+        graph = copied(graph)
+    pool = cp.get_default_memory_pool()
+    for budget in (60 << 20, 20 << 20, 12 << 20):
+        pool.free_all_blocks()
+        before, facts = pool.total_bytes(), {}
+        assert counted(graph, query, execution=Execution(device_memory_bytes=budget), statistics=facts) == wanted
+        assert facts["parts"] == 1
+        assert pool.total_bytes() - before <= budget + (4 << 20), budget
 
 
 def test_parts_of_the_work() -> None:
