@@ -72,7 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--graphs", nargs="*", default=[*GBC, UNFINISHED], help="of those that are known")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tables", action="store_true", help="the tables of up to 10 by 10 too")
-    parser.add_argument("--ablation", action="store_true", help="the same with each technique left out in turn too")
+    parser.add_argument(
+        "--ablation",
+        action="store_true",
+        help="the same with each technique left out in turn too, or added that is off",
+    )
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
     parser.add_argument("--json", type=Path, help="where the rows go as well")
     options = parser.parse_args(arguments)
@@ -130,16 +134,17 @@ def count(
 def _measured(
     names: Sequence[str], repeats: int, *, with_tables: bool, with_ablation: bool
 ) -> Iterator[dict[str, Any]]:
-    left_out = [field.name for field in fields(Techniques)] if with_ablation else []
+    flipped = [field.name for field in fields(Techniques)] if with_ablation else []
     for name in names:
         graph = graph_on_device(name)
         for place, size in enumerate(_CELLS):
             peer = GBC[name][place] if name in GBC else None
             query, known = PqQuery.of(size, size), KNOWN.get((name, size))
             yield _row(name, graph, query, known, peer, repeats)
-            for technique in left_out:
-                row = _row(name, graph, query, known, None, min(3, repeats), Techniques.without(technique))
-                yield {"without": technique} | row
+            for technique in flipped:
+                changed = Techniques.flipped(technique)
+                row = _row(name, graph, query, known, None, min(3, repeats), changed)
+                yield {"with" if getattr(changed, technique) else "without": technique} | row
         if with_tables and name in TABLES:
             yield _row(name, graph, PqQuery(1, 10, 1, 10), None, None, repeats)
 

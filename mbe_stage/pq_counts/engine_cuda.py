@@ -153,7 +153,7 @@ def _counted(
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
-    job = Job(part, budget, sizes, techniques.kernel_mask, techniques.layer_choice)
+    job = Job(part, budget, sizes, techniques)
     core = core_within(job) if part.max_p >= 2 and part.max_q >= 2 else None
     rows = None if tasks is None else _rows_of(tasks, graph, query, part, core)
     if rows is not None and not (rows.size > 0 and rows[0] < 0):

@@ -18,10 +18,12 @@ from mbe_stage.device.core import live_degrees
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph
+from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
 __all__ = ["Peeled", "in_order", "peeled", "peeling_bytes"]
 
+_USUAL = Techniques()
 _BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 40, 48
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 16, 1 << 22
 """Written at a time."""
@@ -96,7 +98,7 @@ def peeling_bytes(graph: BipartiteCSR) -> int:
 
 
 def peeled(
-    graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, *, layer_choice: bool = True
+    graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, techniques: Techniques = _USUAL
 ) -> Peeled | None:
     """The core of a graph; None where nothing is left.
 
@@ -104,7 +106,7 @@ def peeled(
     ----------
     graph : BipartiteCSR
         Arrays are CuPy's, in the device's memory or in the host's.
-    fewest, most, n_blocks, layer_choice
+    fewest, most, n_blocks, techniques
         As `prepare` has them.
     """
     min_p, min_q = fewest
@@ -114,7 +116,7 @@ def peeled(
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
     if of_left == 0:
         return None
-    rows_are_left = not layer_choice or left_vertices_are_roots(of_right, of_left, *most)
+    rows_are_left = not techniques.layer_choice or left_vertices_are_roots(of_right, of_left, *most)
     sides = (
         _ascending(left, graph.left_offsets, graph.left_members),
         _ascending(right, graph.right_offsets, graph.right_members),

@@ -10,10 +10,13 @@ import numpy as np
 from mbe_stage.device.core import core_of
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
 __all__ = ["DeviceGraph", "preparation_bytes", "prepare"]
 
+_USUAL = Techniques()
+_LOW_HALF = 0xFFFFFFFF
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
 
 
@@ -77,7 +80,7 @@ def preparation_bytes(graph: BipartiteCSR) -> int:
 
 
 def prepare(
-    graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, *, layer_choice: bool = True
+    graph: BipartiteCSR, fewest: tuple[int, int], most: tuple[int, int], n_blocks: int, techniques: Techniques = _USUAL
 ) -> DeviceGraph | None:
     """Reduce a graph to its core and put it in order; None where nothing is left.
 
@@ -89,8 +92,8 @@ def prepare(
         p and q of the smallest bicliques, and of the largest.
     n_blocks : int
         Blocks that are resident.
-    layer_choice : bool
-        Roots are of the side that `ordering.left_vertices_are_roots` says; else left vertices.
+    techniques : Techniques
+        Which side the roots are of, and whether columns are in the order of their heaviest rows.
     """
     min_p, min_q = fewest
     alive = cp.ones(graph.n_left + graph.n_right, cp.int32)
@@ -100,19 +103,25 @@ def prepare(
     squares = cp.stack([(cp.diff(offsets) ** 2).sum() for offsets in (core.left_offsets, core.right_offsets)])
     of_left, of_right = (int(total) for total in cp.asnumpy(squares))
     # Two-step paths between left vertices go through right ones.
-    rows_are_left = not layer_choice or left_vertices_are_roots(of_right, of_left, *most)
-    return _in_order(core if rows_are_left else core.swapped(), rows_are_left, min_q if rows_are_left else min_p)
+    rows_are_left = not techniques.layer_choice or left_vertices_are_roots(of_right, of_left, *most)
+    fewest_columns = min_q if rows_are_left else min_p
+    core = core if rows_are_left else core.swapped()
+    return _in_order(core, rows_are_left, fewest_columns, with_border=techniques.border)
 
 
-def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int) -> DeviceGraph:
+def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int, *, with_border: bool) -> DeviceGraph:
     """The lists of a core whose left vertices are the rows."""
     vertices, row_numbers, row_offsets = _ascending(core.left_offsets)
     _, column_numbers, column_offsets = _ascending(core.right_offsets)
     n_edges = core.n_edges
     entries = cp.arange(n_edges, dtype=cp.int64)
     owners = cp.searchsorted(core.left_offsets[1:], entries, side="right")
-    codes = cp.sort(row_numbers[owners] << 32 | column_numbers[core.left_members])
-    rows, columns = codes >> 32, codes & 0xFFFFFFFF
+    rows, columns = row_numbers[owners], column_numbers[core.left_members]
+    if with_border:
+        order, column_offsets = _by_heaviest_rows(rows, columns, column_offsets)
+        columns = order[columns]
+    codes = cp.sort(rows << 32 | columns)
+    rows, columns = codes >> 32, codes & _LOW_HALF
     by_column = cp.argsort(columns << 32 | rows)
     positions = cp.empty(n_edges, cp.int64)
     positions[by_column] = entries
@@ -148,3 +157,23 @@ def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]
     ordered = cp.zeros(vertices.size + 1, cp.int64)
     cp.cumsum(degrees[vertices], out=ordered[1:])
     return vertices, numbers, ordered
+
+
+def _by_heaviest_rows(
+    rows: cp.ndarray, columns: cp.ndarray, column_offsets: cp.ndarray
+) -> tuple[cp.ndarray, cp.ndarray]:
+    """Another number for each column, by the two heaviest of its rows, and where the lists of columns begin then.
+
+    Parameters
+    ----------
+    rows, columns : (n_edges,) int64
+    column_offsets : (n_columns + 1,) int64
+        Each column has two rows at least.
+    """
+    codes = cp.sort(columns << 32 | rows)
+    last = column_offsets[1:] - 1
+    order = cp.argsort((codes[last] & _LOW_HALF) << 32 | codes[last - 1] & _LOW_HALF)
+    numbers, offsets = cp.empty_like(order), cp.zeros_like(column_offsets)
+    numbers[order] = cp.arange(order.size)
+    cp.cumsum(cp.diff(column_offsets)[order], out=offsets[1:])
+    return numbers, offsets

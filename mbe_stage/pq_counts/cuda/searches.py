@@ -39,7 +39,7 @@ from mbe_stage.pq_counts.cuda.memory_plan import (
 )
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, prepare
 from mbe_stage.pq_counts.cuda.session import Session
-from mbe_stage.pq_counts.cuda.techniques import WINDOWS
+from mbe_stage.pq_counts.cuda.techniques import WINDOWS, Techniques
 from mbe_stage.pq_counts.cuda.wedge_session import PAIR, WedgeSession, wedge_bytes
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
@@ -64,10 +64,7 @@ class Job:
         Bytes.
     overrides : dict
         Fields of each `MemoryPlan`. For tests.
-    techniques : int
-        `Techniques.kernel_mask`.
-    layer_choice : bool
-        Roots are of the side with fewer two-step paths; else left vertices.
+    techniques : Techniques
     facts : dict
         Receives where the time went, and how much was loaded.
     """
@@ -75,8 +72,7 @@ class Job:
     part: Reduced
     budget: int
     overrides: dict[str, Any]
-    techniques: int
-    layer_choice: bool
+    techniques: Techniques
     facts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -139,7 +135,7 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
     with device_work(job.budget):
         if preparation_bytes(graph) <= job.budget:
             most = job.part.max_p, job.part.max_q
-            prepared = prepare(on_device(graph), job.fewest, most, resident_blocks(), layer_choice=job.layer_choice)
+            prepared = prepare(on_device(graph), job.fewest, most, resident_blocks(), job.techniques)
             if prepared is None:
                 return None
             whole = WholeCore(prepared, job)
@@ -155,7 +151,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
     """The core whole, its lists in the host's memory where they do not fit, or else in parts."""
     graph, room = _reachable(job)
     most = job.part.max_p, job.part.max_q
-    core = peeled(graph, job.fewest, most, resident_blocks(), layer_choice=job.layer_choice)
+    core = peeled(graph, job.fewest, most, resident_blocks(), job.techniques)
     if core is None:
         return None
     if core.least_bytes <= room:
@@ -202,7 +198,7 @@ class WholeCore:
             self._asked[1],
             self._asked[3],
         )
-        self._is_of_pairs = self._asked[1] == PAIR
+        self._is_of_pairs = job.techniques.wedges and self._asked[1] == PAIR
         budget, n_blocks = job.budget - graph.list_bytes, counting_blocks()
         self._is_windowed = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
         if self._is_windowed:
@@ -245,11 +241,10 @@ class WholeCore:
 
     def _planned(self) -> Callable[[Graph], Session]:
         """What begins the search, whose memory is planned when this returns."""
-        job, budget, techniques = self._job, self._job.budget - self._graph.list_bytes, self._job.techniques
+        job, budget = self._job, self._job.budget - self._graph.list_bytes
+        techniques = job.techniques.kernel_mask | (WINDOWS if self._is_windowed else 0)
         keys = key_layout(self._sizes)
         plan = replace(plan_memory(self._sizes, counting_blocks(), budget), **job.overrides)
-        if self._is_windowed:
-            techniques |= WINDOWS
         return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques)
 
 
@@ -262,7 +257,7 @@ def _on_the_host(job: Job) -> CoreInParts | None:
     core = reduced(part)
     if core.graph.n_edges == 0:
         return None
-    are_left = not job.layer_choice or roots_are_left(core)
+    are_left = not job.techniques.layer_choice or roots_are_left(core)
     lists, order = row_lists(core if are_left else core.swapped())
     fewest = Fewest(*(job.fewest if are_left else job.fewest[::-1]))
     found = CoreInParts(core_of(lists, fewest), (core.left_ids if are_left else core.right_ids)[order], are_left, job)
@@ -349,4 +344,4 @@ class CoreInParts:
             cp.get_default_memory_pool().free_all_blocks()
             graph = Graph(*map(cp.asarray, lists))
             job.tell_time("transfer_us", began)
-            return Session(graph, asked, keys, plan, job.budget - part.sizes.list_bytes, job.techniques)
+            return Session(graph, asked, keys, plan, job.budget - part.sizes.list_bytes, job.techniques.kernel_mask)

@@ -32,6 +32,11 @@ class Techniques:
         truncated bitmaps of GBC, section V-A); without it all.
     layer_choice : bool
         The roots' side is the one that `ordering.left_vertices_are_roots` says; without it the left one.
+    wedges : bool
+        Bicliques of two rows are counted without building anything (`wedges`); without it they are searched as others.
+    border : bool
+        Columns are in the order of their heaviest rows, so that those of a root stand together where rows share them
+        (what Border is after: GBC, section V-B); usually they are in ascending degree. Not made in little memory.
     """
 
     sharing: bool = True
@@ -39,6 +44,8 @@ class Techniques:
     pairs: bool = True
     truncation: bool = True
     layer_choice: bool = True
+    wedges: bool = True
+    border: bool = False
 
     @property
     def kernel_mask(self) -> int:
@@ -52,15 +59,15 @@ class Techniques:
         return sum(bit for is_used, bit in bits if is_used)
 
     @classmethod
-    def without(cls, name: str) -> Techniques:
-        """All but one.
+    def flipped(cls, name: str) -> Techniques:
+        """The usual ones, but one the other way round.
 
         Raises
         ------
         ValueError
             There is none of that name.
         """
-        names = [field.name for field in fields(cls)]
-        if name not in names:
-            raise ValueError(f"technique is {name!r}: expected one of {', '.join(names)}")
-        return cls(**{name: False})
+        defaults = {field.name: field.default for field in fields(cls)}
+        if name not in defaults:
+            raise ValueError(f"technique is {name!r}: expected one of {', '.join(defaults)}")
+        return cls(**{name: not defaults[name]})

@@ -161,14 +161,13 @@ def shared_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Each technique left out."""
+    """Each technique left out, or added that is off."""
     launcher.seed = 0
     graph = graphs.from_matrix(graphs.random_matrix(1, 13, 26, 0.75))
     for name in (field.name for field in fields(Techniques)):
-        yield case(
-            f"without {name}", graph, PqQuery(2, 6, 2, 6), sizes={"narrow": 8, "quantum_seconds": 0.05},
-            techniques=Techniques.without(name),
-        )  # fmt: skip
+        query = PqQuery(2, 2, 2, 6) if name == "wedges" else PqQuery(2, 6, 2, 6)
+        sizes, techniques = {"narrow": 8, "quantum_seconds": 0.05}, Techniques.flipped(name)
+        yield case(f"{name} flipped", graph, query, sizes=sizes, techniques=techniques)
 
 
 def few_kinds_cases(launcher: Any) -> Iterator[dict[str, Any]]:

@@ -94,7 +94,7 @@ def test_work_changes_hands_and_goes_on_after_a_quantum() -> None:
 @pytest.mark.slow
 def test_the_same_counts_without_any_technique() -> None:
     assert {case["case"] for case in emulated("techniques")} == {
-        f"without {field.name}" for field in fields(Techniques)
+        f"{field.name} flipped" for field in fields(Techniques)
     }
 
 
@@ -226,4 +226,4 @@ def test_numbers_of_a_kind_have_room_in_a_key() -> None:
 
 def test_a_technique_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="technique is 'luck': expected one of sharing"):
-        Techniques.without("luck")
+        Techniques.flipped("luck")
