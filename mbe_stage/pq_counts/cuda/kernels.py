@@ -268,6 +268,11 @@ def count_bicliques_warp_per_task(graph, warps, device):
     _work(graph, warps, device, ALL_TECHNIQUES)
 
 
+def count_bicliques_in_windows_warp_per_task(graph, warps, device):
+    """The same in little memory: without an array of all rows for each warp, and without positions."""
+    _work(graph, warps, device, ALL_TECHNIQUES | WINDOWS)
+
+
 @cache
 def kernel_for(techniques: int) -> Any:
     """The kernel with the techniques of a mask; compiled when it is launched."""
@@ -277,6 +282,8 @@ def kernel_for(techniques: int) -> Any:
     )
     if techniques == ALL_TECHNIQUES:
         return compiled(count_bicliques_warp_per_task)
+    if techniques == ALL_TECHNIQUES | WINDOWS:
+        return compiled(count_bicliques_in_windows_warp_per_task)
 
     def count_bicliques_warp_per_task_without(graph, warps, device):
         _work(graph, warps, device, techniques)

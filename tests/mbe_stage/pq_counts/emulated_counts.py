@@ -391,6 +391,13 @@ def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             pairs += [(getattr(wanted.lists, name), getattr(found.lists, name)) for name in lists]
             same = all(np.array_equal(each, other) for each, other in pairs)
             yield {"case": f"lists {seed}", "same": same, "n": core.n_edges, "mapped": found.is_mapped}
+        lists = prepare(graph, fewest, fewest, 2, Techniques(border=True)).lists
+        columns, usual = (
+            list(map(tuple, np.split(each.column_members, each.column_offsets[1:-1]))) for each in (lists, wanted.lists)
+        )
+        heaviest = [rows[:-3:-1] for rows in columns]
+        same = heaviest == sorted(heaviest) and Counter(columns) == Counter(usual)
+        yield {"case": f"border {seed}", "same": same, "n": 0, "moved": columns != usual}
 
 
 PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {

@@ -168,10 +168,11 @@ def test_graphs_are_counted_whole_in_little_memory() -> None:
 
 
 @on_the_emulator
-def test_lists_in_pieces_are_those_that_are_made_at_once() -> None:
+def test_lists_in_pieces_are_those_that_are_made_at_once_and_columns_can_be_ordered_by_heaviest_rows() -> None:
     cases = emulated("lists")
     assert sum(case["n"] > 100 for case in cases) > 9
     assert {case["mapped"] for case in cases if case["n"]} == {True, False}
+    assert any(case.get("moved") for case in cases)
 
 
 def test_importing_the_engine_needs_no_gpu_library() -> None:
