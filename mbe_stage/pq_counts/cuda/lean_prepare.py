@@ -9,7 +9,7 @@ host's memory, where kernels read them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cupy as cp
 
@@ -17,7 +17,7 @@ from mbe_stage.device import mapped
 from mbe_stage.device.core import live_degrees
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
-from mbe_stage.pq_counts.cuda.prepare import DeviceGraph
+from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, with_sizes
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
@@ -170,16 +170,10 @@ def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> De
 
     _write_lists(rows, columns.numbers, n_at_once, write_row)
     _write_lists(columns, rows.numbers, n_at_once, write_column)
-    degrees = cp.diff(rows.offsets)
-    matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
-    node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-    sizes = (degrees, cp.diff(columns.offsets), matrix_rows, node_words)
-    largest = cp.asnumpy(cp.stack([each.max() for each in sizes])).tolist()
     none, order = cp.empty(1, cp.int64), cp.empty(0, cp.int32)
     lists = Graph(rows.offsets, row_members, none, columns.offsets, column_members, order)
-    return DeviceGraph(
-        lists, rows.vertices, core.rows_are_left, n_rows, *largest, paths, is_lean=True, is_mapped=is_mapped
-    )
+    found = with_sizes(lists, rows.vertices, paths, core.rows_are_left, fewest_columns)
+    return replace(found, is_lean=True, is_mapped=is_mapped)
 
 
 def _write_lists(

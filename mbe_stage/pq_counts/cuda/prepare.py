@@ -13,7 +13,7 @@ from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
-__all__ = ["DeviceGraph", "preparation_bytes", "prepare"]
+__all__ = ["DeviceGraph", "preparation_bytes", "prepare", "with_sizes"]
 
 _USUAL = Techniques()
 _LOW_HALF = 0xFFFFFFFF
@@ -127,12 +127,7 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int, *, w
     positions[by_column] = entries
     ends = cp.zeros(n_edges + 1, cp.int64)
     cp.cumsum(column_offsets[columns + 1] - positions - 1, out=ends[1:])
-    n_rows, degrees, paths = int(vertices.size), cp.diff(row_offsets), cp.diff(ends[row_offsets])
-    # As `partition_loops` has them, for all roots.
-    matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
-    node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-    sizes = (degrees, cp.diff(column_offsets), matrix_rows, node_words)
-    largest = cp.asnumpy(cp.stack([each.max() for each in sizes])).tolist()
+    paths = cp.diff(ends[row_offsets])
     lists = Graph(
         row_offsets,
         columns.astype(cp.int32),
@@ -141,7 +136,28 @@ def _in_order(core: BipartiteCSR, rows_are_left: bool, fewest_columns: int, *, w
         rows[by_column].astype(cp.int32),
         cp.empty(0, cp.int32),
     )
-    max_row, max_column, max_matrix_rows, max_node_words = largest
+    return with_sizes(lists, vertices, paths, rows_are_left, fewest_columns)
+
+
+def with_sizes(
+    lists: Graph, vertices: cp.ndarray, paths: cp.ndarray, rows_are_left: bool, fewest_columns: int
+) -> DeviceGraph:
+    """A core with what the plan of its search depends on, as `partition_loops` has it, for all roots.
+
+    Parameters
+    ----------
+    lists : Graph
+    vertices, paths : (n_rows,) integers
+        As `DeviceGraph` has them.
+    rows_are_left : bool
+    fewest_columns : int
+        Of the smallest bicliques.
+    """
+    n_rows, degrees = int(vertices.size), cp.diff(lists.row_offsets)
+    matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
+    node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
+    sizes = (degrees, cp.diff(lists.column_offsets), matrix_rows, node_words)
+    max_row, max_column, max_matrix_rows, max_node_words = cp.asnumpy(cp.stack([each.max() for each in sizes])).tolist()
     return DeviceGraph(
         lists, vertices, rows_are_left, n_rows, max_row, max_column, max_matrix_rows, max_node_words, paths
     )
