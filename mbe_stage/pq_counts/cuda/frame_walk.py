@@ -142,7 +142,7 @@ def _tally_end(end, rows, columns, chosen, own, device, limits):
         is_leaf, leaf = _leaf_of_lane(part, end, rows, columns, chosen, own, limits)
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), device.keys, device.times))
+            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
     return n_new
 
 

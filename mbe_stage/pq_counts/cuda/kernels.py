@@ -134,9 +134,7 @@ def _piece_of(node, child, own, graph, device, launch):
     if node == at.ROOT:
         fewest = launch.limits.fewest_columns
         if launch.techniques & WINDOWS != 0:
-            place, n_rows, n_columns, n_words = windowed_root_piece(
-                child, fewest, own, graph, device, 64 if launch.techniques & 32 != 0 else 8
-            )
+            place, n_rows, n_columns, n_words = windowed_root_piece(child, fewest, own, graph, device)
         else:
             place, n_rows, n_columns, n_words = root_piece(child, fewest, own, graph, device)
         return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))

@@ -68,8 +68,8 @@ def is_wanted(chosen, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def tally(is_leaf, key, keys, times):
-    """One more leaf of each lane's kind, for the lanes that have one; how many kinds are new, int32, for all lanes."""
+def tally(is_leaf, key, n, keys, times):
+    """`n` more leaves of the kind of each lane that has one; how many kinds are new, int32, for all lanes."""
     places = np.uint64(keys.size - 1)
     mixed = np.uint64(np.uint64(key) * _SPREAD)
     place = np.uint64(np.uint64(mixed >> np.uint64(32)) & places)
@@ -84,7 +84,7 @@ def tally(is_leaf, key, keys, times):
                     is_new = True
                     there = key
             if there == key:
-                cuda.atomic.add(times, place, np.int64(1))
+                cuda.atomic.add(times, place, np.int64(n))
                 is_leaf = False
             else:
                 place = np.uint64(np.uint64(place + np.uint64(1)) & places)

@@ -19,8 +19,12 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
-__all__ = ["Piece", "column_of_lane", "keep_columns", "keep_rows", "tally_by_columns", "tally_by_rows"]
+__all__ = ["BINS", "Piece", "column_of_lane", "count_members", "keep_columns", "keep_rows", "kinds_in_bins"]
+__all__ += ["tally_bins", "tally_by_columns", "tally_by_rows"]
 
+BINS = 512
+"""Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
+BINS_AT = 2 * at.FRAME_WORDS - BINS
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -70,7 +74,7 @@ def _list_words(piece):
         if word < piece.n_words:
             mask = _U(piece.mask[word])
         there = ballot(mask != 0)
-        if n_words + count_bits(there) > at.FRAME_WORDS:
+        if n_words + count_bits(there) > at.FRAME_WORDS - BINS // 2:
             return _I(-1)
         if mask != 0:
             entry = np.uint64(np.uint64(np.uint64(word) << np.uint64(32)) | np.uint64(mask))
@@ -201,6 +205,88 @@ def keep_columns(piece, n_rows, fewest):
 
 
 @cuda.jit(device=True, forceinline=True)
+def count_members(by_rows, piece, n_rows, n_bins):
+    """Count rows by the columns that they have, or columns by their rows, in the bins at the end of the frame.
+
+    Parameters
+    ----------
+    by_rows : bool
+    piece : Piece
+    n_rows : int32
+    n_bins : int32
+        `BINS` at most; no row has so many columns, or no column so many rows.
+    """
+    lane = _I(cuda.laneid)
+    bins = piece.frame.view(np.int32)
+    bins_at = _I(2 * piece.frame_at + BINS_AT)
+    k = lane
+    while k < n_bins:
+        bins[bins_at + k] = _I(0)
+        k = next_tile(k)
+    cuda.syncwarp()
+    if by_rows:
+        n_listed = _list_words(piece)
+        k = lane
+        while k < n_rows:
+            met = _met_by(piece.rows[k], piece, n_listed)
+            cuda.atomic.add(bins, _I(bins_at + met), _I(1))
+            k = next_tile(k)
+    else:
+        word = _I(0)
+        while word < piece.n_words:
+            mask = _U(piece.mask[word])
+            if mask != 0:
+                met = _met_column(piece, n_rows, word)
+                if _U(mask >> _U(lane)) & _U(1) != 0:
+                    cuda.atomic.add(bins, _I(bins_at + met), _I(1))
+            word = next_one(word)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _leaf_of_bin(by_rows, met, chosen, limits):
+    """What a row with `met` columns is, held as the last one, or a column with so many rows."""
+    if by_rows:
+        return Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+    return Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+
+
+@cuda.jit(device=True, forceinline=True)
+def kinds_in_bins(by_rows, piece, n_bins, chosen, limits):
+    """How many kinds of leaves the bins hold, int32."""
+    bins = piece.frame.view(np.int32)
+    bins_at = _I(2 * piece.frame_at + BINS_AT)
+    n_kinds = _I(0)
+    tile = _I(0)
+    while tile < n_bins:
+        met = _I(tile + _I(cuda.laneid))
+        is_leaf = met < n_bins
+        if is_leaf:
+            is_leaf = bins[bins_at + met] > 0 and is_wanted(_leaf_of_bin(by_rows, met, chosen, limits), limits)
+        n_kinds = _I(n_kinds + count_bits(ballot(is_leaf)))
+        tile = next_tile(tile)
+    return n_kinds
+
+
+@cuda.jit(device=True, forceinline=True)
+def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
+    """Count the leaves that the bins hold; how many kinds are new, int32."""
+    bins = piece.frame.view(np.int32)
+    bins_at = _I(2 * piece.frame_at + BINS_AT)
+    n_new = _I(0)
+    tile = _I(0)
+    while tile < n_bins:
+        met = _I(tile + _I(cuda.laneid))
+        n = bins[bins_at + met] if met < n_bins else _I(0)
+        leaf = _leaf_of_bin(by_rows, met, chosen, limits)
+        is_leaf = n > 0 and is_wanted(leaf, limits)
+        if cuda.any_sync(ALL, is_leaf):
+            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), n, device.keys, device.times))
+        tile = next_tile(tile)
+    return n_new
+
+
+@cuda.jit(device=True, forceinline=True)
 def tally_by_rows(piece, n_rows, chosen, device, limits):
     """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
@@ -215,7 +301,7 @@ def tally_by_rows(piece, n_rows, chosen, device, limits):
         leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
-            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), device.keys, device.times))
+            n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
         tile = next_tile(tile)
     return n_new
 
@@ -233,6 +319,6 @@ def tally_by_columns(piece, n_rows, chosen, device, limits):
             leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
             is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, limits)
             if cuda.any_sync(ALL, is_leaf):
-                n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), device.keys, device.times))
+                n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
         word = next_one(word)
     return n_new

@@ -29,9 +29,9 @@ QUANTUM_SECONDS = 0.5
 _MOST_NODES, _LEAST_NODES = 1 << 16, 1 << 10
 _MOST_POOL_WORDS, _ROOMY_POOL_WORDS = 1 << 27, 1 << 20
 _FULL = 0.75
-# Half of the nodes, and of what the pool has beside the least, are there twice while they are moved, between two
-# quanta; and of the table of kinds it is written down which places are filled.
-_NODE_BYTES, _MORE_POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 6, 16 + 8
+# Half of the nodes, and an eighth of the pool, are there twice while they are moved, between two quanta; and of the
+# table of kinds it is written down which places are filled.
+_NODE_BYTES, _MORE_POOL_WORD_BYTES, _KIND_BYTES = 12 * at.NODE_FIELDS + 16, 5, 16 + 8
 _POOL_PART, _NODES_PART = 4, 16
 """Of the budget, where it is short."""
 _PATHS_OF_A_PART = 2048
@@ -164,8 +164,8 @@ class MemoryPlan:
 
     @property
     def moved_words(self) -> int:
-        """Of the pool, how many can be moved together between quanta; where more are live, nodes wait on the host."""
-        return max(0, self.pool_words - 2 * self.node_words) // 2
+        """Of the pool, how many are there twice while nodes are moved together between quanta."""
+        return min(self.pool_words, max(self.node_words, self.pool_words // 8))
 
     @property
     def n_roots_at_once(self) -> int:
@@ -270,7 +270,7 @@ def prices_of(sizes: SearchSizes, n_blocks: int, budget: int) -> Prices:
         fixed=least.total_bytes - WARPS_PER_BLOCK * least.warp_bytes - _KIND_BYTES * least.n_kinds + 8 * a_kind,
         reserve=_reserve(budget),
         degree=a_kind,
-        node_word=2 * 4,
+        node_word=3 * 4,
         warp=least.warp_bytes + kinds_of_a_warp,
         warp_row=4,
         warp_matrix_row=4,

@@ -13,9 +13,13 @@ from mbe_stage.pq_counts.cuda.child_piece import n_missed
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import credit_for, is_wanted, key_of, tally
 from mbe_stage.pq_counts.cuda.matrices import (
+    BINS,
     column_of_lane,
+    count_members,
     keep_columns,
     keep_rows,
+    kinds_in_bins,
+    tally_bins,
     tally_by_columns,
     tally_by_rows,
 )
@@ -50,7 +54,7 @@ def _tally_alone(n_rows, n_columns, chosen, device, limits):
         optional_columns = _I(0)
     leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
     is_leaf = cuda.laneid == 0 and is_wanted(leaf, limits)
-    return tally(is_leaf, key_of(leaf, limits), device.keys, device.times)
+    return tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -79,22 +83,29 @@ def _tally_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
         or chosen.held_columns == limits.most_columns
     )
     by_rows = chosen.held_rows == limits.most_rows - 1
+    n_bins = _I(1 + (n_columns if by_rows else n_rows))
+    is_binned = not is_one and n_bins <= BINS
     # Leaves of rows differ in how many columns these have, and the other way round.
-    needed = _I(min(n_rows, _I(n_columns + 1)) + 2)
-    if not by_rows:
-        needed = _I(min(n_columns, _I(n_rows + 1)) + 2)
+    needed = _I(min(n_rows if by_rows else n_columns, n_bins) + 2)
     if is_one:
         needed = _I(1)
+    elif is_binned:
+        count_members(by_rows, piece, n_rows, n_bins)
+        needed = _I(kinds_in_bins(by_rows, piece, n_bins, chosen, limits) + 1)
     credit = credit_for(needed, credit, device.control, device.settings)
     if credit < needed:
         return SHORT_OF, credit
-    if is_one:
-        n_new = _tally_alone(n_rows, n_columns, chosen, device, limits)
-    elif by_rows:
-        n_new = _tally_alone(_I(0), n_columns, chosen, device, limits)
+    alone_rows, alone_columns = n_rows, n_columns
+    if not is_one and by_rows:
+        alone_rows = _I(0)
+    elif not is_one:
+        alone_columns = _I(0)
+    n_new = _tally_alone(alone_rows, alone_columns, chosen, device, limits)
+    if is_binned:
+        n_new = _I(n_new + tally_bins(by_rows, piece, n_bins, chosen, device, limits))
+    elif not is_one and by_rows:
         n_new = _I(n_new + tally_by_rows(piece, n_rows, chosen, device, limits))
-    else:
-        n_new = _tally_alone(n_rows, _I(0), chosen, device, limits)
+    elif not is_one:
         n_new = _I(n_new + tally_by_columns(piece, n_rows, chosen, device, limits))
     return DONE, _I(credit - n_new)
 

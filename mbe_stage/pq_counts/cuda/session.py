@@ -9,12 +9,12 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device.arrays import kernel_bundles, upload
-from mbe_stage.device.copying import copy_pieces
 from mbe_stage.device.grid import THREADS, on_grid
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, settings_of
+from mbe_stage.pq_counts.cuda.stretches import Stretches
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.pq_counts.cuda.waiting import Waiting
 
@@ -86,6 +86,8 @@ class Session:
             cp.asarray(settings_of(plan, asked, keys)),
         )
         self._waiting = Waiting()
+        # While much of the pool is in use no root is begun; those that a warp has had no room for come first then.
+        self._is_draining, self._undone_roots = False, np.empty(0, np.int64)
         self._control = np.zeros(at.CONTROL_WORDS, np.int64)
 
     @property
@@ -120,16 +122,18 @@ class Session:
         for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.CREDITS, at.NEEDED):
             self._control[word] = 0
         n_roots = self._graph.order.size
-        self._control[at.NEXT_ROOT] = n_roots if self._waiting else self.n_roots_taken
+        takes_roots = not self._waiting and not self._is_draining
+        self._control[at.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
         upload(self._control, self._device.control)
         began = time.perf_counter()
         on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, self._device))
         self._control = cp.asnumpy(self._device.control).copy()
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
-        if not self._waiting:
+        if takes_roots:
             self.n_roots_taken = min(n_roots, int(self._control[at.NEXT_ROOT]))
-        goes_on = (int(self._control[at.STATUS]) != 0 or bool(self._waiting)) and self._make_room()
+        is_short = int(self._control[at.STATUS]) != 0
+        goes_on = (is_short or not takes_roots or self._undone_roots.size > 0) and self._make_room()
         return not goes_on, self._take_leaves(goes_on)
 
     def _take_leaves(self, goes_on: bool) -> Counted:
@@ -158,32 +162,58 @@ class Session:
         pending = state[:, at.PENDING_NODE]
         live = self._live_nodes(pending)
         n_pending = int((pending != at.NOTHING).sum())
-        if live.size + n_pending == 0 and not self._waiting and self.n_roots_taken == self._graph.order.size:
+        n_left = live.size + n_pending + self._undone_roots.size + len(self._waiting)
+        if n_left == 0 and self.n_roots_taken == self._graph.order.size:
             return False
-        sizes = cp.asnumpy(self._device.nodes[cp.asarray(live), at.WORDS])
-        ends = np.cumsum(-(-sizes // 32) * 32)
-        n_words = int(ends[-1]) if ends.size else 0
+        nodes = self._device.nodes[cp.asarray(live)]
+        stretches = Stretches.of(*(cp.asnumpy(nodes[:, field]) for field in (at.OFFSET, at.WORDS)))
         self._check_progress(live, n_pending)
-        plan = self._grown(n_words + self._waiting.n_words, live.size + self._waiting.n_nodes)
+        plan = self._grown(stretches.n_words + self._waiting.n_words, live.size + self._waiting.n_nodes)
         # Tasks that could not be done are counted as often as they were begun.
         self._n_undone += n_pending
         n_done = int(state[:, [at.N_PIECES, at.N_VISITED]].sum()) - self._n_undone
         is_stuck = plan is self._plan and n_done <= self._n_done
         self._n_done = n_done
-        if self._waiting or is_stuck or n_words > plan.moved_words or 2 * live.size > plan.n_nodes:
+        # Whatever a warp begins with needs room for two nodes.
+        is_full = stretches.n_words + 2 * plan.node_words > plan.pool_words or 2 * live.size > plan.n_nodes
+        if self._waiting or is_stuck or is_full:
             began = time.perf_counter()
+            self._hand_back_roots(state, are_wanted=False)
             self._waiting.fetch(self._device, self._plan, live, state)
+            self._waiting.take_roots(self._undone_roots)
+            self._undone_roots, self._is_draining = self._undone_roots[:0], False
             self._replace_pool(plan)
             self._waiting.load(self._device, plan, state, self._control)
             self._n_waits += bool(self._waiting)
             self._waiting_seconds += time.perf_counter() - began
         else:
-            self._move_together(live, sizes, ends, plan)
+            self._move_together(nodes, stretches, plan)
             numbers = np.full(int(live.max()) + 1 if live.size else 0, -1, np.int64)
             numbers[live] = np.arange(live.size)
             pending[pending >= 0] = numbers[pending[pending >= 0]]
+            self._is_draining = 2 * stretches.n_words > plan.pool_words
+            self._hand_back_roots(state, are_wanted=not self._is_draining)
         upload(state, self._warps.state)
         return True
+
+    def _hand_back_roots(self, state: np.ndarray, *, are_wanted: bool) -> None:
+        """Give warps the roots that nobody had room for, or take from them those that they have begun in vain.
+
+        Parameters
+        ----------
+        state : (n_warps, STATE_FIELDS) int64, on the host
+            Changed.
+        are_wanted : bool
+        """
+        if are_wanted:
+            free = np.flatnonzero(state[:, at.PENDING_NODE] == at.NOTHING)[: self._undone_roots.size]
+            state[free, at.PENDING_NODE] = at.ROOT
+            state[free, at.PENDING_CHILD] = self._undone_roots[: free.size]
+            self._undone_roots = self._undone_roots[free.size :]
+            return
+        begun = state[:, at.PENDING_NODE] == at.ROOT
+        self._undone_roots = np.concatenate([self._undone_roots, state[begun, at.PENDING_CHILD]])
+        state[begun, at.PENDING_NODE] = at.NOTHING
 
     def _check_progress(self, live: np.ndarray, n_pending: int) -> None:
         """Be sure that quanta which end for want of places in the table of kinds lead on.
@@ -206,7 +236,7 @@ class Session:
             return
         nodes, there = self._device.nodes, cp.asarray(live)
         n_children = int((nodes[:, at.END][there] - nodes[:, at.CURSOR][there]).sum())
-        left = self.n_roots_taken, n_pending, n_children, len(self._waiting)
+        left = self.n_roots_taken, n_pending, n_children, len(self._waiting) + self._undone_roots.size
         self._n_fruitless = self._n_fruitless + 1 if left == self._left else 1
         self._left = left
         if self._n_fruitless > 1:
@@ -223,27 +253,28 @@ class Session:
         is_live[cp.asarray(pending[pending >= 0])] = True
         return cp.asnumpy(cp.flatnonzero(is_live))
 
-    def _move_together(self, live: np.ndarray, sizes: np.ndarray, ends: np.ndarray, plan: MemoryPlan) -> None:
+    def _move_together(self, nodes: cp.ndarray, stretches: Stretches, plan: MemoryPlan) -> None:
         """Put nodes at the beginning of the table, and their matrices at that of the pool.
 
         Parameters
         ----------
-        live, sizes, ends : (n,) int64
-            Numbers of the nodes, words of each, and where the cache lines end that they are to take.
+        nodes : (n, NODE_FIELDS) int64
+        stretches : Stretches
+            Of their words.
         plan : MemoryPlan
             With the sizes of pool and table from now on.
         """
-        n, n_words = sizes.size, int(ends[-1]) if ends.size else 0
-        nodes, moved = self._device.nodes[cp.asarray(live)], cp.empty(n_words, cp.uint32)
-        starts, places = cp.asnumpy(nodes[:, at.OFFSET]).astype(np.int64), ends - -(-sizes // 32) * 32
-        copy_pieces(self._device.words.view(cp.int32), starts, sizes, moved.view(cp.int32), places)
-        self._replace_pool(plan)
-        self._device.words[:n_words] = moved
-        nodes[:, at.OFFSET] = cp.asarray(places)
+        if plan is self._plan:
+            stretches.slide(self._device.words, plan.moved_words)
+        else:
+            moved = stretches.copied(self._device.words)
+            self._replace_pool(plan)
+            self._device.words[: stretches.n_words] = moved
+        nodes[:, at.OFFSET] = cp.asarray(stretches.places[stretches.of_nodes])
         nodes[:, at.LINK] = at.ANYBODYS
         self._device.nodes.fill(0)
-        self._device.nodes[:n] = nodes
-        self._control[at.N_NODES], self._control[at.POOL_TOP] = n, n_words
+        self._device.nodes[: len(nodes)] = nodes
+        self._control[at.N_NODES], self._control[at.POOL_TOP] = len(nodes), stretches.n_words
         self._control[at.N_OPEN] = int((nodes[:, at.CURSOR] < nodes[:, at.END]).sum())
 
     def _replace_pool(self, plan: MemoryPlan) -> None:
@@ -272,4 +303,6 @@ class Session:
             plan = replace(plan, pool_words=-(-max(wanted, 2 * plan.pool_words) // 32) * 32)
         if 2 * n_nodes > plan.n_nodes or int(self._control[at.N_NODES]) > plan.n_nodes:
             plan = replace(plan, n_nodes=2 * max(n_nodes, plan.n_nodes))
-        return plan if plan.total_bytes <= self._budget else self._plan
+        # All words are copied beside the new pool.
+        taken = plan.total_bytes + 4 * max(0, n_words - plan.moved_words)
+        return plan if taken <= self._budget else self._plan

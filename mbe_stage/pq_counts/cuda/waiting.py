@@ -85,6 +85,10 @@ class Waiting:
             self.n_words += _whole_lines(one.words.size)
             heapq.heappush(self._nodes, (one.words.size, next(self._order), one))
 
+    def take_roots(self, roots: np.ndarray) -> None:
+        """Roots that wait as well."""
+        self._roots += roots.tolist()
+
     def load(self, device: Device, plan: MemoryPlan, state: np.ndarray, control: np.ndarray) -> None:
         """Put as many on the device as leave half of it free: the smallest nodes, which end first; else some roots.
 

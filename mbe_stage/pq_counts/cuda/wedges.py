@@ -14,15 +14,14 @@ import numpy as np
 from numba import cuda, types
 
 from mbe_stage.device import WARP_SIZE
-from mbe_stage.device.grid import SHORT
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.ascending import first_from
+from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST, first_from
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
 
-THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
+THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 4
 WINDOW = 11_264
 """Rows that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""
 _SMALL = 512
@@ -100,7 +99,7 @@ def _walk_window(root, window, counts, graph):
             member = graph.row_members[_U(first + _U(group + lane))]
             stop = _U(graph.column_offsets[member + 1])
             start = first_from(window, _U(graph.column_offsets[member]), stop, members)
-        is_long = _U(stop - start) > SHORT
+        is_long = _U(stop - start) > SHORT_LIST
         if not is_long:
             while start < stop:
                 met = _meet(members[start], window, counts)

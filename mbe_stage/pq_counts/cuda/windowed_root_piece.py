@@ -14,7 +14,7 @@ from numba import cuda
 from mbe_stage.device.open_nodes import take_words
 from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, min_all, next_tile, rank
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.ascending import first_from
+from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST, first_from
 from mbe_stage.pq_counts.cuda.root_piece import all_columns, clear_words
 
 __all__ = ["WINDOW", "windowed_root_piece"]
@@ -66,7 +66,7 @@ def _meet(row, window, column, is_marking, place, n_words, counts, counts_at, wo
 
 
 @cuda.jit(device=True, forceinline=True)
-def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words, short):
+def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, graph, words):
     """The two-step paths to the rows of a window, counted or marked; the first row behind it that there is one to.
 
     Parameters
@@ -95,7 +95,7 @@ def _walk_window(root, window, is_marking, place, n_words, counts, counts_at, gr
             member = graph.row_members[_U(first + _U(column))]
             stop = _U(graph.column_offsets[member + 1])
             start = first_from(window, _U(graph.column_offsets[member]), stop, members)
-        is_long = _U(stop - start) > short
+        is_long = _U(stop - start) > SHORT_LIST
         if not is_long:
             row = members[start] if start < stop else _I(0)
             while start < stop:
@@ -170,7 +170,7 @@ def _number_window(window, n_before, n_rows, counts, counts_at, rows):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _list_rows(root, fewest, counts, counts_at, own, graph, words, short):
+def _list_rows(root, fewest, counts, counts_at, own, graph, words):
     """List the later rows that share enough columns with a root, ascending; how many, int32."""
     n_met = _I(0)
     window = _I(root + 1)
@@ -178,35 +178,35 @@ def _list_rows(root, fewest, counts, counts_at, own, graph, words, short):
         window = _I(_NEVER)
     while window != _NEVER:
         _clear_counts(counts, counts_at)
-        following = _walk_window(root, window, False, _L(0), _I(0), counts, counts_at, graph, words, short)
+        following = _walk_window(root, window, False, _L(0), _I(0), counts, counts_at, graph, words)
         n_met = _list_window(window, n_met, fewest, counts, counts_at, own.rows)
         window = following
     return n_met
 
 
 @cuda.jit(device=True, forceinline=True)
-def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words, short):
+def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words):
     """Set the bits of the rows of the list."""
     n_done = _I(0)
     while n_done < n_rows:
         window = own.rows[n_done]
         _clear_counts(counts, counts_at)
         n_done = _number_window(window, n_done, n_rows, counts, counts_at, own.rows)
-        _walk_window(root, window, True, place, n_words, counts, counts_at, graph, words, short)
+        _walk_window(root, window, True, place, n_words, counts, counts_at, graph, words)
 
 
 @cuda.jit(device=True, forceinline=True)
-def windowed_root_piece(root, fewest, own, graph, device, short):
+def windowed_root_piece(root, fewest, own, graph, device):
     """As `root_piece`."""
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words = _I((n_columns + 31) >> 5)
     counts, counts_at = own.frame.view(np.int32), _I(2 * own.frame_at)
-    n_rows = _list_rows(root, fewest, counts, counts_at, own, graph, device.words, short)
+    n_rows = _list_rows(root, fewest, counts, counts_at, own, graph, device.words)
     size = _L(_L(n_rows) * _L(n_words))
     place = take_words(size, True, device.control, device.settings)
     if place >= 0:
         clear_words(place, size, device.words)
-        _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, device.words, short)
+        _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, device.words)
     # The bits were set in the second level of the cache; the first may have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
