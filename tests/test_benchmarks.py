@@ -9,6 +9,7 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -412,7 +413,8 @@ def test_counts_with_less_memory_that_are_given_up_or_wrong_are_told(monkeypatch
         return {(2, 2): 5 if execution.device_memory_bytes != 400 else 4}, True
 
     monkeypatch.setattr(pq_gpu_memory, "count", count)
-    measured = list(pq_gpu_memory._measured(BipartiteCSR.from_edges([0], [0]), 2, 9.0))
+    graph = BipartiteCSR.from_edges([0], [0])
+    measured = list(pq_gpu_memory._measured(graph, partial(pq_gpu_memory._counted, graph, 2, 9.0, 1)))
     texts, rights = zip(*measured, strict=True)
     assert rights == (True, True, False, True, True)
     assert [text.split(":")[0] for text in texts[1:]] == [

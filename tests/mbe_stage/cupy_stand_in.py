@@ -34,6 +34,10 @@ class _Pool:
     def free_all_blocks(self) -> None:
         """Nothing is kept for reuse."""
 
+    def free_bytes(self) -> int:
+        """So none can be given back."""
+        return 0
+
 
 def _left_over(shape: Any, dtype: Any = float) -> np.ndarray:
     """What new memory holds on a device: whatever was there before."""

@@ -8,15 +8,19 @@ host's memory, where kernels read them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import cupy as cp
+import numpy as np
 
 from mbe_stage.device import mapped
+from mbe_stage.device.arrays import kernel_bundles, kernel_views
 from mbe_stage.device.core import live_degrees
+from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, on_grid
+from mbe_stage.device.jit import Lists
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.lean_kernels import number_members_warp_per_part, write_members_thread_per_code
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, with_sizes
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.ordering import left_vertices_are_roots
@@ -24,9 +28,11 @@ from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 __all__ = ["Peeled", "in_order", "peeled", "peeling_bytes"]
 
 _USUAL = Techniques()
-_BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 40, 48
+_BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 16, 24
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 16, 1 << 22
 """Written at a time."""
+_PART_ENTRIES, _MOST_PARTS = 2048, 256
+"""Of a list that warps share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +72,7 @@ class Peeled:
     rows_are_left : bool
     n_edges : int
     longest : int
-        Entries of the longest list that is read, of the graph.
+        Entries of the longest list.
     """
 
     rows: _Side
@@ -122,8 +128,8 @@ def peeled(
         _ascending(right, graph.right_offsets, graph.right_members),
     )
     rows, columns = sides if rows_are_left else sides[::-1]
-    longest = max(int(cp.diff(side.all_offsets)[side.vertices].max()) for side in sides)
-    return Peeled(rows, columns, rows_are_left, int(rows.offsets[-1]), longest)
+    n_edges, longest = cp.asnumpy(cp.stack([rows.offsets[-1], degrees.max()])).tolist()
+    return Peeled(rows, columns, rows_are_left, n_edges, longest)
 
 
 def _ascending(degrees: cp.ndarray, all_offsets: cp.ndarray, all_members: cp.ndarray) -> _Side:
@@ -137,7 +143,7 @@ def _ascending(degrees: cp.ndarray, all_offsets: cp.ndarray, all_members: cp.nda
 
 
 def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> DeviceGraph:
-    """The lists of a core, on the device where there is room for them, else in the host's memory.
+    """The lists of a core: on the device what there is room for, those of columns first; else in the host's memory.
 
     Parameters
     ----------
@@ -149,68 +155,53 @@ def in_order(core: Peeled, fewest_columns: int, room: int, list_room: int) -> De
     list_room : int
         Bytes that lists may take on the device.
     """
-    rows, columns, n_rows = core.rows, core.columns, core.rows.vertices.size
-    is_mapped = core.list_bytes > list_room or core.least_bytes + core.list_bytes > room
-    new = mapped.mapped_empty if is_mapped else cp.empty
-    left = room - core.fixed_bytes - (0 if is_mapped else core.list_bytes)
-    n_at_once = min(_MOST_ENTRIES, left // _BYTES_PER_ENTRY)
-    row_members, column_members = new(core.n_edges, cp.int32), new(core.n_edges, cp.int32)
-    paths = cp.zeros(n_rows, cp.int64)
-
-    def write_row(_codes: cp.ndarray, members: cp.ndarray, start: int) -> None:
-        row_members[start : start + members.size] = members
-
-    def write_column(codes: cp.ndarray, members: cp.ndarray, start: int) -> None:
-        column_members[start : start + members.size] = members
-        # Behind each entry, in its list.
-        later = columns.offsets[(codes >> 32) + 1]
-        later -= cp.arange(start + 1, start + 1 + members.size)
-        # No row has more paths than there are edges, which floating point counts exactly.
-        paths[:] += cp.bincount(members, weights=later, minlength=n_rows).astype(cp.int64)
-
-    _write_lists(rows, columns.numbers, n_at_once, write_row)
-    _write_lists(columns, rows.numbers, n_at_once, write_column)
+    rows, columns = core.rows, core.columns
+    n_bytes = [n for n in (core.list_bytes, core.list_bytes // 2, 0) if n <= list_room and core.least_bytes + n <= room]
+    n_at_once = min(_MOST_ENTRIES, (room - core.fixed_bytes - n_bytes[0]) // _BYTES_PER_ENTRY)
+    row_members = (cp.empty if n_bytes[0] == core.list_bytes else mapped.mapped_empty)(core.n_edges, cp.int32)
+    column_members = (cp.empty if n_bytes[0] > 0 else mapped.mapped_empty)(core.n_edges, cp.int32)
+    paths, no_paths = cp.zeros(rows.vertices.size, cp.int64), cp.zeros(0, cp.int64)
+    codes = cp.empty(min(core.n_edges, max(n_at_once, core.longest)), cp.int64)
+    _write_lists(rows, columns.numbers, codes, row_members, no_paths)
+    _write_lists(columns, rows.numbers, codes, column_members, paths)
     none, order = cp.empty(1, cp.int64), cp.empty(0, cp.int32)
     lists = Graph(rows.offsets, row_members, none, columns.offsets, column_members, order)
     found = with_sizes(lists, rows.vertices, paths, core.rows_are_left, fewest_columns)
-    return replace(found, is_lean=True, is_mapped=is_mapped)
+    return replace(found, is_lean=True, mapped_bytes=core.list_bytes - n_bytes[0])
 
 
-def _write_lists(
-    side: _Side, numbers: cp.ndarray, n_at_once: int, write: Callable[[cp.ndarray, cp.ndarray, int], None]
-) -> None:
-    """Hand the lists of one side to `write`, in their order, as many at a time as have room.
+def _write_lists(side: _Side, numbers: cp.ndarray, codes: cp.ndarray, members: cp.ndarray, paths: cp.ndarray) -> None:
+    """Write the lists of one side, in their order, as many at a time as have room; no list is cut.
 
     Parameters
     ----------
     side : _Side
     numbers : (n_others,) int32
         Of the vertices of the other side.
-    n_at_once : int
-        Entries of the graph's lists; no list is cut.
-    write : function
-        Of the entries, each the place of its list in the upper half and its number in the lower one, int64, ascending;
-        of the numbers alone, int32; and of how many entries came before.
+    codes : int64
+        Room for as many entries at a time.
+    members : (n_edges,) int32
+        Where the lists go.
+    paths : (n_others,) int64, or empty
+        Added to: for each entry how many stand behind it in its list.
     """
-    starts = side.all_offsets[side.vertices]
-    ends = cp.cumsum(side.all_offsets[side.vertices + 1] - starts)
-    # What has to be added to the place of an entry, among those that are read, for its place in the graph's lists.
-    starts[1:] -= ends[:-1]
-    first = n_before = n_written = 0
+    lists, ends = Lists(side.all_offsets, side.all_members), cp.asnumpy(side.offsets)
+    first = 0
     while first < side.vertices.size:
-        stop = max(first + 1, int(cp.searchsorted(ends, cp.asarray([n_before + n_at_once]), side="right")[0]))
-        n_end = int(ends[stop - 1])
-        entries = cp.arange(n_before, n_end)
-        codes = cp.searchsorted(ends[first:stop], entries, side="right")
-        codes += first
-        entries += starts[codes]
-        found = numbers[side.all_members[entries]]
-        del entries
-        codes <<= 32
-        codes |= found
-        codes = codes[found >= 0]
-        del found
-        codes.sort()
-        write(codes, codes.astype(cp.int32), n_written)
-        n_written += codes.size
-        first, n_before = stop, n_end
+        n_before = int(ends[first])
+        stop = max(first + 1, int(np.searchsorted(ends, n_before + codes.size, side="right")) - 1)
+        some = codes[: int(ends[stop]) - n_before]
+        cursors = side.offsets[first:stop] - n_before
+        # Degrees ascend.
+        n_parts = max(1, min(_MOST_PARTS, int(ends[stop] - ends[stop - 1]) // _PART_ENTRIES))
+        on_grid(number_members_warp_per_part, -(-(stop - first) * n_parts // WARPS_PER_BLOCK), THREADS)(
+            *kernel_bundles(number_members_warp_per_part, lists),
+            *kernel_views(side.vertices, numbers, cursors, some),
+            first,
+            n_parts,
+        )
+        some.sort()
+        on_grid(write_members_thread_per_code, -(-some.size // THREADS), THREADS)(
+            *kernel_views(some, side.offsets[first + 1 : stop + 1], members, paths), n_before
+        )
+        first = stop

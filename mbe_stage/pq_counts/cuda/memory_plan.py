@@ -50,6 +50,8 @@ class SearchSizes:
         As in `partition.PartSizes`.
     most_rows, most_columns : int
         The largest sizes that are asked for.
+    is_windowed : bool
+        Warps have no array of all rows, so half of what is left is for the pool: fewer warps, fewer quanta.
     """
 
     n_rows: int
@@ -60,6 +62,7 @@ class SearchSizes:
     max_node_words: int
     most_rows: int
     most_columns: int
+    is_windowed: bool = False
 
     @property
     def levels(self) -> int:
@@ -219,7 +222,7 @@ def plan_memory(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
             "raise it (device_memory_bytes), or use the engine cpu",
             needed_bytes=least.total_bytes,
         )
-    reserve = min(_reserve(budget), left // 2)
+    reserve = left // 2 if sizes.is_windowed else min(_reserve(budget), left // 2)
     n_nodes = least.n_nodes + reserve * _POOL_PART // (_POOL_PART + _NODES_PART) // _NODE_BYTES
     pool_words = reserve * _NODES_PART // (_POOL_PART + _NODES_PART) // _MORE_POOL_WORD_BYTES // 32 * 32
     most_words = _whole_lines(max(least.pool_words, min(_MOST_POOL_WORDS, max(_ROOMY_POOL_WORDS, 16 * sizes.n_edges))))
@@ -289,7 +292,8 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
     """One block, and room in the pool for a node and for any of its children: then there is always a way on."""
     plan = MemoryPlan(
         n_blocks=1,
-        scratch_rows=_whole_lines(sizes.n_rows),
+        # No less than a line, so that no array is empty.
+        scratch_rows=32 if sizes.is_windowed else _whole_lines(sizes.n_rows),
         matrix_rows=_whole_lines(sizes.max_matrix_rows),
         scratch_words=_whole_lines((sizes.max_row_degree + 31) // 32),
         levels=sizes.levels,

@@ -38,8 +38,8 @@ class DeviceGraph:
         Two-step paths from each row to later ones.
     is_lean : bool
         There are no positions (`lean_prepare`).
-    is_mapped : bool
-        Members of rows and columns are in the host's memory.
+    mapped_bytes : int
+        Of the members of rows and columns, so many are in the host's memory.
     """
 
     lists: Graph
@@ -52,16 +52,13 @@ class DeviceGraph:
     max_node_words: int
     paths: cp.ndarray
     is_lean: bool = False
-    is_mapped: bool = False
+    mapped_bytes: int = 0
 
     @property
     def list_bytes(self) -> int:
         """Of device memory that the lists take, with the roots in their order."""
-        arrays = [self.lists.row_offsets, self.lists.positions, self.lists.column_offsets, self.vertices, self.paths]
-        if not self.is_mapped:
-            arrays += [self.lists.row_members, self.lists.column_members]
-        # Paths are sorted once.
-        return sum(array.nbytes for array in arrays) + 4 * self.n_rows
+        arrays = [*self.lists, self.vertices, self.paths]
+        return sum(array.nbytes for array in arrays) - self.mapped_bytes + 4 * self.n_rows
 
     def roots(self, rows: np.ndarray | None) -> Graph:
         """The same with some of the rows as roots, all of them by default: those with the most paths first."""

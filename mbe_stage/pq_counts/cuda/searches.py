@@ -155,6 +155,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
     if core is None:
         return None
     if core.least_bytes <= room:
+        _make_way(core.least_bytes + core.list_bytes, room)
         fewest_columns = job.asked(core.rows_are_left)[2]
         whole = WholeCore(in_order(core, fewest_columns, room, room * 3 // 4), job)
         if whole.fits:
@@ -203,7 +204,7 @@ class WholeCore:
         self._is_windowed = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
         if self._is_windowed:
             # Kernels that count in windows have no array of all rows, and look for positions.
-            self._sizes = replace(self._sizes, n_rows=1)
+            self._sizes = replace(self._sizes, is_windowed=True)
             self._graph = replace(graph, lists=graph.lists._replace(positions=cp.empty(1, cp.int64)))
 
     @property
@@ -227,25 +228,35 @@ class WholeCore:
         """
         job, n_entries = self._job, 2 * self._sizes.n_edges
         job.tell(parts=1, entries=n_entries, core_entries=n_entries)
-        session = self._wedges if self._is_of_pairs else self._planned()
+        session, n_bytes = self._wedges() if self._is_of_pairs else self._planned()
 
         def begun() -> Session | WedgeSession:
             with device_work(job.budget):
+                _make_way(self._graph.list_bytes + n_bytes, job.budget)
                 return session(self._graph.roots(rows))
 
         return (Search(begin(), 0.0, 1.0) for begin in (begun,))
 
-    def _wedges(self, graph: Graph) -> WedgeSession:
+    def _wedges(self) -> tuple[Callable[[Graph], WedgeSession], int]:
+        """What begins the search, and the bytes that it takes."""
+        fewest, longest = self._asked[2], self._graph.max_row_degree
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
-        return WedgeSession(graph, self._asked[2], self._graph.max_row_degree, wedge_blocks(), seconds)
+        return lambda graph: WedgeSession(graph, fewest, longest, wedge_blocks(), seconds), wedge_bytes(longest)
 
-    def _planned(self) -> Callable[[Graph], Session]:
-        """What begins the search, whose memory is planned when this returns."""
+    def _planned(self) -> tuple[Callable[[Graph], Session], int]:
+        """The same of a search whose memory is planned when this returns."""
         job, budget = self._job, self._job.budget - self._graph.list_bytes
         techniques = job.techniques.kernel_mask | (WINDOWS if self._is_windowed else 0)
         keys = key_layout(self._sizes)
         plan = replace(plan_memory(self._sizes, counting_blocks(), budget), **job.overrides)
-        return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques)
+        return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques), plan.total_bytes
+
+
+def _make_way(n_bytes: int, budget: int) -> None:
+    """Free what CuPy keeps for reuse where it would be more than the budget, beside what is to be taken."""
+    pool = cp.get_default_memory_pool()
+    if pool.free_bytes() + n_bytes > budget:
+        pool.free_all_blocks()
 
 
 def _on_the_host(job: Job) -> CoreInParts | None:

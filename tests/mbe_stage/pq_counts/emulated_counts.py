@@ -38,10 +38,12 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.counting_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import searches, session, wedges
+    from mbe_stage.pq_counts.cuda import lean_prepare, searches, session, wedges
 
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
+    for name in ("number_members_warp_per_part", "write_members_thread_per_code"):
+        setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
     wedges.count_wedges_block_per_root = launcher(wedges.count_wedges_block_per_root)
     wedges.THREADS, searches.wedge_blocks = 64, lambda: 2
     return launcher
@@ -353,7 +355,7 @@ def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
     def noted(core: Any, fewest_columns: int, room: int, list_room: int) -> Any:
         graph = in_order(core, fewest_columns, room, list_room if len(mapped) % 2 else 0)
-        mapped.append(graph.is_mapped)
+        mapped.append(graph.mapped_bytes > 0)
         return graph
 
     searches.in_order = noted
@@ -375,6 +377,7 @@ def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     from mbe_stage.pq_counts.cuda.prepare import prepare
 
     launcher.seed, lean_prepare._FEWEST_ENTRIES = 6, 8
+    lean_prepare._PART_ENTRIES = 4
     for seed in range(9):
         shape = ((30, 12), (14, 40), (20, 20))[seed % 3]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.35))
@@ -383,14 +386,19 @@ def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         if wanted is None or core is None:
             yield {"case": f"lists {seed}", "same": wanted is core, "n": 0}
             continue
-        for room in (core.least_bytes, core.least_bytes + core.list_bytes, 1 << 30):
+        for room in (
+            core.least_bytes,
+            core.least_bytes + core.list_bytes // 2,
+            core.least_bytes + core.list_bytes,
+            1 << 30,
+        ):
             found = in_order(core, fewest[1] if core.rows_are_left else fewest[0], room, room)
             names = ("vertices", "paths", "max_row_degree", "max_column_degree", "max_matrix_rows", "max_node_words")
             pairs = [(getattr(wanted, name), getattr(found, name)) for name in names]
             lists = [name for name in Graph._fields if name != "positions"]
             pairs += [(getattr(wanted.lists, name), getattr(found.lists, name)) for name in lists]
             same = all(np.array_equal(each, other) for each, other in pairs)
-            yield {"case": f"lists {seed}", "same": same, "n": core.n_edges, "mapped": found.is_mapped}
+            yield {"case": f"lists {seed}", "same": same, "n": core.n_edges, "mapped": found.mapped_bytes}
         lists = prepare(graph, fewest, fewest, 2, Techniques(border=True)).lists
         columns, usual = (
             list(map(tuple, np.split(each.column_members, each.column_offsets[1:-1]))) for each in (lists, wanted.lists)

@@ -171,7 +171,8 @@ def test_graphs_are_counted_whole_in_little_memory() -> None:
 def test_lists_in_pieces_are_those_that_are_made_at_once_and_columns_can_be_ordered_by_heaviest_rows() -> None:
     cases = emulated("lists")
     assert sum(case["n"] > 100 for case in cases) > 9
-    assert {case["mapped"] for case in cases if case["n"]} == {True, False}
+    # Both directions on the host, or that of rows, or none.
+    assert {case["mapped"] / (4 * case["n"]) for case in cases if case["n"]} == {0, 1, 2}
     assert any(case.get("moved") for case in cases)
 
 
