@@ -40,7 +40,7 @@ NEEDED = {
     ("kddcup99_onehot", 2): 2_107_747_232,
     ("kddcup99_onehot", 3): 2_107_747_232,
 }
-"""Bytes of device memory that the whole took at commit 60f9c07, by p and q: the budgets stay, though it takes less now."""
+"""Bytes of device memory that the whole took at commit 60f9c07, by p and q. Budgets stay where it takes less."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,7 +154,8 @@ def _counted(
     times = "  ".join(
         f"{name} {facts.get(f'{name}_us', 0) / 1e6:.4f}" for name in ("kernel", "host", "lists", "transfer", "waiting")
     )
-    told = "  ".join(f"{key} {facts[key]:,}" for key in ("plan_bytes", "warps", "quanta", "waits") if key in facts)
+    keys = ("plan_bytes", "warps", "quanta", "drains", "waits")
+    told = "  ".join(f"{key} {facts[key]:,}" for key in keys if key in facts)
     line = f"{seconds:.4f} s  {times}  count {n:,}  parts {facts.get('parts', 0)}  loaded {loaded:.2f}  {told}"
     return n, facts, line
 

@@ -63,7 +63,8 @@ class Session:
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        self.n_quanta = self.n_roots_taken = self._n_kinds = self._n_undone = self._n_done = self._n_waits = 0
+        self.n_quanta = self.n_roots_taken = self._n_kinds = self._n_undone = self._n_done = 0
+        self._n_waits = self._n_drains = 0
         self._seconds = self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
         self._graph, self._asked, self._keys, self._plan, self._budget = graph, asked, keys, plan, budget_bytes
@@ -103,6 +104,7 @@ class Session:
             "kernel_us": round(1e6 * self._seconds),
             "kinds": self._n_kinds,
             "quanta": self.n_quanta,
+            "drains": self._n_drains,
             "waits": self._n_waits,
             "waiting_us": round(1e6 * self._waiting_seconds),
             "nodes": int(control[at.N_NODES]),
@@ -192,6 +194,7 @@ class Session:
             numbers[live] = np.arange(live.size)
             pending[pending >= 0] = numbers[pending[pending >= 0]]
             self._is_draining = 2 * stretches.n_words > plan.pool_words
+            self._n_drains += self._is_draining
             self._hand_back_roots(state, are_wanted=not self._is_draining)
         upload(state, self._warps.state)
         return True
