@@ -49,18 +49,23 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
     """The kernels of any run, also of one in little memory, and the host's part of those in parts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
-    from mbe_stage.device.jit import compile_steps_of
+    from mbe_stage.device.jit import compile_steps_of, step_together
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
+    from mbe_stage.pq_counts.cuda.lean_kernels import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
     from mbe_stage.pq_counts.cuda.wedges import count_wedges_block_per_root
 
-    on_the_device = compile_steps_of(
-        kernel_for(_EVERYTHING.kernel_mask),
-        kernel_for(_EVERYTHING.kernel_mask | WINDOWS),
-        count_wedges_block_per_root,
-        peel_warp_per_vertex,
-        keep_alive_warp_per_tile,
-        copy_pieces_block_per_piece,
+    usual = _EVERYTHING.kernel_mask
+    on_the_device = (
+        step_together(kernel_for(usual), kernel_for(usual | WINDOWS)),
+        *compile_steps_of(
+            count_wedges_block_per_root,
+            number_members_warp_per_part,
+            write_members_thread_per_code,
+            peel_warp_per_vertex,
+            keep_alive_warp_per_tile,
+            copy_pieces_block_per_piece,
+        ),
     )
     # Of a graph that is larger than the budget.
     return (*on_the_device, *reduction.compile_steps(), *partition.compile_steps())

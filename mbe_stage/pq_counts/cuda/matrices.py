@@ -270,7 +270,16 @@ def kinds_in_bins(by_rows, piece, n_bins, chosen, limits):
 
 @cuda.jit(device=True, forceinline=True)
 def tally_bins(by_rows, piece, n_bins, chosen, device, limits):
-    """Count the leaves that the bins hold; how many kinds are new, int32."""
+    """Count the leaves that the bins hold; how many kinds are new, int32.
+
+    Parameters
+    ----------
+    by_rows, piece, n_bins
+        As `count_members` took them.
+    chosen : Chosen
+    device : Device
+    limits : Limits
+    """
     bins = piece.frame.view(np.int32)
     bins_at = _I(2 * piece.frame_at + BINS_AT)
     n_new = _I(0)

@@ -134,7 +134,16 @@ def _clear_counts(counts, counts_at):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_window(window, n_met, fewest, counts, counts_at, rows):
-    """The rows of a window that have enough paths, behind the `n_met` of those before; how many there are, int32."""
+    """The rows of a window that have enough paths, behind the `n_met` of those before; how many there are, int32.
+
+    Parameters
+    ----------
+    window, n_met, fewest : int32
+    counts, counts_at
+        As `_meet` has them.
+    rows : int32, global
+        The warp's list.
+    """
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < WINDOW:
@@ -151,7 +160,17 @@ def _list_window(window, n_met, fewest, counts, counts_at, rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _number_window(window, n_before, n_rows, counts, counts_at, rows):
-    """Numbers below 0 for the rows of the list that are in a window; how many rows are done then, int32."""
+    """Numbers below 0 for the rows of the list that are in a window; how many rows are done then, int32.
+
+    Parameters
+    ----------
+    window, n_before, n_rows : int32
+        The list has `n_rows`, of which so many are done.
+    counts, counts_at
+        As `_meet` has them.
+    rows : int32, global
+        The warp's list.
+    """
     lane = _I(cuda.laneid)
     goes_on = True
     while goes_on:
@@ -171,7 +190,16 @@ def _number_window(window, n_before, n_rows, counts, counts_at, rows):
 
 @cuda.jit(device=True, forceinline=True)
 def _list_rows(root, fewest, counts, counts_at, own, graph, words):
-    """List the later rows that share enough columns with a root, ascending; how many, int32."""
+    """List the later rows that share enough columns with a root, ascending; how many, int32.
+
+    Parameters
+    ----------
+    root, fewest : int32
+    counts, counts_at, words
+        As `_meet` has them.
+    own : Own
+    graph : Graph
+    """
     n_met = _I(0)
     window = _I(root + 1)
     if window >= _I(graph.row_offsets.size - 1):
@@ -186,7 +214,16 @@ def _list_rows(root, fewest, counts, counts_at, own, graph, words):
 
 @cuda.jit(device=True, forceinline=True)
 def _mark_rows(root, n_rows, n_words, place, counts, counts_at, own, graph, words):
-    """Set the bits of the rows of the list."""
+    """Set the bits of the rows of the list.
+
+    Parameters
+    ----------
+    root, n_rows : int32
+    n_words, place, counts, counts_at, words
+        As `_meet` has them.
+    own : Own
+    graph : Graph
+    """
     n_done = _I(0)
     while n_done < n_rows:
         window = own.rows[n_done]
