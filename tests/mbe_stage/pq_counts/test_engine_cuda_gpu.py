@@ -135,6 +135,14 @@ def test_parts_of_the_work() -> None:
     assert sink.counts() == counted(graph, query)
 
 
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small graphs too are counted in parts, where the whole could be."""
+    from mbe_stage.pq_counts.cuda import searches
+
+    for name in ("preparation_bytes", "peeling_bytes"):
+        monkeypatch.setattr(searches, name, lambda _graph: 1 << 40)
+
+
 def smallest_budget(graph: BipartiteCSR, query: PqQuery) -> int:
     """What the refusal of one byte names."""
     with pytest.raises(MemoryBudgetExceeded, match=r"needs [\d,]+ bytes of device memory") as refusal:
@@ -143,12 +151,13 @@ def smallest_budget(graph: BipartiteCSR, query: PqQuery) -> int:
     return refusal.value.needed_bytes
 
 
-def test_a_budget_is_refused_or_kept_to() -> None:
+def test_a_budget_is_refused_or_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy as cp
 
     graph = graphs.from_matrix(graphs.random_matrix(5, 3000, 2000, 0.02))
     query = PqQuery.of(3, 3)
     wanted = counted(graph, query)
+    in_parts(monkeypatch)
     enough = smallest_budget(graph, query)
     with pytest.raises(MemoryBudgetExceeded):
         counted(graph, query, execution=Execution(device_memory_bytes=enough - 1))
@@ -167,11 +176,7 @@ def test_a_budget_is_refused_or_kept_to() -> None:
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mbe_stage.pq_counts.cuda import searches
-
-    # Small graphs too are counted in parts.
-    for name in ("preparation_bytes", "peeling_bytes"):
-        monkeypatch.setattr(searches, name, lambda _graph: 1 << 40)
+    in_parts(monkeypatch)
     for seed in range(first, first + 20):
         shape, density = ((60, 40), (25, 90), (120, 30))[seed % 3], (0.2, 0.4, 0.1)[seed % 3]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, density))
@@ -183,10 +188,7 @@ def test_whatever_a_refusal_names_is_enough(first: int, monkeypatch: pytest.Monk
 
 
 def test_tasks_of_a_graph_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mbe_stage.pq_counts.cuda import searches
-
-    for name in ("preparation_bytes", "peeling_bytes"):
-        monkeypatch.setattr(searches, name, lambda _graph: 1 << 40)
+    in_parts(monkeypatch)
     graph = graphs.from_matrix(graphs.random_matrix(4, 120, 100, 0.3))
     query = PqQuery(1, 4, 1, 4)
     tight = Execution(device_memory_bytes=smallest_budget(graph, query))
@@ -211,7 +213,8 @@ def test_what_has_no_room_in_the_pool_waits_on_the_host(seed: int, monkeypatch: 
     assert facts["waits"] > 0
 
 
-def test_progress_over_parts_ends_at_one() -> None:
+def test_progress_over_parts_ends_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_parts(monkeypatch)
     graph = graphs.from_matrix(graphs.random_matrix(5, 3000, 2000, 0.02))
     query = PqQuery.of(3, 3)
     execution = Execution(device_memory_bytes=smallest_budget(graph, query))
