@@ -29,7 +29,7 @@ __all__ = ["Peeled", "in_order", "peeled", "peeling_bytes"]
 
 _USUAL = Techniques()
 _BYTES_PER_VERTEX, _BYTES_PER_LISTED, _BYTES_PER_ENTRY = 20, 16, 24
-_FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 16, 1 << 22
+_FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 17, 1 << 22
 """Written at a time."""
 _PART_ENTRIES, _MOST_PARTS = 2048, 256
 """Of a list that warps share."""

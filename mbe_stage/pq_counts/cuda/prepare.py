@@ -17,6 +17,8 @@ __all__ = ["DeviceGraph", "preparation_bytes", "prepare", "with_sizes"]
 
 _USUAL = Techniques()
 _LOW_HALF = 0xFFFFFFFF
+_SPREAD = 64
+"""Roots, of which one is among the heaviest."""
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 100, 64
 
 
@@ -34,8 +36,10 @@ class DeviceGraph:
     n_rows, max_row_degree, max_column_degree : int
     max_matrix_rows, max_node_words : int
         As in `partition.PartSizes`.
+    n_paths, max_paths : int
+        Two-step paths from all rows to later ones, and from the row that has the most.
     paths : (n_rows,) int64
-        Two-step paths from each row to later ones.
+        Those of each row.
     is_lean : bool
         There are no positions (`lean_prepare`).
     mapped_bytes : int
@@ -50,6 +54,8 @@ class DeviceGraph:
     max_column_degree: int
     max_matrix_rows: int
     max_node_words: int
+    n_paths: int
+    max_paths: int
     paths: cp.ndarray
     is_lean: bool = False
     mapped_bytes: int = 0
@@ -60,9 +66,21 @@ class DeviceGraph:
         arrays = [*self.lists, self.vertices, self.paths]
         return sum(array.nbytes for array in arrays) - self.mapped_bytes + 4 * self.n_rows
 
-    def roots(self, rows: np.ndarray | None) -> Graph:
-        """The same with some of the rows as roots, all of them by default: those with the most paths first."""
+    def roots(self, rows: np.ndarray | None, *, are_spread: bool = False) -> Graph:
+        """The same with some of the rows as roots, all of them by default: those with the most paths first.
+
+        Parameters
+        ----------
+        rows : (n,) integers, optional
+        are_spread : bool
+            Those with many paths come one by one, among the others: where the pool is small, it is not filled by the
+            nodes of all of them at once.
+        """
         order = cp.argsort(-self.paths).astype(cp.int32)
+        if are_spread:
+            turns = -(-self.n_rows // _SPREAD)
+            places = cp.arange(self.n_rows)
+            order = order[cp.argsort(places % turns * _SPREAD + places // turns)]
         if rows is not None:
             is_wanted = cp.zeros(self.n_rows, cp.bool_)
             is_wanted[cp.asarray(rows)] = True
@@ -153,11 +171,9 @@ def with_sizes(
     n_rows, degrees = int(vertices.size), cp.diff(lists.row_offsets)
     matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
     node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
-    sizes = (degrees, cp.diff(lists.column_offsets), matrix_rows, node_words)
-    max_row, max_column, max_matrix_rows, max_node_words = cp.asnumpy(cp.stack([each.max() for each in sizes])).tolist()
-    return DeviceGraph(
-        lists, vertices, rows_are_left, n_rows, max_row, max_column, max_matrix_rows, max_node_words, paths
-    )
+    sizes = [each.max() for each in (degrees, cp.diff(lists.column_offsets), matrix_rows, node_words)]
+    sizes = cp.asnumpy(cp.stack([*sizes, paths.sum(), paths.max()])).tolist()
+    return DeviceGraph(lists, vertices, rows_are_left, n_rows, *sizes, paths=paths)
 
 
 def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:

@@ -18,17 +18,20 @@ import numpy as np
 
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.device.graph import on_device, on_host
+from mbe_stage.device.grid import SHORT
 from mbe_stage.device.launch import resident_blocks
 from mbe_stage.device.mapped import mapped_copy
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts import reduction
+from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.kernels import counting_blocks
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled, peeling_bytes
 from mbe_stage.pq_counts.cuda.memory_plan import (
     QUANTUM_SECONDS,
+    WARPS_PER_BLOCK,
     MemoryPlan,
     SearchSizes,
     bytes_with_blocks,
@@ -50,6 +53,10 @@ __all__ = ["CoreInParts", "Job", "Search", "WholeCore", "core_within"]
 
 _MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000
+_ROWS_PER_PATH, _UNEVEN = 128, 16
+"""Measured on an H200: wedges take 0.8 of the time of the other search at 35 to 48 rows looked at a path (youtube,
+github_half, bookcrossing), and 1.6 at 877 (actor_movies); the kernel in windows takes 0.42 of it where the heaviest
+root has 56 times the paths of an average warp (kddcup99_onehot), as long at 1 to 6, twice at 0.3 (actor_movies)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,9 +206,14 @@ class WholeCore:
             self._asked[1],
             self._asked[3],
         )
-        self._is_of_pairs = job.techniques.wedges and self._asked[1] == PAIR
+        # All later rows of a root are looked at: too many where it has few paths.
+        are_dense = graph.is_lean or graph.n_rows**2 <= 2 * _ROWS_PER_PATH * graph.n_paths
+        self._is_of_pairs = job.techniques.wedges and self._asked[1] == PAIR and are_dense
         budget, n_blocks = job.budget - graph.list_bytes, counting_blocks()
-        self._is_windowed = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
+        self._is_short = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
+        # One warp makes the matrix of a root, and is quicker in windows; others would wait for the heaviest.
+        is_uneven = graph.max_paths * WARPS_PER_BLOCK * n_blocks > _UNEVEN * graph.n_paths
+        self._is_windowed = self._is_short or is_uneven
         if self._is_windowed:
             # Kernels that count in windows have no array of all rows, and look for positions.
             self._sizes = replace(self._sizes, is_windowed=True)
@@ -233,7 +245,7 @@ class WholeCore:
         def begun() -> Session | WedgeSession:
             with device_work(job.budget):
                 _make_way(self._graph.list_bytes + n_bytes, job.budget)
-                return session(self._graph.roots(rows))
+                return session(self._graph.roots(rows, are_spread=self._is_short and not self._is_of_pairs))
 
         return (Search(begin(), 0.0, 1.0) for begin in (begun,))
 
@@ -241,7 +253,13 @@ class WholeCore:
         """What begins the search, and the bytes that it takes."""
         fewest, longest = self._asked[2], self._graph.max_row_degree
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
-        return lambda graph: WedgeSession(graph, fewest, longest, wedge_blocks(), seconds), wedge_bytes(longest)
+        # Over the bus, neighbouring lanes had better read neighbouring entries.
+        short_list = SHORT if self._graph.mapped_bytes else SHORT_LIST
+
+        def begun(graph: Graph) -> WedgeSession:
+            return WedgeSession(graph, fewest, longest, wedge_blocks(), short_list, seconds)
+
+        return begun, wedge_bytes(longest)
 
     def _planned(self) -> tuple[Callable[[Graph], Session], int]:
         """The same of a search whose memory is planned when this returns."""

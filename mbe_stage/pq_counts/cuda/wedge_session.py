@@ -37,6 +37,8 @@ class WedgeSession:
     fewest_columns : int
     max_row_degree : int
     n_blocks : int
+    short_list : int
+        Entries of a list that a lane walks alone.
     quantum_seconds : float
 
     Attributes
@@ -51,6 +53,7 @@ class WedgeSession:
         fewest_columns: int,
         max_row_degree: int,
         n_blocks: int,
+        short_list: int,
         quantum_seconds: float = QUANTUM_SECONDS,
     ) -> None:
         self.n_quanta = self.n_roots_taken = self._n_kinds = 0
@@ -58,6 +61,7 @@ class WedgeSession:
         self._graph, self._n_blocks, self._max_row_degree = graph, n_blocks, max_row_degree
         settings = np.zeros(at.N_SETTINGS, np.int64)
         settings[at.QUANTUM_NS], settings[at.FEWEST_COLUMNS] = int(quantum_seconds * 1e9), fewest_columns
+        settings[at.NARROW] = short_list
         self._wedges = wedges.Wedges(
             cp.zeros(max_row_degree + 1, cp.int64), cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(settings)
         )

@@ -17,11 +17,11 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST, first_from
+from mbe_stage.pq_counts.cuda.ascending import first_from
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
 
-THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 4
+THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
 """Rows that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""
 _SMALL = 512
@@ -40,7 +40,8 @@ class Wedges(NamedTuple):
     times : (max_row_degree + 1,) int64
         How many pairs of rows share so many columns.
     control, settings : int64
-        As `layout.Device` has them; read are `NEXT_ROOT` and `STATUS`, `QUANTUM_NS` and `FEWEST_COLUMNS`.
+        As `layout.Device` has them; read are `NEXT_ROOT` and `STATUS`, `QUANTUM_NS`, `FEWEST_COLUMNS`
+        and `NARROW`, which is here up to how many entries a lane walks a list alone.
     """
 
     times: Any
@@ -72,7 +73,7 @@ def _meet(row, window, counts):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _walk_window(root, window, counts, graph):
+def _walk_window(root, window, short_list, counts, graph):
     """Count the two-step paths to the rows of a window; the first row behind it that this warp has a path to, int32.
 
     Parameters
@@ -80,6 +81,8 @@ def _walk_window(root, window, counts, graph):
     root : int32
     window : int32
         `WINDOW` rows from this one on are counted.
+    short_list : uint32
+        Entries of a list that a lane walks alone.
     counts : (WINDOW,) int32, shared
     graph : Graph
         Its positions are not read.
@@ -99,7 +102,7 @@ def _walk_window(root, window, counts, graph):
             member = graph.row_members[_U(first + _U(group + lane))]
             stop = _U(graph.column_offsets[member + 1])
             start = first_from(window, _U(graph.column_offsets[member]), stop, members)
-        is_long = _U(stop - start) > SHORT_LIST
+        is_long = _U(stop - start) > short_list
         if not is_long:
             while start < stop:
                 met = _meet(members[start], window, counts)
@@ -178,7 +181,7 @@ def count_wedges_block_per_root(graph, wedges):
     slots = cuda.shared.array(2, types.int32)
     thread = _I(cuda.threadIdx.x)
     deadline = _L(global_nanoseconds() + wedges.settings[at.QUANTUM_NS])
-    fewest = _I(wedges.settings[at.FEWEST_COLUMNS])
+    fewest, short_list = _I(wedges.settings[at.FEWEST_COLUMNS]), _U(wedges.settings[at.NARROW])
     n_rows = _I(graph.row_offsets.size - 1)
     k = thread
     while k < WINDOW:
@@ -201,7 +204,7 @@ def count_wedges_block_per_root(graph, wedges):
             if thread == 0:
                 slots[1] = _I(_NEVER)
             cuda.syncthreads()
-            beyond = _walk_window(root, window, counts, graph)
+            beyond = _walk_window(root, window, short_list, counts, graph)
             if cuda.laneid == 0 and beyond != _NEVER:
                 cuda.atomic.min(slots, 1, beyond)
             cuda.syncthreads()

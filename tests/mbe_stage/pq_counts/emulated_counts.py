@@ -372,12 +372,13 @@ def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """The lists that are made in pieces are those that are made at once."""
     from mbe_stage.pq_counts.cuda import lean_prepare
+    from mbe_stage.pq_counts.cuda import prepare as preparing
     from mbe_stage.pq_counts.cuda.layout import Graph
     from mbe_stage.pq_counts.cuda.lean_prepare import in_order, peeled
     from mbe_stage.pq_counts.cuda.prepare import prepare
 
     launcher.seed, lean_prepare._FEWEST_ENTRIES = 6, 8
-    lean_prepare._PART_ENTRIES = 4
+    lean_prepare._PART_ENTRIES, preparing._SPREAD = 4, 4
     for seed in range(9):
         shape = ((30, 12), (14, 40), (20, 20))[seed % 3]
         graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.35))
@@ -399,6 +400,10 @@ def list_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             pairs += [(getattr(wanted.lists, name), getattr(found.lists, name)) for name in lists]
             same = all(np.array_equal(each, other) for each, other in pairs)
             yield {"case": f"lists {seed}", "same": same, "n": core.n_edges, "mapped": found.mapped_bytes}
+        heaviest, spread = wanted.roots(None).order, wanted.roots(None, are_spread=True).order
+        turns = -(-wanted.n_rows // preparing._SPREAD)
+        same = spread.tolist() == [row for turn in range(turns) for row in heaviest[turn::turns].tolist()]
+        yield {"case": f"spread {seed}", "same": same, "n": 0}
         lists = prepare(graph, fewest, fewest, 2, Techniques(border=True)).lists
         columns, usual = (
             list(map(tuple, np.split(each.column_members, each.column_offsets[1:-1]))) for each in (lists, wanted.lists)
