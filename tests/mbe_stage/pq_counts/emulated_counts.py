@@ -341,7 +341,7 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         # Few of these shapes have fewer paths between right vertices.
         query = (PqQuery(2, 2, 2, 6), PqQuery.of(2, 2), PqQuery(1, 2, 1, 2))[seed % 3]
         launcher.seed, wedges._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
-        yield case(f"pairs {seed}", graph, query, sizes={"quantum_seconds": 0.002 * (1 + seed)})
+        yield case(f"pairs {seed}", graph, query, sizes={"quantum_seconds": 0.0004 * (1 + seed)})
 
 
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
