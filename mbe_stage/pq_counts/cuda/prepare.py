@@ -173,7 +173,7 @@ def with_sizes(
     node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
     sizes = [each.max() for each in (degrees, cp.diff(lists.column_offsets), matrix_rows, node_words)]
     sizes = cp.asnumpy(cp.stack([*sizes, paths.sum(), paths.max()])).tolist()
-    return DeviceGraph(lists, vertices, rows_are_left, n_rows, *sizes, paths=paths)
+    return DeviceGraph(lists, vertices, rows_are_left, n_rows, *sizes, paths)
 
 
 def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
