@@ -172,8 +172,8 @@ def with_sizes(
     matrix_rows = cp.minimum(cp.arange(n_rows - 1, -1, -1), paths // fewest_columns)
     node_words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
     sizes = [each.max() for each in (degrees, cp.diff(lists.column_offsets), matrix_rows, node_words)]
-    sizes = cp.asnumpy(cp.stack([*sizes, paths.sum(), paths.max()])).tolist()
-    return DeviceGraph(lists, vertices, rows_are_left, n_rows, *sizes, paths)
+    row, column, rows, words, n_paths, most = cp.asnumpy(cp.stack([*sizes, paths.sum(), paths.max()])).tolist()
+    return DeviceGraph(lists, vertices, rows_are_left, n_rows, row, column, rows, words, n_paths, most, paths)
 
 
 def _ascending(offsets: cp.ndarray) -> tuple[cp.ndarray, cp.ndarray, cp.ndarray]:
