@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks import checkpoints
 from mbe_stage import InvalidArgument
+from mbe_stage import engines as registry
+from mbe_stage.bicliques import engine_cpu
 from pipeline import Config, PublishError, RunStore, manifest, publish, run
 from pipeline import journal as journal_module
 from pipeline.backends.arrow import parts
@@ -19,6 +21,7 @@ from pipeline.errors import ConfigError
 from pipeline.journal import read_journal
 from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
+from tests.mbe_stage.small_gpu import SmallGpu
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (
     Killed,
@@ -292,3 +295,33 @@ def test_the_commands(tmp_path, edges) -> None:
     assert "removed" in mbe("clean", tmp_path).stdout
     assert json.loads(mbe("clean", tmp_path, "--json").stdout)["removed"] == []
     assert mbe("enumerate", edges, *options, "--resume", "--count-only").exit_code == 2
+
+
+class DeviceThatTakesBarriers(SmallGpu):
+    """In the place of the CUDA engine, with the roots and the barriers of the engine `cpu`."""
+
+    TAKES_BARRIER = True
+
+    def run(self, graph, query, execution, detail, tasks=None, *, barrier=None):
+        return engine_cpu.run(graph, query, execution, detail, tasks, barrier=barrier)
+
+
+def test_what_one_engine_has_begun_another_goes_on_with(tmp_path, edges, undisturbed, monkeypatch) -> None:
+    """Between `cuda` and `cpu`, tables in host memory; each keeps more."""
+    engine, load = DeviceThatTakesBarriers(), registry._load
+    monkeypatch.setattr(registry, "_load", lambda problem, name: engine if name == "cuda" else load(problem, name))
+    output = output_of_run(undisturbed)
+    room = ended_after(1, config_for(tmp_path, edges, output=output, execution={"engine": "cuda"}))
+    (n_first,) = (each.n_found for each in list_unfinished(tmp_path))
+
+    def on_progress(_: object) -> None:
+        time.sleep(0.002)
+        if list_unfinished(tmp_path)[-1].n_found > n_first:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(config_for(tmp_path, edges, output=output), on_progress=on_progress, resume=True)
+    assert RunStore(tmp_path).unfinished() == [room]
+    result = run(config_for(tmp_path, edges, output=output, execution={"engine": "cuda"}), resume=True)
+    assert result.manifest.engine == "cuda"
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
