@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import random
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from pipeline.journal import read_journal
 from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
 from pipeline.verify import verify_run
+from tests.patience import output_of
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import Killed, ended_after, whatever_they_cost
+from tests.pipeline.test_resume_killed import Nursery
 
 __all__ = ["whatever_they_cost"]
 
@@ -123,6 +127,39 @@ def ended_again(config: Config) -> None:
 
     with pytest.raises(Killed):
         run(config, on_progress=on_progress, resume=bool(rooms))
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -> Iterator[Nursery]:
+    nursery = Nursery(config_for(tmp_path_factory.mktemp("nobody"), inputs, {}).model_dump(mode="json"))
+    yield nursery
+    output_of(nursery.process)
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds"),
+    [("cliques", 1), *(pytest.param(name, 4, marks=pytest.mark.slow) for name in ("cliques", "groups alone"))],
+)
+def test_killed_at_random_moments_and_resumed(nursery, tmp_path, inputs, name, rounds) -> None:
+    asked, _ = ASKED[name]
+    undisturbed = run(config_for(tmp_path / "undisturbed", inputs, asked, output={"checkpoint_seconds": None})).run_dir
+    seed = random.randrange(10**6)
+    dice, n_killed = random.Random(seed), 0
+    for attempt in range(rounds):
+        out, delay = tmp_path / str(attempt), 0.8
+        settings = config_for(out, inputs, asked).model_dump(mode="json", exclude_defaults=True)
+        while (latest := RunStore(out).latest()) is None:
+            nursery.begin(settings)
+            if dice.random() < 0.8:
+                nursery.wait_for("running")
+            time.sleep(dice.random() * delay)
+            code = nursery.end(signal.SIGKILL)
+            assert code in (0, -signal.SIGKILL), f"round {attempt}, seed {seed}: exit code {code}"
+            n_killed += code != 0
+            delay *= 1.1
+        assert_as(latest, undisturbed)
+        assert RunStore(out).unfinished() == []
+    assert n_killed, "no run was killed: the delays are too long"
 
 
 @pytest.mark.parametrize("harm", ["flipped", "removed"])
