@@ -69,6 +69,7 @@ UNTOLD = {
         "runner",
         "cluster",
         "workers",
+        "devices",
         "threads",
         "memory_budget",
         "device_memory",

@@ -30,7 +30,7 @@ _OTHERS = {
     int: [1, 2, 3, 77, 1 << 29],
     float: [0.125],
     bool: [True, False],
-    type(None): [2, 7, "7", 0.5, True, ";", 1 << 29, {"run_id": "forged"}],
+    type(None): [2, 7, "7", 0.5, True, ";", 1 << 29, {"run_id": "forged"}, {"seconds": 1, "skew": 0, "each": []}],
 }
 
 
@@ -120,7 +120,7 @@ def test_every_field_is_checked_or_listed(tmp_path: Path, run: Path, edges: Edge
     never = {"config.problem", "config.input.min_weight", "config.output.bicliques", "config.execution.max_cliques"}
     never |= {f"config.input.time_{name}" for name in ("from", "until", "bucket", "offset")}
     # Who did the search: what does not fit together is refused by every reader, and the rest is of one string.
-    never |= {f"config.execution.{name}" for name in ("runner", "cluster", "workers")}
+    never |= {f"config.execution.{name}" for name in ("runner", "cluster", "workers", "devices")}
     assert set(names.values()) - seen - passed == never | (set() if recomputed else {"input.undirected", *_OF_DERIVED})
     if not recomputed:
         assert {"config_fingerprint", "run_id", "input.rows_read", "input.duplicate_edges"} <= seen
