@@ -22,6 +22,8 @@ if __name__ == "__main__" and not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench_gpu import device_facts, graph_on_device
+from benchmarks.pq_local import GRAPHS as GRAPHS_WITH_LOCAL_COUNTS
+from benchmarks.pq_local import local_rows
 from mbe_stage import BipartiteCSR, Execution
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts import engine_cuda
@@ -69,7 +71,7 @@ _EVERYTHING = Techniques()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 where a count is wrong, 4 where there is no GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--graphs", nargs="*", default=[*GBC, UNFINISHED], help="of those that are known")
+    parser.add_argument("--graphs", nargs="*", help="of those that are known; by default all")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tables", action="store_true", help="the tables of up to 10 by 10 too")
     parser.add_argument(
@@ -77,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="the same with each technique left out in turn too, or added that is off",
     )
+    parser.add_argument("--local", action="store_true", help="local counts in place of that, beside the counts")
+    parser.add_argument("--sizes", nargs="*", type=int, default=[], help="of local counts: by default 2, 3 and 4")
     parser.add_argument("--commit", help="what to call the commit where there is no repository")
     parser.add_argument("--json", type=Path, help="where the rows go as well")
     options = parser.parse_args(arguments)
@@ -87,16 +91,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = device_facts(options.commit)
     print(json.dumps(facts))
     rows = []
-    for row in _measured(options.graphs, options.repeats, with_tables=options.tables, with_ablation=options.ablation):
+    for row in _asked_for(options):
         rows.append(row)
         print("  ".join(f"{name} {_shown(value)}" for name, value in row.items()), flush=True)
-    faster = [row["times"] for row in rows if row.get("times")]
+    faster = [row["times"] for row in rows if row.get("GBC")]
     if faster:
         mean = exp(sum(map(log, faster)) / len(faster))
         print(f"{len(faster)} cells: {mean:.1f} times GBC in the geometric mean, {min(faster):.1f} at least")
     if options.json:
         options.json.write_text(json.dumps(facts | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
     return int(any(row["right"] is False for row in rows))
+
+
+def _asked_for(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    if options.local:
+        graphs = {name: graph_on_device(name) for name in options.graphs or GRAPHS_WITH_LOCAL_COUNTS}
+        return local_rows(graphs, options.sizes, options.repeats)
+    names = options.graphs or [*GBC, UNFINISHED]
+    return _measured(names, options.repeats, with_tables=options.tables, with_ablation=options.ablation)
 
 
 def count(

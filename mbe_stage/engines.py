@@ -40,7 +40,6 @@ __all__ = [
     "choose_next_engine",
     "engine_names",
     "get_engine",
-    "lacks_detail",
     "unavailable_reason",
 ]
 
@@ -105,21 +104,13 @@ def unavailable_reason(problem: str | Problem, name: str) -> str | None:
     return _load(problem, name).unavailable_reason()
 
 
-def lacks_detail(problem: str | Problem, name: str, detail: Any) -> str | None:
-    """None, or that the engine of that name says less of each result than `detail`."""
-    most = _problem(problem).most_detail.get(name)
-    return None if most is None or detail is None or detail <= most else f"{name} has less detail than is asked for"
-
-
-def choose_engine(problem: str | Problem, name: str = AUTO, detail: Any = None) -> tuple[str, Engine]:
+def choose_engine(problem: str | Problem, name: str = AUTO) -> tuple[str, Engine]:
     """The engine's name and module; ``auto`` takes the first that runs here and logs why.
 
     Parameters
     ----------
     problem : str or Problem
     name : str
-    detail : optional
-        What the results have to say: ``auto`` passes engines over that say less. By default any engine will do.
 
     Raises
     ------
@@ -128,7 +119,7 @@ def choose_engine(problem: str | Problem, name: str = AUTO, detail: Any = None) 
     """
     if name != AUTO:
         return name, get_engine(problem, name)
-    return _first_that_runs(problem, _AUTO_PREFERENCE, detail)
+    return _first_that_runs(problem, _AUTO_PREFERENCE)
 
 
 def choose_next_engine(problem: str | Problem, name: str) -> tuple[str, Engine] | None:
@@ -140,13 +131,13 @@ def choose_next_engine(problem: str | Problem, name: str) -> tuple[str, Engine] 
         return None
 
 
-def _first_that_runs(problem: str | Problem, names: Sequence[str], detail: Any = None) -> tuple[str, Engine]:
+def _first_that_runs(problem: str | Problem, names: Sequence[str]) -> tuple[str, Engine]:
     passed_over: list[str] = []
     for candidate in names:
         if candidate not in _engines(problem):
             continue
         engine = _load(problem, candidate)
-        reason = lacks_detail(problem, candidate, detail) or engine.unavailable_reason()
+        reason = engine.unavailable_reason()
         if reason is None:
             log.debug("engine auto: %s%s", candidate, "".join(f"; {text}" for text in passed_over))
             return candidate, engine

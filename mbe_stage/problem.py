@@ -14,7 +14,7 @@ import functools
 import importlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -70,8 +70,6 @@ class Problem:
     sampler : str or None
         The module that samples how many results there will be (`mbe_stage.sampling.Sampler`); None where nobody can
         know.
-    most_detail : mapping of str to int
-        How much detail an engine has at most, by its name; those that are not named have all that there is.
     """
 
     name: str
@@ -83,7 +81,6 @@ class Problem:
     command: str | None = None
     passing: str | None = None
     sampler: str | None = None
-    most_detail: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def called(self) -> str:

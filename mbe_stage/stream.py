@@ -255,7 +255,7 @@ def stream(
     problem.check(graph, query)
     execution, engine = _with_runner(execution, engine)
     is_on_device, runner = getattr(sink, "on_device", False), execution.runner
-    name, chosen = _engine_for(problem, sink.detail, engine, is_on_device=is_on_device)
+    name, chosen = _engine_for(problem, engine, is_on_device=is_on_device)
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
     n_found, sink_seconds, compile_seconds, truncated = 0, 0.0, 0.0, _NOT_TRUNCATED
     wanted = None if tasks is None else tuple(tasks)
@@ -344,7 +344,7 @@ def pulled(
     """
     problem.check(graph, query)
     execution, engine = _with_runner(execution, engine)
-    name, chosen = choose_engine(problem, engine, detail)
+    name, chosen = choose_engine(problem, engine)
     may_take_over = engine == AUTO and graph.is_on_host
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
@@ -362,9 +362,9 @@ def pulled(
     return blocks()
 
 
-def _engine_for(problem: Problem, detail: Any, engine: str, *, is_on_device: bool) -> tuple[str, Engine]:
+def _engine_for(problem: Problem, engine: str, *, is_on_device: bool) -> tuple[str, Engine]:
     """The engine that is asked for, its name first, checked to hand its blocks over where the sink takes them."""
-    name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine, detail)
+    name, chosen = choose_engine(problem, "cuda" if is_on_device and engine == AUTO else engine)
     if is_on_device and not hasattr(chosen, "device_blocks"):
         raise InvalidArgument(
             f"engine is {name!r}, which finds {problem.name} in host memory, and the sink takes them on the device: "

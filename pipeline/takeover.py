@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from mbe_stage.engines import AUTO, choose_engine, engine_names, lacks_detail
+from mbe_stage.engines import AUTO, choose_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.stream import Listener, wants_outlook
 from pipeline.config import Config
-from pipeline.installed_publications import derived_of, publication_of
+from pipeline.installed_publications import derived_of
 from pipeline.tiers import RAPIDS, Tier, choose_tier
 
 __all__ = ["OnProgress", "noting_the_beginning", "on_a_tier_that_fits"]
@@ -51,7 +51,7 @@ def on_a_tier_that_fits(
     MemoryBudgetExceeded
         Where no other tier may take over.
     """
-    tier = choose_tier(config.execution, config.problem, derived_of(config), _engines_without(config))
+    tier = choose_tier(config.execution, config.problem, derived_of(config))
     try:
         with noting_the_beginning(on_progress) as note:
             return work(tier, (), note)
@@ -64,13 +64,6 @@ def on_a_tier_that_fits(
     other, warning = found
     gc.collect()
     return work(other, (warning,), on_progress or _ignore)
-
-
-def _engines_without(config: Config) -> dict[str, str]:
-    """The engines that cannot say what the tables need, each with the reason."""
-    detail = publication_of(config.problem).detail(config)
-    lacking = {name: lacks_detail(config.problem, name, detail) for name in engine_names(config.problem)}
-    return {name: reason for name, reason in lacking.items() if reason is not None}
 
 
 def _next_tier(config: Config, tier: Tier, refusal: MemoryBudgetExceeded) -> tuple[Tier, str] | None:

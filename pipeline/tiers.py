@@ -19,14 +19,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mbe_stage.compile_ahead import CompileStep, compile_ahead
 from mbe_stage.engines import AUTO, choose_engine, engine_names, get_engine, unavailable_reason
 from mbe_stage.errors import EngineUnavailable
-from mbe_stage.problem import Problem, problem_named
 from pipeline import process, steps
 from pipeline.backends.arrow.backend import ARROW
 from pipeline.compiling import OnCompile, Part, host_steps
@@ -127,7 +126,6 @@ def choose_tier(
     execution: ExecutionConfig,
     problem: str = OURS,
     derived: Sequence[DerivedPublication] = (),
-    without: Mapping[str, str] | None = None,
 ) -> Tier:
     """The tier that `execution.engine` asks for; ``auto`` takes the first of rapids, cuda, cpu that runs here.
 
@@ -139,8 +137,6 @@ def choose_tier(
     problem : str
     derived : sequence of DerivedPublication
         What else the run has to write.
-    without : mapping of str to str, optional
-        Engines that cannot do what is asked, each with the reason.
 
     Raises
     ------
@@ -149,26 +145,18 @@ def choose_tier(
     EngineUnavailable
         The tier that was asked for by name cannot run here; the message says why and what to install.
     """
-    without = without or {}
     if execution.engine == AUTO and execution.devices is None:
         reason = "a cluster brings results into the memory of the host" if execution.runner != "local" else None
-        reason = reason or without.get(_ENGINE) or _not_on_rapids(problem, derived)
-        reason = reason or rapids_unavailable_reason(problem)
+        reason = reason or _not_on_rapids(problem, derived) or rapids_unavailable_reason(problem)
         if reason is None:
             tier = Tier(RAPIDS, _ENGINE, "cuDF, cuGraph and the CUDA engine run here")
         else:
-            name, _ = choose_engine(_with_engines_but(problem, without))
+            name, _ = choose_engine(problem)
             tier = Tier(name, name, f"not {RAPIDS}: {reason}")
         log.debug("tier auto: %s; %s", tier.name, tier.reason)
         return tier
     # Those that share a search are of one engine, and bring what they find to the host.
-    asked = _ENGINE if execution.devices is not None else execution.engine
-    tier = tier_named(asked, problem, derived)
-    if tier.engine in without:
-        raise EngineUnavailable(
-            f"engine {asked!r} cannot do what is asked: {without[tier.engine]}; take auto, or another engine"
-        )
-    return tier
+    return tier_named(_ENGINE if execution.devices is not None else execution.engine, problem, derived)
 
 
 def tier_named(name: str, problem: str = OURS, derived: Sequence[DerivedPublication] = ()) -> Tier:
@@ -188,14 +176,6 @@ def tier_named(name: str, problem: str = OURS, derived: Sequence[DerivedPublicat
         return Tier(RAPIDS, _ENGINE, "asked for by name")
     get_engine(problem, name)
     return Tier(name, name, "asked for by name")
-
-
-def _with_engines_but(problem: str, without: Mapping[str, str]) -> str | Problem:
-    """The problem, without some of its engines."""
-    if not without:
-        return problem
-    found = problem_named(problem)
-    return replace(found, engines={name: module for name, module in found.engines.items() if name not in without})
 
 
 def _not_on_rapids(problem: str, derived: Sequence[DerivedPublication]) -> str | None:

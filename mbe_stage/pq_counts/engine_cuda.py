@@ -8,6 +8,8 @@ Importing this module needs neither numba-cuda nor a GPU.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -17,18 +19,21 @@ import numpy as np
 
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.available import unavailable_reason
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
+from mbe_stage.jit import steps_of
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import partition, reduction
+from mbe_stage.pq_counts.cpu.search import Search
+from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
-from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
+from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
 from mbe_stage.pq_counts.roots import roots_of
 from mbe_stage.tasks import Task, positions, ranges_of
 
 if TYPE_CHECKING:
+    from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
     from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
 
@@ -46,7 +51,7 @@ def device(execution: Execution) -> str:  # noqa: ARG001 - the seam's signature
 
 
 def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) -> Sequence[CompileStep]:  # noqa: ARG001
-    """The kernels of any run, also of one in little memory, and the host's part of those in parts."""
+    """The kernels of any run, in little memory too, and the host's part; local counts, unless `detail` is counts."""
     from mbe_stage.device.copying import copy_pieces_block_per_piece
     from mbe_stage.device.core import keep_alive_warp_per_tile, peel_warp_per_vertex
     from mbe_stage.device.jit import compile_steps_of, step_together
@@ -68,7 +73,15 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
         ),
     )
     # Of a graph that is larger than the budget.
-    return (*on_the_device, *reduction.compile_steps(), *partition.compile_steps())
+    steps = (*on_the_device, *reduction.compile_steps(), *partition.compile_steps())
+    if detail == Detail.COUNTS:
+        return steps
+    from mbe_stage.pq_counts.cuda.local.kernels import local_kernel_for
+
+    kernels = (
+        [local_kernel_for(detail == Detail.EDGES)] if detail else [local_kernel_for(edges) for edges in (False, True)]
+    )
+    return (*steps, *compile_steps_of(*kernels), *steps_of(later_paths))
 
 
 def tasks_of(graph: BipartiteCSR, query: PqQuery, n: int) -> list[Task]:
@@ -107,7 +120,7 @@ def run(
     execution : Execution
         Its memory budget is the device's.
     detail : Detail
-        `Detail.COUNTS`.
+        Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
     sizes : dict, optional
@@ -120,18 +133,79 @@ def run(
     Raises
     ------
     InvalidArgument
-        More than counts is asked for, or tasks of another graph or query, or that overlap.
+        Tasks of another graph or query, or that overlap.
     MemoryBudgetExceeded
-        What is below one vertex does not fit the budget.
+        What is below one vertex does not fit the budget; or, beyond `Detail.COUNTS`, tables, or the whole graph.
     """
-    if detail > Detail.COUNTS:
-        raise InvalidArgument(
-            f"detail is {detail.name.lower()}: the engine cuda counts for the whole graph only; expected counts, or "
-            "the engine cpu, which counts for each vertex and edge too"
-        )
+    deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
     wanted = None if tasks is None else list(tasks)
-    yield from _counted(graph, query, execution, wanted, sizes or {}, statistics, techniques)
+    counted = _counted(graph, query, execution, wanted, sizes or {}, statistics, techniques)
+    if detail == Detail.COUNTS:
+        yield from counted
+    else:
+        host, began = _on_host(graph), time.perf_counter()
+        search = Search(host, query)
+        host_us = round(1e6 * (time.perf_counter() - began))
+        ranges = None if wanted is None else ranges_of(wanted, search.roots(host, query))
+        local = _local_search(host, query, search, execution, detail, sizes or {})
+        yield from _with_local(counted, query, local, ranges, deadline)
+        if statistics is not None:
+            facts = local.facts | {"host_us": host_us}
+            statistics.update({f"local_{name}": fact for name, fact in facts.items()})
     yield PqBlock(Leaves.none(), work_done=1.0)
+
+
+def _local_search(
+    graph: BipartiteCSR,
+    query: PqQuery,
+    search: Search,
+    execution: Execution,
+    detail: Detail,
+    sizes: dict[str, Any],
+) -> DeviceLocalSearch:
+    """What is searched once more, cell by cell; refused here where it does not fit.
+
+    Parameters
+    ----------
+    graph, query, execution, detail
+        As `run` takes them; the graph is on the host.
+    search : Search
+    sizes : dict
+    """
+    from mbe_stage.device.memory_budget import device_budget
+    from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
+
+    return DeviceLocalSearch(graph, query, search, execution, detail, device_budget(execution), sizes)
+
+
+def _with_local(
+    counted: Iterator[PqBlock],
+    query: PqQuery,
+    local: DeviceLocalSearch,
+    ranges: list[tuple[int, int]] | None,
+    deadline: float,
+) -> Iterator[PqBlock]:
+    """The counts, which say how large the numbers get; then what each vertex and edge is in.
+
+    Parameters
+    ----------
+    counted : iterator of PqBlock
+    query : PqQuery
+    local : DeviceLocalSearch
+    ranges : list of (int, int), or None
+        Of the roots, the first of which is what is known without a search.
+    deadline : float
+    """
+    # Each cell takes longer than the counts of all.
+    share, found = 1.0 / (1 + local.n_searched), PqSink(query)
+    for block in counted:
+        found.accept(block)
+        yield replace(block, work_done=share * block.work_done)
+    is_first = ranges is None or (bool(ranges) and ranges[0][0] == 0)
+    rows = None if ranges is None else positions(ranges) - 1
+    if rows is not None:
+        rows = rows[rows >= 0]
+    yield from local.blocks(rows, found.counts(), share, deadline, is_first=is_first)
 
 
 def _counted(

@@ -33,6 +33,4 @@ PROBLEM = Problem(
     about="Count the (p, q)-bicliques, p left and q right vertices with every edge between them.",
     command="count-pq",
     passing="kinds of leaves of the search tree",
-    # Of the whole graph only: `results.Detail.COUNTS`, whose module comes with arrays.
-    most_detail={"cuda": 0},
 )

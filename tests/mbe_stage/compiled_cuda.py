@@ -51,11 +51,14 @@ def calls(capability: tuple[int, int]) -> dict[Any, Call]:
     from mbe_stage.groups.cuda import block_scores  # noqa: F401
     from mbe_stage.pq_counts.cuda import kernels as counting
     from mbe_stage.pq_counts.cuda import wedges  # noqa: F401
+    from mbe_stage.pq_counts.cuda.local import kernels as adding
     from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES as ALL_OF_COUNTING
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
 
     counting.kernel_for(ALL_OF_COUNTING)
     counting.kernel_for(ALL_OF_COUNTING | WINDOWS)
+    for with_edges in (False, True):
+        adding.local_kernel_for(with_edges)
     for mode in (0, 1, 2):
         searching.kernel_for(mode, ALL_OF_SEARCHING)
     for mode in (at.COUNTS, at.SIZES, at.MEMBERS, at.CONSTRAINED):

@@ -31,21 +31,24 @@ from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pq_counts import engine_cpu as counting_on_the_host
 from mbe_stage.pq_counts import engine_cuda as counting_engine
 from mbe_stage.pq_counts.cuda import session as counting_session
+from mbe_stage.pq_counts.cuda.local import session as local_session
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as CountDetail
 from mbe_stage.pq_counts.results import PqSink
 from tests.mbe_stage.groups import device_checks
 from tests.mbe_stage.groups.random_graphs import blocks_of, keyed
+from tests.mbe_stage.pq_counts.local_counting import counted, sums_hold
 from tests.patience import completed
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-PROBLEMS = ("bicliques", "groups", "counts", "cliques")
+PROBLEMS = ("bicliques", "groups", "counts", "local", "cliques")
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)))
 ROOMY = {"n_blocks": 4}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
 TIGHT_OUTPUT = TIGHT | {"members": 1 << 14, "descriptors": 1 << 12, "chunk_members": 64}
 TIGHT_COUNTING = {"n_blocks": 4, "narrow": 6, "pool_words": 64, "n_nodes": 2, "quantum_seconds": 20.0}
+TIGHT_LOCAL = {"n_blocks": 4, "narrow": 12, "pool_words": 4096, "n_nodes": 8, "quantum_seconds": 20.0}
 TIGHT_CLIQUES = {"n_blocks": 4, "narrow": 12, "pool_words": 256, "n_nodes": 4, "quantum_seconds": 20.0}
 TIGHT_PAGES = TIGHT_CLIQUES | {"members": 2000, "cliques": 200, "page_members": 90, "page_cliques": 16}
 _ALL = CliqueTechniques()
@@ -70,9 +73,15 @@ def main() -> int:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
             find_cliques({"n_blocks": 4}, CliqueTechniques.switched("donation"))
-        allocation.cp = counting_session.cp = clique_session.cp = _Filled()
+        allocation.cp = counting_session.cp = local_session.cp = clique_session.cp = _Filled()
     if options.work:
-        tight = (lambda: work(TIGHT, TIGHT_OUTPUT), keep_candidates, count_cells, lambda: find_cliques(TIGHT_PAGES))
+        tight = (
+            lambda: work(TIGHT, TIGHT_OUTPUT),
+            keep_candidates,
+            count_cells,
+            add_local_counts,
+            lambda: find_cliques(TIGHT_PAGES),
+        )
         for problem, do in zip(PROBLEMS, tight, strict=True):
             if problem in options.of:
                 do()
@@ -127,6 +136,17 @@ def count_cells() -> None:
         for block in counting_on_the_host.run(graph, query, Execution(), CountDetail.COUNTS):
             wanted.accept(block)
         assert sink.counts() == wanted.counts(), (shape, sink.counts())
+
+
+def add_local_counts() -> None:
+    """Local counts of the same graphs, for edges and for vertices alone, in frames and in what is wider."""
+    query = PqQuery.of(3, 3)
+    for seed, (shape, density) in enumerate(SHAPES):
+        graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
+        for detail in (CountDetail.VERTICES, CountDetail.EDGES):
+            execution = Execution(device_memory_bytes=1 << 30)
+            found = counted(counting_engine, graph, query, detail, execution, sizes=TIGHT_LOCAL)
+            assert sums_hold(graph, *found), (shape, detail)
 
 
 def find_cliques(sizes: dict[str, Any], techniques: CliqueTechniques = _ALL) -> None:

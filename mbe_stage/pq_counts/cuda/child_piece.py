@@ -25,7 +25,7 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
-__all__ = ["child_piece", "n_missed"]
+__all__ = ["child_piece", "n_missed", "nth_missed"]
 
 _I = np.int32
 _L = np.int64
@@ -57,7 +57,7 @@ def n_missed(line, n, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _nth_missed(line, n, rank, words):
+def nth_missed(line, n, rank, words):
     """The member that is not in a line of bits and has `rank` such before it, int32; -1 where there are not so many."""
     tile = _I(0)
     while _I(32 * tile) < n:
@@ -142,7 +142,7 @@ def child_piece(node, child, own, device, limits):
         line, pivot, n_pivots = _L(-1), _I(-1), _I(0)
         member = child if child < n else _I(-1)
     else:
-        member = _nth_missed(line, n, child, words)
+        member = nth_missed(line, n, child, words)
     other = _L(-1)
     held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
     held_columns, optional_columns = chosen.held_columns, chosen.optional_columns

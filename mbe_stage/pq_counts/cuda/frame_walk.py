@@ -21,34 +21,36 @@ from mbe_stage.pq_counts.cuda.leaves import chosen_of, credit_for, is_wanted, ke
 from mbe_stage.pq_counts.cuda.levels import keep_levels, share_level
 from mbe_stage.pq_counts.cuda.techniques import DONATION
 
-__all__ = ["walk_frame"]
+__all__ = ["BY_COLUMNS", "BY_ROWS", "NOTHING", "ONE_LEAF", "OPEN", "kind_of_end", "leaf_of_lane", "settled"]
+__all__ += ["somebody_waits", "walk_frame"]
 
-_OPEN, _NOTHING, _ONE_LEAF, _BY_ROWS, _BY_COLUMNS = range(5)
+OPEN, NOTHING, ONE_LEAF, BY_ROWS, BY_COLUMNS = range(5)
+"""What a node is (`kind_of_end`)."""
 _LOOK_EVERY = 32
 _I = np.int32
 
 
 @cuda.jit(device=True, forceinline=True)
-def _kind_of_end(rows, columns, chosen, limits):
+def kind_of_end(rows, columns, chosen, limits):
     """What a node is, as far as its numbers say: open, nothing, one leaf, or leaves by rows or by columns."""
     n_rows, n_columns = size_of(rows), size_of(columns)
-    end = _OPEN
+    end = OPEN
     if (
         chosen.held_rows + chosen.optional_rows + n_rows < limits.fewest_rows
         or chosen.held_columns + chosen.optional_columns + n_columns < limits.fewest_columns
     ):
-        end = _NOTHING
+        end = NOTHING
     elif (
         n_rows == 0
         or n_columns == 0
         or chosen.held_rows == limits.most_rows
         or chosen.held_columns == limits.most_columns
     ):
-        end = _ONE_LEAF
+        end = ONE_LEAF
     elif n_rows <= 2 or chosen.held_rows == limits.most_rows - 1:
-        end = _BY_ROWS
+        end = BY_ROWS
     elif n_columns <= 2 or chosen.held_columns == limits.most_columns - 1:
-        end = _BY_COLUMNS
+        end = BY_COLUMNS
     return end
 
 
@@ -83,7 +85,7 @@ def _with_members(chosen, n_more, n_others, by_rows, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _leaf_of_lane(part, end, rows, columns, chosen, own, limits):
+def leaf_of_lane(part, end, rows, columns, chosen, own, limits):
     """Which leaf this lane has in one of three rounds, and whether it has one.
 
     Parameters
@@ -97,10 +99,10 @@ def _leaf_of_lane(part, end, rows, columns, chosen, own, limits):
     limits : Limits
     """
     lane = _I(cuda.laneid)
-    if end == _ONE_LEAF:
+    if end == ONE_LEAF:
         leaf = _one_leaf(rows, columns, chosen, limits)
         return part == 0 and lane == 0, leaf
-    by_rows = end == _BY_ROWS
+    by_rows = end == BY_ROWS
     members, others, members_at = columns, rows, _I(own.frame_at + at.FRAME_COLUMNS)
     most_held, held = limits.most_columns, chosen.held_columns
     if by_rows:
@@ -139,7 +141,7 @@ def _tally_end(end, rows, columns, chosen, own, device, limits):
     """
     n_new = _I(0)
     for part in range(3):
-        is_leaf, leaf = _leaf_of_lane(part, end, rows, columns, chosen, own, limits)
+        is_leaf, leaf = leaf_of_lane(part, end, rows, columns, chosen, own, limits)
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
             n_new = _I(n_new + tally(is_leaf, key_of(leaf, limits), 1, device.keys, device.times))
@@ -147,7 +149,7 @@ def _tally_end(end, rows, columns, chosen, own, device, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _settled(rows, columns, chosen, limits, mine):
+def settled(rows, columns, chosen, limits, mine):
     """A node without the rows and columns that are adjacent to all, or to too few; and this lane's best as pivots.
 
     Parameters
@@ -164,6 +166,8 @@ def _settled(rows, columns, chosen, limits, mine):
     chosen : Chosen
     best_row, best_column : int32
         Neighbours times 64, plus the number; of what stays.
+    full_rows, full_columns : uint64
+        Those that are adjacent to all.
     """
     lane = _I(cuda.laneid)
     n_rows, n_columns = size_of(rows), size_of(columns)
@@ -198,7 +202,7 @@ def _settled(rows, columns, chosen, limits, mine):
         chosen.held_columns,
         _I(chosen.optional_columns + size_of(full_columns)),
     )
-    return kept_rows, kept_columns, chosen, best_row, best_column
+    return kept_rows, kept_columns, chosen, best_row, best_column, full_rows, full_columns
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -227,13 +231,13 @@ def _visit(rows, columns, chosen, own, device, limits, mine):
     pivot = _I(-1)
     n_new = _I(0)
     while True:
-        end = _kind_of_end(rows, columns, chosen, limits)
-        if end != _OPEN:
-            if end != _NOTHING:
+        end = kind_of_end(rows, columns, chosen, limits)
+        if end != OPEN:
+            if end != NOTHING:
                 n_new = _tally_end(end, rows, columns, chosen, own, device, limits)
             break
         n_before = _I(size_of(rows) + size_of(columns))
-        rows, columns, chosen, best_row, best_column = _settled(rows, columns, chosen, limits, mine)
+        rows, columns, chosen, best_row, best_column, _, _ = settled(rows, columns, chosen, limits, mine)
         n_rows, n_columns = size_of(rows), size_of(columns)
         if n_rows + n_columns == n_before:
             best_row, best_column = max_all(best_row), max_all(best_column)
@@ -322,7 +326,7 @@ def _next_child(depth, own, limits):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _somebody_waits(control):
+def somebody_waits(control):
     """Whether warps are idle, and have nothing to take."""
     return read_shared(control, at.N_IDLE) > read_shared(control, at.N_OPEN)
 
@@ -372,7 +376,7 @@ def walk_frame(rows, columns, chosen, home, credit, own, device, launch):
         is_over = credit < at.VISIT_CREDIT
         if not is_over and (steps & (_LOOK_EVERY - 1)) == 0:
             is_over = stops(device.control, launch.deadline)
-            if not is_over and launch.techniques & DONATION != 0 and _somebody_waits(device.control):
+            if not is_over and launch.techniques & DONATION != 0 and somebody_waits(device.control):
                 home, is_shared = share_level(bottom, home, own, device)
                 if is_shared:
                     bottom = _I(bottom + 1)

@@ -30,12 +30,13 @@ from mbe_stage.pq_counts.cuda.root_piece import root_piece
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, TRUNCATION, WINDOWS
 from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
 
-__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "counting_blocks", "kernel_for"]
+__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "DEVICE", "GRAPH", "WARPS", "counting_blocks", "kernel_for"]
+__all__ += ["next_task", "own_of", "wait_for_work"]
 
 BLOCKS_PER_MULTIPROCESSOR = 2
-_GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
-_WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
-_DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
+GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
+DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
 _NAP_NS = 200
 _I = np.int32
@@ -43,7 +44,7 @@ _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
-def _next_task(newest, roots_left, graph, device, launch):
+def next_task(newest, roots_left, graph, device, launch):
     """What to do next: a root, or a child of a node.
 
     Parameters
@@ -86,7 +87,7 @@ def _next_task(newest, roots_left, graph, device, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _wait_for_work(n_warps, own, device, launch):
+def wait_for_work(n_warps, own, device, launch):
     """Wait until some node has children, False where the search or the quantum is over."""
     control = device.control
     began = global_nanoseconds()
@@ -117,7 +118,7 @@ def _piece_of(node, child, own, graph, device, launch):
     Parameters
     ----------
     node, child : int32
-        As `_next_task` gave them.
+        As `next_task` gave them.
     own : Own
     graph : Graph
     device : Device
@@ -136,7 +137,7 @@ def _piece_of(node, child, own, graph, device, launch):
         if launch.techniques & WINDOWS != 0:
             place, n_rows, n_columns, n_words = windowed_root_piece(child, fewest, own, graph, device)
         else:
-            place, n_rows, n_columns, n_words = root_piece(child, fewest, own, graph, device)
+            place, n_rows, n_columns, n_words = root_piece(child, fewest, False, own, graph, device)
         return place, n_rows, n_columns, n_words, Chosen(_I(1), _I(0), _I(0), _I(0))
     return child_piece(node, child, own, device, launch.limits)
 
@@ -148,7 +149,7 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
     Parameters
     ----------
     node, child, newest : int32
-        As `_next_task` gave them.
+        As `next_task` gave them.
     credit : int32
         `VISIT_CREDIT` at least.
     own : Own
@@ -200,7 +201,7 @@ def _do_task(node, child, newest, credit, own, graph, device, launch):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _own(warps):
+def own_of(warps):
     """What belongs to this warp."""
     frames = cuda.shared.array(_FRAMES_SHAPE, types.uint64)
     warp = this_warp()
@@ -232,7 +233,7 @@ def _work(graph, warps, device, techniques):
     """
     warp = this_warp()
     n_warps = _L(cuda.gridDim.x) * _L(WARPS_PER_BLOCK)
-    own = _own(warps)
+    own = own_of(warps)
     deadline = _L(global_nanoseconds() + device.settings[at.QUANTUM_NS])
     launch = at.Launch(limits_of(device.settings), deadline, techniques)
     newest = _I(-1)
@@ -246,9 +247,9 @@ def _work(graph, warps, device, techniques):
         if credit < at.VISIT_CREDIT:
             break
         if node == at.NOTHING:
-            node, child, newest, roots_left = _next_task(newest, roots_left, graph, device, launch)
+            node, child, newest, roots_left = next_task(newest, roots_left, graph, device, launch)
         if node == at.NOTHING:
-            if not _wait_for_work(n_warps, own, device, launch):
+            if not wait_for_work(n_warps, own, device, launch):
                 break
             continue
         is_done, newest, credit = _do_task(node, child, newest, credit, own, graph, device, launch)
@@ -275,9 +276,7 @@ def count_bicliques_in_windows_warp_per_task(graph, warps, device):
 def kernel_for(techniques: int) -> Any:
     """The kernel with the techniques of a mask; compiled when it is launched."""
     name = f"{__name__}:kernel_for({techniques})"
-    compiled = kernel(
-        _GRAPH, _WARPS, _DEVICE, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=15.0
-    )
+    compiled = kernel(GRAPH, WARPS, DEVICE, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), name=name, seconds=15.0)
     if techniques == ALL_TECHNIQUES:
         return compiled(count_bicliques_warp_per_task)
     if techniques == ALL_TECHNIQUES | WINDOWS:

@@ -12,14 +12,14 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import chosen_of
 
-__all__ = ["keep_levels", "open_level", "share_level"]
+__all__ = ["keep_levels", "open_level", "share_level", "write_frame"]
 
 _I = np.int32
 _KEY = (1 << at.KEY_BITS) - 1
 
 
 @cuda.jit(device=True, forceinline=True)
-def _write_frame(home, own, words):
+def write_frame(home, own, words):
     """Copy rows and columns of the frame into the pool."""
     k = np.int64(cuda.laneid)
     for _ in range(at.STACK // 32):
@@ -62,7 +62,7 @@ def share_level(level, home, own, device):
         home = take_words(at.MATRIX_WORDS, False, device.control, device.settings)
         if home < 0:
             return home, False
-        _write_frame(home, own, device.words)
+        write_frame(home, own, device.words)
     node = new_node(False, device.control, device.settings)
     if node < 0:
         return home, False
@@ -76,7 +76,7 @@ def keep_levels(bottom, depth, home, own, device):
     warp = np.int64(this_warp())
     if home < 0:
         home = np.int64(device.settings[at.POOL_LIMIT] + warp * at.MATRIX_WORDS)
-        _write_frame(home, own, device.words)
+        write_frame(home, own, device.words)
     node = device.settings[at.NODE_LIMIT] + warp * device.settings[at.MOST_LEVELS]
     level = bottom
     while level < depth:

@@ -2,7 +2,7 @@
 
 A *piece* is a matrix in the pool, a list of its rows and a mask of its columns: a child of a node, before it is written
 as a node of its own. A lane reads a row; 32 rows by 32 columns are turned around between the lanes (`transposed`), and
-then a lane has a column. Few words of the mask are left far down: only these are read (`_list_words`, the truncated
+then a lane has a column. Few words of the mask are left far down: only these are read (`list_words`, the truncated
 bitmaps of GBC, section V-A, but for what is left of the columns of this root alone).
 """
 
@@ -21,6 +21,7 @@ from mbe_stage.pq_counts.cuda.leaves import is_wanted, key_of, tally
 
 __all__ = ["BINS", "Piece", "column_of_lane", "count_members", "keep_columns", "keep_rows", "kinds_in_bins"]
 __all__ += ["tally_bins", "tally_by_columns", "tally_by_rows"]
+__all__ += ["Opening", "list_words", "met_by", "met_column", "optional_line"]
 
 BINS = 512
 """Counters of 32 bits at the end of a frame, which leaves of one piece are counted in before they enter the table."""
@@ -60,8 +61,42 @@ class Piece(NamedTuple):
     is_truncated: Any
 
 
+class Opening(NamedTuple):
+    """Where rows and columns go that are taken out because they are adjacent to everything: local counts know them.
+
+    Attributes
+    ----------
+    path : int64, global
+        Of this warp: lines of the graph with their kinds (`optional_line`), from `n` on.
+    n : int32
+        Where the next one goes.
+    lines : uint32, global
+        The line of the graph that each row of the matrix is stands in ``lines[rows_at + row]``.
+    rows_at, columns_at : int64
+    """
+
+    path: Any
+    n: Any
+    lines: Any
+    rows_at: Any
+    columns_at: Any
+
+
 @cuda.jit(device=True, forceinline=True)
-def _list_words(piece):
+def optional_line(line):
+    """A line of the graph that is optional, as paths have it: twice its number, plus one; held ones without the one."""
+    return _U(_U(_U(line) << _U(1)) | _U(1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _open(is_full, full, line_at, n_before, opening):
+    """Put the lines of some lanes, of which `full` has a bit each, onto the path; `n_before` were put there before."""
+    if is_full:
+        opening.path[_I(opening.n + n_before) + rank(full)] = optional_line(opening.lines[line_at])
+
+
+@cuda.jit(device=True, forceinline=True)
+def list_words(piece):
     """List the words of the mask that are not zero, with their numbers; how many, int32, or -1 without a list."""
     if not piece.is_truncated:
         return _I(-1)
@@ -86,8 +121,8 @@ def _list_words(piece):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _met_by(row, piece, n_listed):
-    """How many of the columns a row has, int32; `n_listed` is what `_list_words` gave."""
+def met_by(row, piece, n_listed):
+    """How many of the columns a row has, int32; `n_listed` is what `list_words` gave."""
     met = _I(0)
     place = _L(piece.offset + _L(row) * _L(piece.n_words))
     k = _I(0)
@@ -116,7 +151,7 @@ def column_of_lane(piece, n_rows, word, tile):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _met_column(piece, n_rows, word):
+def met_column(piece, n_rows, word):
     """How many of the rows have column ``32 * word + lane``, int32."""
     met = _I(0)
     tile = _I(0)
@@ -127,7 +162,7 @@ def _met_column(piece, n_rows, word):
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_rows(piece, n_rows, n_columns, fewest):
+def keep_rows(piece, n_rows, n_columns, fewest, opening):
     """Take out the rows that have all columns, and those that have too few.
 
     Parameters
@@ -135,6 +170,7 @@ def keep_rows(piece, n_rows, n_columns, fewest):
     piece : Piece
     n_rows, n_columns : int32
     fewest : int32
+    opening : Opening or None
 
     Returns
     -------
@@ -145,17 +181,20 @@ def keep_rows(piece, n_rows, n_columns, fewest):
     lane = _I(cuda.laneid)
     n_kept, n_full = _I(0), _I(0)
     most, best = _I(-1), _I(0)
-    n_listed = _list_words(piece)
+    n_listed = list_words(piece)
     tile = _I(0)
     while tile < n_rows:
         is_there = _I(tile + lane) < n_rows
         row, met = _I(0), _I(-1)
         if is_there:
             row = piece.rows[tile + lane]
-            met = _met_by(row, piece, n_listed)
+            met = met_by(row, piece, n_listed)
         is_full = is_there and met == n_columns
         is_kept = is_there and met < n_columns and met >= fewest
-        n_full = _I(n_full + count_bits(ballot(is_full)))
+        full = ballot(is_full)
+        if opening is not None:
+            _open(is_full, full, _L(opening.rows_at + row), n_full, opening)
+        n_full = _I(n_full + count_bits(full))
         kept = ballot(is_kept)
         if is_kept:
             place = _I(n_kept + rank(kept))
@@ -171,8 +210,14 @@ def keep_rows(piece, n_rows, n_columns, fewest):
 
 
 @cuda.jit(device=True, forceinline=True)
-def keep_columns(piece, n_rows, fewest):
+def keep_columns(piece, n_rows, fewest, opening):
     """Take out the columns that all rows have, and those that too few have.
+
+    Parameters
+    ----------
+    piece : Piece
+    n_rows, fewest : int32
+    opening : Opening or None
 
     Returns
     -------
@@ -187,9 +232,13 @@ def keep_columns(piece, n_rows, fewest):
     while word < piece.n_words:
         mask = _U(piece.mask[word])
         if mask != 0:
-            met = _met_column(piece, n_rows, word)
+            met = met_column(piece, n_rows, word)
             is_there = _U(mask >> _U(lane)) & _U(1) != 0
-            n_full = _I(n_full + count_bits(ballot(is_there and met == n_rows)))
+            is_full = is_there and met == n_rows
+            full = ballot(is_full)
+            if opening is not None:
+                _open(is_full, full, _L(opening.columns_at + 32 * word + lane), n_full, opening)
+            n_full = _I(n_full + count_bits(full))
             is_kept = is_there and met < n_rows and met >= fewest
             kept = ballot(is_kept)
             n_kept = _I(n_kept + count_bits(kept))
@@ -225,10 +274,10 @@ def count_members(by_rows, piece, n_rows, n_bins):
         k = next_tile(k)
     cuda.syncwarp()
     if by_rows:
-        n_listed = _list_words(piece)
+        n_listed = list_words(piece)
         k = lane
         while k < n_rows:
-            met = _met_by(piece.rows[k], piece, n_listed)
+            met = met_by(piece.rows[k], piece, n_listed)
             cuda.atomic.add(bins, _I(bins_at + met), _I(1))
             k = next_tile(k)
     else:
@@ -236,7 +285,7 @@ def count_members(by_rows, piece, n_rows, n_bins):
         while word < piece.n_words:
             mask = _U(piece.mask[word])
             if mask != 0:
-                met = _met_column(piece, n_rows, word)
+                met = met_column(piece, n_rows, word)
                 if _U(mask >> _U(lane)) & _U(1) != 0:
                     cuda.atomic.add(bins, _I(bins_at + met), _I(1))
             word = next_one(word)
@@ -300,13 +349,13 @@ def tally_by_rows(piece, n_rows, chosen, device, limits):
     """Count a leaf for each row, held as the last one; how many kinds are new, int32."""
     lane = _I(cuda.laneid)
     n_new = _I(0)
-    n_listed = _list_words(piece)
+    n_listed = list_words(piece)
     tile = _I(0)
     while tile < n_rows:
         is_leaf = _I(tile + lane) < n_rows
         met = _I(0)
         if is_leaf:
-            met = _met_by(piece.rows[tile + lane], piece, n_listed)
+            met = met_by(piece.rows[tile + lane], piece, n_listed)
         leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
         is_leaf = is_leaf and is_wanted(leaf, limits)
         if cuda.any_sync(ALL, is_leaf):
@@ -324,7 +373,7 @@ def tally_by_columns(piece, n_rows, chosen, device, limits):
     while word < piece.n_words:
         mask = _U(piece.mask[word])
         if mask != 0:
-            met = _met_column(piece, n_rows, word)
+            met = met_column(piece, n_rows, word)
             leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
             is_leaf = _U(mask >> _U(lane)) & _U(1) != 0 and is_wanted(leaf, limits)
             if cuda.any_sync(ALL, is_leaf):

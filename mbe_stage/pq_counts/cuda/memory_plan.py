@@ -52,6 +52,8 @@ class SearchSizes:
         The largest sizes that are asked for.
     is_windowed : bool
         Warps have no array of all rows, so half of what is left is for the pool: fewer warps, fewer quanta.
+    more_warp_bytes, frame_words : int
+        As `MemoryPlan` has them.
     """
 
     n_rows: int
@@ -63,6 +65,8 @@ class SearchSizes:
     most_rows: int
     most_columns: int
     is_windowed: bool = False
+    more_warp_bytes: int = 0
+    frame_words: int = at.MATRIX_WORDS
 
     @property
     def levels(self) -> int:
@@ -124,6 +128,10 @@ class MemoryPlan:
     narrow : int
         Rows and columns of a frame at most.
     quantum_seconds : float
+    more_warp_bytes : int
+        What a warp has beside what every search needs.
+    frame_words : int
+        Of the pool, what a frame takes at most.
     """
 
     n_blocks: int
@@ -137,6 +145,8 @@ class MemoryPlan:
     n_kinds: int
     narrow: int = at.FRAME_WIDTH
     quantum_seconds: float = QUANTUM_SECONDS
+    more_warp_bytes: int = 0
+    frame_words: int = at.MATRIX_WORDS
 
     @property
     def n_warps(self) -> int:
@@ -147,7 +157,7 @@ class MemoryPlan:
     def warp_bytes(self) -> int:
         """What a warp has to itself."""
         scratch = 4 * (self.scratch_rows + self.matrix_rows + self.scratch_words) + 8 * at.STATE_FIELDS
-        return scratch + 4 * at.MATRIX_WORDS + 8 * at.NODE_FIELDS * self.levels
+        return scratch + 4 * self.frame_words + 8 * at.NODE_FIELDS * self.levels + self.more_warp_bytes
 
     @property
     def total_bytes(self) -> int:
@@ -158,7 +168,7 @@ class MemoryPlan:
     @property
     def all_words(self) -> int:
         """Of the pool, and of the warps' frames behind it."""
-        return self.pool_words + self.n_warps * at.MATRIX_WORDS
+        return self.pool_words + self.n_warps * self.frame_words
 
     @property
     def all_nodes(self) -> int:
@@ -301,6 +311,8 @@ def _least(sizes: SearchSizes) -> MemoryPlan:
         pool_words=2 * _whole_lines(sizes.max_node_words),
         node_words=_whole_lines(sizes.max_node_words),
         n_kinds=0,
+        more_warp_bytes=sizes.more_warp_bytes,
+        frame_words=sizes.frame_words,
     )
     return _with_blocks(plan, sizes, 1)
 

@@ -24,7 +24,8 @@ from mbe_stage.pq_counts.cuda.matrices import (
     tally_by_rows,
 )
 
-__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "kind_of_node", "node_of", "settle_piece"]
+__all__ = ["DONE", "FRAME", "NODE", "SHORT_OF", "frame_of", "is_over", "kind_of_node", "node_of", "settle_piece"]
+__all__ += ["write_node"]
 
 DONE, FRAME, NODE, SHORT_OF = range(4)
 """What a piece has become: nothing is left of it, a frame, a node, or nothing yet, for lack of room."""
@@ -35,7 +36,7 @@ _U = np.uint32
 
 
 @cuda.jit(device=True, forceinline=True)
-def _is_over(n_rows, n_columns, chosen, limits):
+def is_over(n_rows, n_columns, chosen, limits):
     """Whether a piece has too few vertices for the smallest sizes."""
     return (
         chosen.held_rows + chosen.optional_rows + n_rows < limits.fewest_rows
@@ -139,7 +140,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
     is_first = True
     pivot = _I(0)
     while True:
-        if _is_over(n_rows, n_columns, chosen, limits):
+        if is_over(n_rows, n_columns, chosen, limits):
             outcome = DONE
             break
         if (
@@ -154,7 +155,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
             outcome = FRAME
             break
         fewest = _I(limits.fewest_columns - chosen.held_columns - chosen.optional_columns)
-        kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest)
+        kept, n_full, best_row, most_row = keep_rows(piece, n_rows, n_columns, fewest, None)
         is_same = kept == n_rows and not is_first
         n_rows = kept
         chosen = Chosen(
@@ -162,7 +163,7 @@ def settle_piece(piece, n_rows, n_columns, chosen, credit, device, limits):
         )
         if not is_same and n_rows > 0:
             fewest = _I(limits.fewest_rows - chosen.held_rows - chosen.optional_rows)
-            kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest)
+            kept, n_full, best_column, most_column = keep_columns(piece, n_rows, fewest, None)
             is_same = kept == n_columns
             n_columns = kept
             chosen = Chosen(
@@ -303,7 +304,22 @@ def kind_of_node(n_rows, n_columns, chosen, pivot, lists_pairs, limits):
 
 @cuda.jit(device=True, forceinline=True)
 def node_of(piece, n_rows, n_columns, key, pivot, kind, newest, mask, device):
-    """Write a piece as a node of its own.
+    """Write a piece as a node of its own; which, int32, or -1 where there is no room.
+
+    Parameters
+    ----------
+    piece, n_rows, n_columns, key, pivot, kind, newest, mask, device
+        As `write_node` takes them.
+    """
+    node, n_children, _ = write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, _L(0), device)
+    if node >= 0:
+        publish(node, n_children, device.nodes, device.control)
+    return node
+
+
+@cuda.jit(device=True, forceinline=True)
+def write_node(piece, n_rows, n_columns, key, pivot, kind, newest, mask, n_more, device):
+    """Write a piece as a node of its own, whose children nobody may take yet.
 
     Parameters
     ----------
@@ -319,21 +335,27 @@ def node_of(piece, n_rows, n_columns, key, pivot, kind, newest, mask, device):
         The node that this warp made before, or -1.
     mask : uint32, global
         The piece's columns.
+    n_more : int64
+        Words that it is to have behind its matrix.
     device : Device
 
     Returns
     -------
-    int32
-        The node; -1 where there is no room.
+    node : int32
+        -1 where there is no room.
+    n_children : int32
+    more_at : int64
+        Where those words begin.
     """
     row_words, column_words = _I((n_columns + 31) >> 5), _I((n_rows + 31) >> 5)
-    n_words = _L(_L(n_rows) * _L(row_words) + _L(n_columns) * _L(column_words))
+    n_matrix = _L(_L(n_rows) * _L(row_words) + _L(n_columns) * _L(column_words))
+    n_words = _L(n_matrix + n_more)
     place = take_words(n_words, True, device.control, device.settings)
     if place < 0:
-        return _I(-1)
+        return _I(-1), _I(0), place
     node = new_node(True, device.control, device.settings)
     if node < 0:
-        return node
+        return node, _I(0), place
     columns_place = _L(place + _L(n_rows) * _L(row_words))
     _write_columns(piece, n_rows, columns_place, column_words)
     _write_rows(device.words, place, n_rows, n_columns, columns_place)
@@ -355,5 +377,4 @@ def node_of(piece, n_rows, n_columns, key, pivot, kind, newest, mask, device):
         device.nodes[node, at.KIND] = _L(kind)
         device.nodes[node, at.LINK] = _L(newest)
     cuda.syncwarp()
-    publish(node, _I(missed + 1), device.nodes, device.control)
-    return node
+    return node, _I(missed + 1), _L(place + n_matrix)

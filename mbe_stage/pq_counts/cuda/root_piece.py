@@ -141,14 +141,15 @@ def _number_rows(n_rows, own):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _forget_rows(n_rows, own):
-    """Zeros again for the rows of the list, which becomes one of the matrix's rows."""
+def _forget_rows(n_rows, keeps_rows, own):
+    """Zeros again for the rows of the list, which becomes one of the matrix's rows where it is not to be kept."""
     k = _I(cuda.laneid)
     tile = _I(0)
     while tile < n_rows:
         if k < n_rows:
             own.counts[own.rows[k]] = _I(0)
-            own.rows[k] = k
+            if not keeps_rows:
+                own.rows[k] = k
         k = next_tile(k)
         tile = next_tile(tile)
     cuda.syncwarp()
@@ -181,7 +182,7 @@ def clear_words(place, size, words):
 
 
 @cuda.jit(device=True, forceinline=True)
-def root_piece(root, fewest, own, graph, device):
+def root_piece(root, fewest, keeps_rows, own, graph, device):
     """Write the matrix of a root into the pool, its rows on the warp's list and all of its columns in the mask.
 
     Parameters
@@ -189,6 +190,8 @@ def root_piece(root, fewest, own, graph, device):
     root : int32
     fewest : int32
         Columns that a row has to share with it.
+    keeps_rows : bool
+        Whether the list has the rows of the graph afterwards, and not those of the matrix.
     own : Own
     graph : Graph
     device : Device
@@ -210,11 +213,11 @@ def root_piece(root, fewest, own, graph, device):
     clear_words(place, size if place >= 0 else _L(0), device.words)
     if place < 0:
         # Nobody has a number then, and all paths are forgotten.
-        _forget_rows(n_rows, own)
+        _forget_rows(n_rows, keeps_rows, own)
     _walk_paths(root, True, place, n_words, fewest, own, graph, device.words)
     # The bits were set in the second level of the cache; the first may have the zeros.
     cuda.threadfence()
     cuda.syncwarp()
-    _forget_rows(n_rows, own)
+    _forget_rows(n_rows, keeps_rows, own)
     all_columns(n_columns, n_words, own)
     return place, n_rows, n_columns, n_words

@@ -120,7 +120,6 @@ class Session:
 
     def quantum(self) -> tuple[bool, Counted]:
         """Work for a while; whether the search is over, and the leaves found."""
-        kernel = self._kernel
         for word in (at.STATUS, at.LOW_NODE, at.N_IDLE, at.CREDITS, at.NEEDED):
             self._control[word] = 0
         n_roots = self._graph.order.size
@@ -128,7 +127,7 @@ class Session:
         self._control[at.NEXT_ROOT] = self.n_roots_taken if takes_roots else n_roots
         upload(self._control, self._device.control)
         began = time.perf_counter()
-        on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, self._device))
+        self._launch()
         self._control = cp.asnumpy(self._device.control).copy()
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
@@ -137,6 +136,10 @@ class Session:
         is_short = int(self._control[at.STATUS]) != 0
         goes_on = (is_short or not takes_roots or self._undone_roots.size > 0) and self._make_room()
         return not goes_on, self._take_leaves(goes_on)
+
+    def _launch(self) -> None:
+        kernel, plan = self._kernel, self._plan
+        on_grid(kernel, plan.n_blocks, THREADS)(*kernel_bundles(kernel, self._graph, self._warps, self._device))
 
     def _take_leaves(self, goes_on: bool) -> Counted:
         """What the table holds; it is empty afterwards, where somebody goes on."""

@@ -5,6 +5,7 @@ Run as a script, with one of `PARTS`: prints a JSON line per case.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import warnings
@@ -46,6 +47,12 @@ def use_the_emulator() -> Any:
         setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
     wedges.count_wedges_block_per_root = launcher(wedges.count_wedges_block_per_root)
     wedges.THREADS, searches.wedge_blocks = 64, lambda: 2
+    from mbe_stage.pq_counts.cuda.local import kernels as local_kernels
+    from mbe_stage.pq_counts.cuda.local import session as local_session
+
+    local_session.counting_blocks = lambda: 1
+    local_session.local_kernel_for = lambda with_edges: launcher(local_kernels.local_kernel_for(with_edges))
+    memory_budget.device_work = lambda _budget: contextlib.nullcontext()  # type: ignore[attr-defined]
     return launcher
 
 

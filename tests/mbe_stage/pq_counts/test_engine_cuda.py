@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 
-from mbe_stage import BipartiteCSR, Execution
-from mbe_stage.engines import AUTO, choose_engine, lacks_detail
-from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
-from mbe_stage.pq_counts import engine_cuda
+from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.memory_plan import SearchSizes, key_layout, plan_memory
 from mbe_stage.pq_counts.cuda.techniques import Techniques
-from mbe_stage.pq_counts.query import PqQuery
-from mbe_stage.pq_counts.results import Detail
 from tests.mbe_stage.processes import run_module
 from tests.patience import completed
 
@@ -184,20 +179,6 @@ def test_importing_the_engine_needs_no_gpu_library() -> None:
         "sys.exit('cupy' in sys.modules or 'numba.cuda' in sys.modules)"
     )  # fmt: skip
     completed([sys.executable, "-c", code], cwd=_ROOT, check=True)
-
-
-@pytest.mark.parametrize("detail", [Detail.VERTICES, Detail.EDGES])
-def test_more_than_counts_is_refused(detail: Detail) -> None:
-    with pytest.raises(InvalidArgument, match="engine cpu, which counts for each vertex"):
-        next(engine_cuda.run(BipartiteCSR.from_edges([0], [0]), PqQuery.of(2, 2), Execution(), detail))
-
-
-def test_auto_takes_the_engine_that_says_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
-    for detail, name in ((Detail.COUNTS, "cuda"), (Detail.VERTICES, "cpu"), (Detail.EDGES, "cpu")):
-        assert choose_engine("pq_counts", AUTO, detail)[0] == name
-    assert lacks_detail("pq_counts", "cuda", Detail.EDGES) == "cuda has less detail than is asked for"
-    assert lacks_detail("pq_counts", "cpu", Detail.EDGES) is lacks_detail("pq_counts", "cuda", None) is None
 
 
 def test_fewer_blocks_where_memory_is_short() -> None:

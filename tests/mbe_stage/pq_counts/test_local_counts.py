@@ -19,36 +19,24 @@ from mbe_stage.pq_counts.cpu.local import words
 from mbe_stage.pq_counts.digits import integers
 from mbe_stage.pq_counts.problem import PROBLEM
 from mbe_stage.pq_counts.query import PqQuery
-from mbe_stage.pq_counts.results import Detail, LocalCounts, PqBlock, PqSink
+from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
 from tests.mbe_stage.graphs import complete, crown, from_matrix, random_matrix
-
-Plain = dict[tuple[int, int], tuple[list[int], ...]]
+from tests.mbe_stage.pq_counts import local_counting
+from tests.mbe_stage.pq_counts.local_counting import Local, plain, sums_hold
 
 # Butterflies of the women, and of the events, of Davis, Gardner and Gardner (1941); from the squares of the matrix.
 WOMEN = [71, 21, 8, 33, 75, 2, 30, 26, 42, 68, 26, 48, 2, 17, 32, 60, 91, 30]
 EVENTS = [15, 16, 54, 24, 81, 71, 86, 143, 83, 32, 6, 43, 14, 14]
 
 
-def counted(
-    engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any
-) -> tuple[dict[tuple[int, int], int], Plain]:
-    """What an engine says: the counts, and the local ones in plain integers."""
-    sink = PqSink(query, detail)
-    for block in engine.run(graph, query, Execution(threads=2), detail, **options):
-        sink.accept(block)
-    return sink.counts(), plain(sink.local_counts())
+def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any) -> Local:
+    """What an engine says, with two threads."""
+    return local_counting.counted(engine, graph, query, detail, Execution(threads=2), **options)
 
 
 def _fill(sink: PqSink, blocks: Iterable[PqBlock]) -> None:
     for block in blocks:
         sink.accept(block)
-
-
-def plain(local: dict[tuple[int, int], LocalCounts]) -> Plain:
-    return {
-        cell: tuple(integers(side) for side in (one.left, one.right, one.edges) if side is not None)
-        for cell, one in local.items()
-    }
 
 
 def graph_of(seed: int, most: int = 9) -> BipartiteCSR:
@@ -96,16 +84,8 @@ def test_sums_of_nodes_larger_than_a_frame(seed: int, shape: tuple[int, int], ce
     matrix[3] = matrix[:, 5] = True
     graph = from_matrix(matrix)
     counts, local = counted(engine_cpu, graph, PqQuery.of(p, q))
-    left, right, edges = local[cell]
-    total = counts[cell]
-    assert total > 0
-    assert (sum(left), sum(right), sum(edges)) == (p * total, q * total, p * q * total)
-    of_left, of_right = graph.edges()
-    sums = np.zeros(graph.n_left, object), np.zeros(graph.n_right, object)
-    np.add.at(sums[0], of_left, np.array(edges, object))
-    np.add.at(sums[1], of_right, np.array(edges, object))
-    assert sums[0].tolist() == [q * n for n in left]
-    assert sums[1].tolist() == [p * n for n in right]
+    assert counts[cell] > 0
+    assert sums_hold(graph, counts, local)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from mbe_stage.pq_counts.cpu.local import leaves, tree
 from mbe_stage.pq_counts.cpu.local.words import n_words
 from mbe_stage.pq_counts.cpu.local.workers import LocalCounting, Sums, bytes_needed
 from mbe_stage.pq_counts.cpu.search import Search
-from mbe_stage.pq_counts.cpu.workers import Piece
 from mbe_stage.pq_counts.local_from_degrees import from_degrees
 from mbe_stage.pq_counts.local_tables import Places, table_bytes
 from mbe_stage.pq_counts.query import PqQuery
@@ -80,7 +80,7 @@ class LocalSearch:
 
     def blocks(
         self,
-        pieces: Sequence[Piece],
+        pieces: Any,
         counts: Mapping[tuple[int, int], int],
         work_done: float,
         deadline: float,
@@ -92,6 +92,7 @@ class LocalSearch:
         Parameters
         ----------
         pieces : sequence of Piece
+            What `_counting` takes.
         counts : (p, q) -> int
             How many bicliques the search finds in them.
         work_done : float
@@ -115,13 +116,10 @@ class LocalSearch:
             work_done += each * (min(p, q) >= 2)
 
     def _searched(
-        self, cell: tuple[int, int], pieces: Sequence[Piece], count: int, deadline: float
+        self, cell: tuple[int, int], pieces: Any, count: int, deadline: float
     ) -> Generator[tuple[LocalCounts | None, float]]:
         """Search for a cell of so many bicliques; tables, and the share of its work that is done."""
-        budget = self._budget - self._bytes_of_tables()
-        counting = LocalCounting(
-            self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
-        )
+        counting = self._counting(cell, count)
         done, is_told = 0.0, False
         with closing(counting.run(pieces, deadline)) as found:
             for sums, done in found:
@@ -131,6 +129,21 @@ class LocalSearch:
             # A time limit left nothing.
             yield self._nothing(cell), done
         self.n_nodes += counting.n_nodes
+
+    def _counting(self, cell: tuple[int, int], count: int) -> Any:
+        """What has `run`, `n_nodes` and memory of its own, for a cell of so many bicliques."""
+        budget = self._budget - self._bytes_of_tables()
+        return LocalCounting(
+            self._search.lists, self._asked(cell), n_words(count), self._n_threads, budget, edges=self._edges
+        )
+
+    def _bytes_of_counting(self, cell: tuple[int, int]) -> int:
+        """What that takes beside the tables."""
+        return bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
+
+    def _beside(self) -> tuple[str, str]:
+        """What a refusal says of who counts, and what of that would take less."""
+        return f", {self._n_threads} threads", ", use fewer threads"
 
     def _table(self, cell: tuple[int, int], sums: Sums) -> LocalCounts:
         """What was added up, for the user's vertices and edges."""
@@ -178,17 +191,15 @@ class LocalSearch:
         needed = self._bytes_of_tables()
         searched = [cell for cell in self._cells if min(self._to_choose(cell)) >= 2]
         if searched:
-            needed += max(
-                bytes_needed(self._search.lists, self._asked(cell), 1, self._n_threads, edges=self._edges)
-                for cell in searched
-            )
+            needed += max(map(self._bytes_of_counting, searched))
         if needed > self._budget:
             what, graph = ("vertex and edge" if self._edges else "vertex"), self._graph
+            among, remedy = self._beside()
             raise MemoryBudgetExceeded(
                 f"counts for every {what} take {needed:,} bytes or more ({len(self._cells):,} cells x "
                 f"{graph.n_left + graph.n_right:,} vertices"
-                f"{f' and {graph.n_edges:,} edges' if self._edges else ''}, {self._n_threads} threads), and "
-                f"memory_budget_bytes is {self._budget:,}: raise it, ask for fewer cells"
-                f"{', for vertices alone' if self._edges else ''} or use fewer threads",
+                f"{f' and {graph.n_edges:,} edges' if self._edges else ''}{among}), and "
+                f"memory_budget_bytes is {self._budget:,}: raise it{remedy}, ask for fewer cells"
+                f"{' or for vertices alone' if self._edges else ''}",
                 needed_bytes=needed,
             )

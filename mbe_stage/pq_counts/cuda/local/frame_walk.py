@@ -1,0 +1,203 @@
+"""The walk of a frame for local counts: the tree of `cuda.frame_walk`, with the path of its lines."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.masks import bit_of, first_of, size_of
+from mbe_stage.device.quantum import stops
+from mbe_stage.device.warp import max_all
+from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.frame_walk import NOTHING, OPEN, kind_of_end, settled, somebody_waits
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.leaves import chosen_of, key_of
+from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local.frame_leaves import (
+    add_end,
+    clear_sums,
+    close_rows,
+    frame_path,
+    lines_of_lane,
+    open_row,
+    set_frame_path,
+)
+from mbe_stage.pq_counts.cuda.local.layout import HELD, LEVEL_FIELDS, OPTIONAL, FramePath
+from mbe_stage.pq_counts.cuda.local.levels import keep_local_levels, path_of_level, push, share_local_level, with_line
+from mbe_stage.pq_counts.cuda.local.lines import hand_on_frame
+from mbe_stage.pq_counts.cuda.techniques import DONATION
+
+__all__ = ["walk_local_frame"]
+
+_LOOK_EVERY = 32
+_I = np.int32
+
+
+@cuda.jit(device=True, forceinline=True)
+def _visit(rows, columns, chosen, work):
+    """Settle a node, and add its leaves where it has no children.
+
+    Parameters
+    ----------
+    rows, columns : uint64
+    chosen : Chosen
+    work : Work
+
+    Returns
+    -------
+    rows, columns : uint64
+    chosen : Chosen
+    pivot : int32
+        A row, or 64 plus a column; -1 where the node is done.
+    """
+    launch = work.launch
+    pivot = _I(-1)
+    limits = launch.limits
+    while True:
+        end = kind_of_end(rows, columns, chosen, limits)
+        if end != OPEN:
+            if end != NOTHING:
+                add_end(end, rows, columns, chosen, work)
+            break
+        n_before = _I(size_of(rows) + size_of(columns))
+        rows, columns, chosen, best_row, best_column, full_rows, full_columns = settled(
+            rows, columns, chosen, limits, lines_of_lane(work)
+        )
+        if launch.with_edges:
+            _open_rows(full_rows, work)
+        if full_rows | full_columns != np.uint64(0):
+            path = frame_path(work)
+            optional_rows = np.uint64(path.optional_rows | full_rows)
+            optional_columns = np.uint64(path.optional_columns | full_columns)
+            set_frame_path(FramePath(path.held_rows, optional_rows, path.held_columns, optional_columns), work)
+        n_rows, n_columns = size_of(rows), size_of(columns)
+        if n_rows + n_columns == n_before:
+            best_row, best_column = max_all(best_row), max_all(best_column)
+            pivot = _I(best_row & 63)
+            if n_columns - (best_row >> 6) > n_rows - (best_column >> 6):
+                pivot = _I(64 + (best_column & 63))
+            break
+    return rows, columns, chosen, pivot
+
+
+@cuda.jit(device=True, forceinline=True)
+def _open_rows(rows, work):
+    """Optional rows are on the path from now on."""
+    while rows != np.uint64(0):
+        open_row(first_of(rows), OPTIONAL, work)
+        rows = np.uint64(rows & np.uint64(rows - np.uint64(1)))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _back_to(kept, work):
+    """Close the rows that are not on the path of an earlier level."""
+    if work.launch.with_edges:
+        path = frame_path(work)
+        close_rows(np.uint64(path.held_rows & ~kept.held_rows), HELD, work)
+        close_rows(np.uint64(path.optional_rows & ~kept.optional_rows), OPTIONAL, work)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _next_child(depth, work):
+    """The next child of the newest level, which is taken from the stack with its last one.
+
+    Parameters
+    ----------
+    depth : int32
+    work : Work
+
+    Returns
+    -------
+    rows, columns : uint64
+    chosen : Chosen
+    depth : int32
+    """
+    own, mine, launch = work.own, work.mine, work.launch
+    level, stack = _I(own_at.STACK_AT + LEVEL_FIELDS * (depth - 1)), mine
+    rows, columns = np.uint64(stack[level + own_at.ROWS]), np.uint64(stack[level + own_at.COLUMNS])
+    missing, pivot = np.uint64(stack[level + own_at.MISSING]), _I(stack[level + own_at.PIVOT])
+    chosen = chosen_of(stack[level + own_at.KEY], launch.limits)
+    kept = path_of_level(stack, _I(level + own_at.HELD_ROWS))
+    cuda.syncwarp()
+    _back_to(kept, work)
+    held_rows, optional_rows = chosen.held_rows, chosen.optional_rows
+    held_columns, optional_columns = chosen.held_columns, chosen.optional_columns
+    by_columns = pivot < 64
+    member = first_of(missing)
+    is_last = member < 0
+    if is_last:
+        depth = _I(depth - 1)
+        member = _I(pivot & 63)
+    gone = bit_of(member)
+    if not is_last and cuda.laneid == 0:
+        stack[level + own_at.MISSING] = np.int64(np.uint64(missing & ~gone))
+    # Of which side a line goes: the pivot's in the last child, else the other one.
+    if by_columns == is_last:
+        rows = np.uint64(rows & ~gone)
+        if is_last:
+            optional_rows = _I(optional_rows + 1)
+        else:
+            held_rows = _I(held_rows + 1)
+            if cuda.laneid == 0:
+                stack[level + own_at.ROWS] = np.int64(rows)
+            columns = np.uint64(columns & own.frame[own.frame_at + member])
+        if launch.with_edges:
+            open_row(member, OPTIONAL if is_last else HELD, work)
+    else:
+        columns = np.uint64(columns & ~gone)
+        if is_last:
+            optional_columns = _I(optional_columns + 1)
+        else:
+            held_columns = _I(held_columns + 1)
+            if cuda.laneid == 0:
+                stack[level + own_at.COLUMNS] = np.int64(columns)
+            rows = np.uint64(rows & own.frame[own.frame_at + at.FRAME_COLUMNS + member])
+    set_frame_path(with_line(kept, gone, by_columns, is_last), work)
+    chosen = Chosen(held_rows, optional_rows, held_columns, optional_columns)
+    return rows, columns, chosen, depth
+
+
+@cuda.jit(device=True, forceinline=True)
+def walk_local_frame(rows, columns, chosen, path, n_path, home, work):
+    """Add all that is below a node; where the quantum ends before, what is left becomes nodes (`keep_local_levels`).
+
+    Parameters
+    ----------
+    rows, columns : uint64
+        Of the frame that stands in shared memory.
+    chosen : Chosen
+    path : FramePath
+    n_path : int32
+        Lines on the path outside the frame.
+    home : int64
+        Where the frame stands in the pool, or -1.
+    work : Work
+    """
+    own, device, launch = work.own, work.device, work.launch
+    clear_sums(own)
+    set_frame_path(path, work)
+    bottom, depth, steps = _I(0), _I(0), _I(0)
+    while True:
+        rows, columns, chosen, pivot = _visit(rows, columns, chosen, work)
+        if pivot >= 0:
+            push(depth, rows, columns, key_of(chosen, launch.limits), pivot, frame_path(work), work)
+            depth = _I(depth + 1)
+        steps = _I(steps + 1)
+        if depth == bottom:
+            break
+        if (steps & (_LOOK_EVERY - 1)) == 0:
+            if stops(device.control, launch.deadline):
+                keep_local_levels(bottom, depth, home, n_path, work)
+                break
+            if launch.techniques & DONATION != 0 and somebody_waits(device.control):
+                home, is_shared = share_local_level(bottom, home, n_path, work)
+                if is_shared:
+                    bottom = _I(bottom + 1)
+                if depth == bottom:
+                    break
+        rows, columns, chosen, depth = _next_child(depth, work)
+    nothing = np.uint64(0)
+    _back_to(FramePath(nothing, nothing, nothing, nothing), work)
+    hand_on_frame(n_path, work)
+    if cuda.laneid == 0:
+        own.state[at.N_VISITED] += np.int64(steps)

@@ -1,0 +1,80 @@
+"""What a leaf amounts to, for the lines that are in its bicliques (as `cpu.local.leaves` has it).
+
+A leaf of h held and o optional rows, g held and r optional columns is C(o, p - h) C(r, q - g) bicliques. A held row and
+a held column are in all of them; an optional row is in C(o - 1, p - h - 1) C(r, q - g), and so on: the number for a row
+and a column depends on their kinds alone.
+
+Each number is at most that of all bicliques, as is each sum that is told in the end: where that is below 2^63, nothing
+overflows. Else all is done modulo a prime below 2^31, and once more for each further prime (`cuda.local.residues`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import sum_all
+from mbe_stage.pq_counts.cuda.local.layout import HELD, MODULUS, Values
+
+__all__ = ["added", "of_kinds", "reduced", "sum_of_lanes", "values_of"]
+
+_I = np.int32
+_L = np.int64
+
+
+@cuda.jit(device=True, forceinline=True)
+def reduced(number, sums):
+    """The number, or what the modulus leaves of it; int64, not below 0."""
+    modulus = sums.constants[MODULUS]
+    if modulus != 0:
+        return _L(number % modulus)
+    return _L(number)
+
+
+@cuda.jit(device=True, forceinline=True)
+def values_of(is_leaf, chosen, work):
+    """What a lane's leaf amounts to, where it has one."""
+    sums, launch = work.sums, work.launch
+    whole_whole, whole_with, with_whole, with_with = _L(0), _L(0), _L(0), _L(0)
+    limits = launch.limits
+    k, m = _I(limits.most_rows - chosen.held_rows), _I(limits.most_columns - chosen.held_columns)
+    if is_leaf and chosen.optional_rows >= k and chosen.optional_columns >= m:
+        n_rows, n_columns = _L(limits.most_rows + 1), _L(limits.most_columns + 1)
+        rows, columns = _L(_L(chosen.optional_rows) * n_rows + k), _L(_L(chosen.optional_columns) * n_columns + m)
+        of_rows, of_columns = sums.row_ways[rows], sums.column_ways[columns]
+        with_row, with_column = _L(0), _L(0)
+        if k > 0:
+            with_row = sums.row_ways[rows - n_rows - 1]
+        if m > 0:
+            with_column = sums.column_ways[columns - n_columns - 1]
+        whole_whole = reduced(of_rows * of_columns, sums)
+        whole_with = reduced(of_rows * with_column, sums)
+        with_whole = reduced(with_row * of_columns, sums)
+        with_with = reduced(with_row * with_column, sums)
+    return Values(whole_whole, whole_with, with_whole, with_with)
+
+
+@cuda.jit(device=True, forceinline=True)
+def of_kinds(values, row_kind, column_kind):
+    """The number for a row and a column of given kinds."""
+    if row_kind == HELD:
+        return values.held_held if column_kind == HELD else values.held_optional
+    return values.optional_held if column_kind == HELD else values.optional_optional
+
+
+@cuda.jit(device=True, forceinline=True)
+def added(one, other):
+    """The sums of two, number by number."""
+    return Values(
+        one.held_held + other.held_held,
+        one.held_optional + other.held_optional,
+        one.optional_held + other.optional_held,
+        one.optional_optional + other.optional_optional,
+    )
+
+
+@cuda.jit(device=True, forceinline=True)
+def sum_of_lanes(values, launch):
+    """The sums over all lanes, for all of them; that of two optional lines with edges only."""
+    both = sum_all(values.optional_optional) if launch.with_edges else _L(0)
+    return Values(sum_all(values.held_held), sum_all(values.held_optional), sum_all(values.optional_held), both)

@@ -1,0 +1,124 @@
+"""What local counts of one cell take of device memory, before anything is allocated. Needs no GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.pq_counts.cuda.local.layout import FRAME_WORDS, N_CONSTANTS, PATH_AT
+from mbe_stage.pq_counts.cuda.memory_plan import MemoryPlan, SearchSizes, least_bytes, plan_memory
+
+__all__ = ["LocalSizes"]
+
+_LINE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSizes:
+    """What the memory of a search depends on.
+
+    Attributes
+    ----------
+    search : SearchSizes
+        A node has the lines of its matrix and its path behind it.
+    n_columns : int
+    edges : bool
+        Whether they are asked for.
+    most_path : int
+        Lines of the graph that are on a path at most.
+    n_weights : int
+        Rows, or columns, of a piece at most.
+    """
+
+    search: SearchSizes
+    n_columns: int
+    edges: bool
+    most_path: int
+    n_weights: int
+
+    @classmethod
+    def of(
+        cls,
+        row_offsets: np.ndarray,
+        column_offsets: np.ndarray,
+        paths: np.ndarray,
+        most: tuple[int, int],
+        *,
+        edges: bool,
+    ) -> LocalSizes:
+        """Those of a core.
+
+        Parameters
+        ----------
+        row_offsets, column_offsets : (n_rows + 1,) and (n_columns + 1,) int64
+        paths : (n_rows,) int64
+            Two-step paths from each row to later ones.
+        most : tuple of int
+            Rows and columns of the bicliques.
+        edges : bool
+        """
+        n_rows, degrees = paths.size, np.diff(row_offsets)
+        matrix_rows = np.minimum(np.arange(n_rows - 1, -1, -1), paths // most[1])
+        words = matrix_rows * ((degrees + 31) // 32) + degrees * ((matrix_rows + 31) // 32)
+        # A line of the matrix stays a line of the node, or goes onto its path, as the root has.
+        words += matrix_rows + degrees + 1
+        max_matrix_rows, max_degree = int(matrix_rows.max(initial=0)), int(degrees.max(initial=0))
+        most_path = max_matrix_rows + max_degree + 1
+        n_weights = max(max_matrix_rows, -(-max_degree // 1024) * 1024)
+        search = SearchSizes(
+            n_rows,
+            int(row_offsets[-1]),
+            max_degree,
+            int(np.diff(column_offsets).max(initial=0)),
+            max_matrix_rows,
+            int(words.max(initial=0)),
+            *most,
+            frame_words=-(-(FRAME_WORDS + most_path) // _LINE) * _LINE,
+        )
+        search = replace(search, more_warp_bytes=8 * (PATH_AT + most_path + 2 * n_weights))
+        return cls(search, column_offsets.size - 1, edges, most_path, n_weights)
+
+    @property
+    def scratch_words(self) -> int:
+        """Of a warp, of 64 bits."""
+        return PATH_AT + self.most_path + 2 * self.n_weights
+
+    @property
+    def n_sums(self) -> int:
+        """Numbers of rows, columns and entries."""
+        return self.search.n_rows + self.n_columns + (self.search.n_edges if self.edges else 1)
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Lists of the graph, sums and binomials."""
+        search = self.search
+        # Row and column offsets, members of both sides, positions, and the order of the roots.
+        lists = 16 * search.n_edges + 8 * (search.n_rows + self.n_columns + 2) + 4 * search.n_rows
+        ways = (search.max_column_degree + 1) * (search.most_rows + 1)
+        ways += (search.max_row_degree + 1) * (search.most_columns + 1)
+        # While lists are made, numbers of 64 bits of each entry stand beside them.
+        return lists + 32 * search.n_edges + 8 * (self.n_sums + ways + 1 + N_CONSTANTS)
+
+    def plan(self, n_blocks: int, budget: int) -> MemoryPlan:
+        """A plan within a budget.
+
+        Raises
+        ------
+        MemoryBudgetExceeded
+            Not even one block fits.
+        """
+        self.check(budget)
+        return plan_memory(self.search, n_blocks, budget - self.fixed_bytes)
+
+    def check(self, budget: int) -> None:
+        """Refuse a budget that is not enough; `needed_bytes` is."""
+        needed = self.fixed_bytes + least_bytes(self.search)
+        if needed > budget:
+            what = "vertex and edge" if self.edges else "vertex"
+            raise MemoryBudgetExceeded(
+                f"counting for every {what} needs {needed:,} bytes of device memory, as it takes the graph as a whole, "
+                f"and its budget is {budget:,}: raise it (device_memory_bytes), or use the engine cpu",
+                needed_bytes=needed,
+            )

@@ -1,0 +1,195 @@
+"""The local counts of one cell on the device: its lists and sums, and a search for each modulus."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from mbe_stage.device.arrays import kernel_bundles
+from mbe_stage.device.grid import THREADS, on_grid
+from mbe_stage.device.memory_budget import device_work
+from mbe_stage.pq_counts.cpu.local.workers import Sums as SumsOfCell
+from mbe_stage.pq_counts.cuda.kernels import counting_blocks
+from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.local.kernels import local_kernel_for
+from mbe_stage.pq_counts.cuda.local.layout import PAIRS_AT, PATH_AT, Scratch, Sums
+from mbe_stage.pq_counts.cuda.local.memory_plan import LocalSizes
+from mbe_stage.pq_counts.cuda.local.residues import digits_of_residues, moduli, ways_modulo
+from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, key_layout
+from mbe_stage.pq_counts.cuda.session import Session
+from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
+
+__all__ = ["DeviceCounting", "device_lists"]
+
+_SHORTEST_QUANTUM = 0.01
+
+
+class LocalSession(Session):
+    """A search that adds up local counts; no leaf is told.
+
+    Parameters
+    ----------
+    graph : Graph
+    asked, keys, plan, budget_bytes
+        As `Session` takes them.
+    sizes : LocalSizes
+    sums : Sums
+        That are added to.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        asked: tuple[int, int, int, int],
+        keys: KeyLayout,
+        plan: MemoryPlan,
+        budget_bytes: int,
+        sizes: LocalSizes,
+        sums: Sums,
+    ) -> None:
+        super().__init__(graph, asked, keys, plan, budget_bytes, ALL_TECHNIQUES)
+        n_warps, with_edges = plan.n_warps, sizes.edges
+        self._sums, self._local_kernel = sums, local_kernel_for(with_edges)
+        words = cp.empty((n_warps, sizes.scratch_words), cp.int64)
+        words[:, PAIRS_AT:PATH_AT] = 0
+        self._scratch = Scratch(words)
+
+    def _launch(self) -> None:
+        kernel, bundles = self._local_kernel, (self._graph, self._warps, self._device, self._scratch, self._sums)
+        on_grid(kernel, self._plan.n_blocks, THREADS)(*kernel_bundles(kernel, *bundles))
+
+
+def device_lists(lists: Any) -> Graph:
+    """The lists of a core, as kernels read them: all rows are roots, those with the most two-step paths first.
+
+    Parameters
+    ----------
+    lists : cpu.layout.Lists
+    """
+    row_offsets, columns, column_offsets, rows = (cp.asarray(array) for array in lists)
+    n_edges = columns.size
+    entries = cp.arange(n_edges, dtype=cp.int64)
+    by_column = cp.argsort(columns.astype(cp.int64) << 32 | entries)
+    positions = cp.empty(n_edges, cp.int64)
+    positions[by_column] = entries
+    ends = cp.zeros(n_edges + 1, cp.int64)
+    cp.cumsum(column_offsets[columns.astype(cp.int64) + 1] - positions - 1, out=ends[1:])
+    paths = cp.diff(ends[row_offsets])
+    order = cp.argsort(-paths).astype(cp.int32)
+    return Graph(row_offsets, columns, positions, column_offsets, rows, order)
+
+
+class DeviceCounting:
+    """Adds up in how many bicliques of one cell each row, column and entry is.
+
+    Parameters
+    ----------
+    graph : Graph
+    sizes : LocalSizes
+        Of the cell.
+    count : int
+        How many bicliques are found.
+    budget : int
+        Bytes of device memory.
+    overrides : dict
+        Fields of the plan. For tests.
+    facts : dict
+        Receives what the warps did, added up.
+
+    Attributes
+    ----------
+    n_nodes : int
+        Visited so far.
+
+    Raises
+    ------
+    MemoryBudgetExceeded
+        It does not fit the budget.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        sizes: LocalSizes,
+        count: int,
+        budget: int,
+        overrides: dict[str, Any],
+        facts: dict[str, int],
+    ) -> None:
+        self._graph, self._sizes, self._count, self._budget = graph, sizes, count, budget
+        self._plan = replace(sizes.plan(counting_blocks(), budget), **overrides)
+        self._keys, self._facts = key_layout(sizes.search), facts
+        self.n_nodes = 0
+
+    def run(self, rows: np.ndarray | None, deadline: float = math.inf) -> Generator[tuple[SumsOfCell | None, float]]:
+        """Search for what is below some rows, or all: the share of the work that is done, and the sums with the last.
+
+        Parameters
+        ----------
+        rows : (n,) int64 or None
+        deadline : float, optional
+            In the time of `time.perf_counter`. What has been added until then are lower bounds; nothing is known of
+            numbers that take several searches.
+        """
+        primes = moduli(self._count)
+        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        for number, modulus in enumerate(primes):
+            with device_work(self._budget):
+                sums = self._empty_sums(modulus)
+                session = self._session(rows, sums, deadline)
+            is_over = False
+            while not is_over:
+                with device_work(self._budget):
+                    is_over, _ = session.quantum()
+                    if modulus:
+                        for array in (sums.lines, sums.edges, sums.total):
+                            array %= modulus
+                yield None, (number + session.share_taken) / len(primes)
+                if time.perf_counter() >= deadline:
+                    break
+            statistics = session.statistics
+            self.n_nodes += statistics["visited"]
+            for name, fact in statistics.items():
+                self._facts[name] = self._facts.get(name, 0) + fact
+            if not is_over and modulus:
+                return
+            found.append((cp.asnumpy(sums.total), cp.asnumpy(sums.lines), cp.asnumpy(sums.edges)))
+        yield self._told(found, primes), 1.0
+
+    def _told(self, found: list[tuple[np.ndarray, np.ndarray, np.ndarray]], primes: list[int]) -> SumsOfCell:
+        total, lines, edges = (
+            digits_of_residues(residues, primes, self._count) for residues in zip(*found, strict=True)
+        )
+        n_rows = self._sizes.search.n_rows
+        return SumsOfCell(total, lines[:n_rows], lines[n_rows:], edges if self._sizes.edges else None)
+
+    def _empty_sums(self, modulus: int) -> Sums:
+        search = self._sizes.search
+        return Sums(
+            cp.zeros(search.n_rows + self._sizes.n_columns, cp.int64),
+            cp.zeros(search.n_edges if self._sizes.edges else 1, cp.int64),
+            cp.zeros(1, cp.int64),
+            cp.asarray(ways_modulo(search.max_column_degree, search.most_rows, modulus)),
+            cp.asarray(ways_modulo(search.max_row_degree, search.most_columns, modulus)),
+            cp.asarray(
+                np.array([modulus, search.n_rows, search.frame_words, PATH_AT + self._sizes.most_path], np.int64)
+            ),
+        )
+
+    def _session(self, rows: np.ndarray | None, sums: Sums, deadline: float) -> LocalSession:
+        graph, plan, search = self._graph, self._plan, self._sizes.search
+        if rows is not None:
+            is_wanted = cp.zeros(search.n_rows, cp.bool_)
+            is_wanted[cp.asarray(rows)] = True
+            graph = graph._replace(order=cp.ascontiguousarray(graph.order[is_wanted[graph.order]]))
+        # The time of a quantum is over before the deadline is.
+        left = max(_SHORTEST_QUANTUM, (deadline - time.perf_counter()) / 2)
+        plan = replace(plan, quantum_seconds=min(plan.quantum_seconds, left))
+        asked = (search.most_rows, search.most_rows, search.most_columns, search.most_columns)
+        return LocalSession(graph, asked, self._keys, plan, self._budget - self._sizes.fixed_bytes, self._sizes, sums)

@@ -1,0 +1,296 @@
+"""The leaves of a piece, added to the sums of the graph: a matrix of any width.
+
+Where one more row is to be held, each row is a leaf. What that amounts to for its columns is written down (`weights`),
+and each column adds up those of its rows in a register: one addition to the graph for each column, and no two lanes add
+to the same. Where columns are held it is the other way round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device.warp import first_bit, next_one, next_tile
+from mbe_stage.pq_counts.cuda.layout import Chosen
+from mbe_stage.pq_counts.cuda.local import layout as own_at
+from mbe_stage.pq_counts.cuda.local.layout import HELD, Values
+from mbe_stage.pq_counts.cuda.local.leaves import added, reduced, sum_of_lanes, values_of
+from mbe_stage.pq_counts.cuda.local.lines import add_path, add_to_edge, add_to_line
+from mbe_stage.pq_counts.cuda.matrices import column_of_lane, list_words, met_by, met_column
+
+__all__ = ["add_piece"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def add_piece(piece, lines, n_rows, n_columns, chosen, n_path, work):
+    """Add the leaves of a piece without rows or columns, or with at most one more to choose on a side.
+
+    Parameters
+    ----------
+    piece : Piece
+    lines : MatrixLines
+    n_rows, n_columns : int32
+    chosen : Chosen
+    n_path : int32
+    work : Work
+    """
+    launch = work.launch
+    limits = launch.limits
+    cuda.syncwarp()
+    if (
+        n_rows == 0
+        or n_columns == 0
+        or chosen.held_rows == limits.most_rows
+        or chosen.held_columns == limits.most_columns
+    ):
+        total = _alone(n_rows, n_columns, chosen, work)
+        _add_rows(piece, lines, n_rows, False, total, n_path, work)
+        _add_columns(piece, lines, n_rows, False, total, n_path, work)
+    elif chosen.held_rows == limits.most_rows - 1:
+        without = _alone(_I(0), n_columns, chosen, work)
+        total = added(without, _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work))
+        _add_columns(piece, lines, n_rows, True, without, n_path, work)
+    else:
+        without = _alone(n_rows, _I(0), chosen, work)
+        total = added(without, _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work))
+        _add_rows(piece, lines, n_rows, True, without, n_path, work)
+    add_path(n_path, total, work)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _alone(n_rows, n_columns, chosen, work):
+    """What a leaf amounts to whose remaining rows and columns are all optional; the same for all lanes."""
+    launch = work.launch
+    limits = launch.limits
+    optional_rows, optional_columns = _I(chosen.optional_rows + n_rows), _I(chosen.optional_columns + n_columns)
+    # No more of a side are wanted than are held: what is left there need not have anything in common.
+    if chosen.held_rows == limits.most_rows:
+        optional_rows = _I(0)
+    if chosen.held_columns == limits.most_columns:
+        optional_columns = _I(0)
+    leaf = Chosen(chosen.held_rows, optional_rows, chosen.held_columns, optional_columns)
+    return values_of(True, leaf, work)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_edges_of_row(row, with_held, with_optional, n_path, work):
+    """Add to the edges of this lane's row with the columns on the path, of both kinds.
+
+    Parameters
+    ----------
+    row : int32
+        Below 0 where the lane has none.
+    with_held, with_optional : int64
+    n_path, mine, graph, sums, launch
+        As `add_piece` takes them.
+    """
+    mine, launch = work.mine, work.launch
+    one = _I(0)
+    while one < n_path:
+        code = _U(mine[own_at.PATH_AT + one])
+        line = _I(code >> _U(1))
+        if line >= launch.n_rows and row >= 0:
+            number = with_held if code & _U(1) == HELD else with_optional
+            add_to_edge(row, line, number, work)
+        one = next_one(one)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_edges_of_column(column, with_held, with_optional, n_path, work):
+    """Add to the edges of this lane's column, a line, with the rows on the path, of both kinds.
+
+    Parameters
+    ----------
+    column : int32
+        Below 0 where the lane has none.
+    with_held, with_optional : int64
+    n_path, mine, graph, sums, launch
+        As `add_piece` takes them.
+    """
+    mine, launch = work.mine, work.launch
+    one = _I(0)
+    while one < n_path:
+        code = _U(mine[own_at.PATH_AT + one])
+        line = _I(code >> _U(1))
+        if line < launch.n_rows and column >= 0:
+            number = with_held if code & _U(1) == HELD else with_optional
+            add_to_edge(line, column, number, work)
+        one = next_one(one)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
+    """Add a leaf for each row, held as the last one, to the rows; write down its weight for columns.
+
+    Parameters
+    ----------
+    piece, lines, n_rows, chosen, n_path, mine, graph, sums, launch
+        As `add_piece` takes them.
+
+    Returns
+    -------
+    Values
+        Of all of these leaves.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    total = Values(_L(0), _L(0), _L(0), _L(0))
+    limits = launch.limits
+    n_listed = list_words(piece)
+    tile = _I(0)
+    while tile < n_rows:
+        k = _I(tile + _I(cuda.laneid))
+        is_leaf = k < n_rows
+        met, row = _I(0), _I(-1)
+        if is_leaf:
+            met = met_by(piece.rows[k], piece, n_listed)
+            row = _I(lines.words[lines.rows_at + piece.rows[k]])
+        leaf = Chosen(limits.most_rows, _I(0), chosen.held_columns, _I(chosen.optional_columns + met))
+        values = values_of(is_leaf, leaf, work)
+        total = added(total, values)
+        if is_leaf:
+            add_to_line(row, values.held_held, work)
+            mine[weights_at + 2 * k] = values.held_optional
+            mine[weights_at + 2 * k + 1] = values.optional_optional
+        if launch.with_edges:
+            _add_edges_of_row(row, values.held_held, values.held_optional, n_path, work)
+        tile = next_tile(tile)
+    cuda.syncwarp()
+    return sum_of_lanes(total, launch)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
+    """Add a leaf for each column, held as the last one, to the columns; write down its weight for rows.
+
+    Parameters
+    ----------
+    piece, lines, n_rows, chosen, n_path, mine, graph, sums, launch
+        As `add_piece` takes them.
+
+    Returns
+    -------
+    Values
+        Of all of these leaves.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    lane = _I(cuda.laneid)
+    total = Values(_L(0), _L(0), _L(0), _L(0))
+    limits = launch.limits
+    word = _I(0)
+    while word < piece.n_words:
+        mask = _U(piece.mask[word])
+        if mask != 0:
+            met = met_column(piece, n_rows, word)
+            leaf = Chosen(chosen.held_rows, _I(chosen.optional_rows + met), limits.most_columns, _I(0))
+            is_leaf = _U(mask >> _U(lane)) & _U(1) != 0
+            values = values_of(is_leaf, leaf, work)
+            total = added(total, values)
+            k = _I(32 * word + lane)
+            column = _I(-1)
+            if is_leaf:
+                column = _I(lines.words[lines.columns_at + k])
+                add_to_line(column, values.held_held, work)
+            mine[weights_at + 2 * k] = values.optional_held
+            mine[weights_at + 2 * k + 1] = values.optional_optional
+            if launch.with_edges:
+                _add_edges_of_column(column, values.held_held, values.optional_held, n_path, work)
+        word = next_one(word)
+    cuda.syncwarp()
+    return sum_of_lanes(total, launch)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
+    """Add to the columns of a piece, which are optional: one leaf, and those of its rows where these have weights.
+
+    Parameters
+    ----------
+    piece, lines, n_rows, n_path, mine, graph, sums, launch
+        As `add_piece` takes them.
+    is_weighted : bool
+    without : Values
+        Of the one leaf.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    lane = _I(cuda.laneid)
+    word = _I(0)
+    while word < piece.n_words:
+        mask = _U(piece.mask[word])
+        if mask != 0:
+            is_there = _U(mask >> _U(lane)) & _U(1) != 0
+            column = _I(-1)
+            if is_there:
+                column = _I(lines.words[lines.columns_at + 32 * word + lane])
+            with_held, with_optional = without.held_optional, without.optional_optional
+            tile = _I(0)
+            while is_weighted and tile < n_rows:
+                rows = column_of_lane(piece, n_rows, word, tile)
+                if not is_there:
+                    rows = _U(0)
+                while rows != 0:
+                    k = _I(tile + first_bit(rows))
+                    rows = _U(rows & _U(rows - _U(1)))
+                    number = mine[weights_at + 2 * k]
+                    with_held += number
+                    if launch.with_edges:
+                        with_optional += mine[weights_at + 2 * k + 1]
+                        row = _I(lines.words[lines.rows_at + piece.rows[k]])
+                        add_to_edge(row, column, number, work)
+                tile = next_tile(tile)
+            if is_there:
+                add_to_line(column, with_held, work)
+            if launch.with_edges:
+                _add_edges_of_column(
+                    column, reduced(with_held, work.sums), reduced(with_optional, work.sums), n_path, work
+                )
+        word = next_one(word)
+    cuda.syncwarp()
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
+    """Add to the rows of a piece, which are optional: one leaf, and those of its columns where these have weights.
+
+    Parameters
+    ----------
+    piece, lines, n_rows, is_weighted, without, n_path, mine, graph, sums, launch
+        As `_add_columns` takes them.
+    """
+    mine, launch = work.mine, work.launch
+    weights_at = _I(work.sums.constants[own_at.WEIGHTS_AT])
+    tile = _I(0)
+    while tile < n_rows:
+        place = _I(tile + _I(cuda.laneid))
+        row = _I(-1)
+        with_held, with_optional = without.optional_held, without.optional_optional
+        if place < n_rows:
+            in_matrix = piece.rows[place]
+            row = _I(lines.words[lines.rows_at + in_matrix])
+            word = _I(0)
+            while is_weighted and word < piece.n_words:
+                columns = _U(
+                    piece.words[_L(piece.offset + _L(in_matrix) * _L(piece.n_words) + word)] & piece.mask[word]
+                )
+                while columns != 0:
+                    k = _I(32 * word + first_bit(columns))
+                    columns = _U(columns & _U(columns - _U(1)))
+                    number = mine[weights_at + 2 * k]
+                    with_held += number
+                    if launch.with_edges:
+                        with_optional += mine[weights_at + 2 * k + 1]
+                        column = _I(lines.words[lines.columns_at + k])
+                        add_to_edge(row, column, number, work)
+                word = next_one(word)
+            add_to_line(row, with_held, work)
+        if launch.with_edges:
+            _add_edges_of_row(row, reduced(with_held, work.sums), reduced(with_optional, work.sums), n_path, work)
+        tile = next_tile(tile)
+    cuda.syncwarp()
