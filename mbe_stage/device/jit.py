@@ -44,8 +44,8 @@ INT = types.int64
 
 
 def bundle(kind: type, *members: Any) -> Any:
-    """The type of a named tuple of arrays."""
-    return types.NamedTuple(members, kind)
+    """The type of a named tuple of arrays, as Numba finds it at a launch: one of its own where all are of one type."""
+    return types.BaseTuple.from_types(members, kind)
 
 
 class Lists(NamedTuple):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import numba
+import numpy as np
 import pytest
 
 from mbe_stage import code_cache
@@ -26,6 +29,17 @@ def double(_values, _times):
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+
+class Two(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_bundles_are_of_the_types_that_a_launch_finds() -> None:
+    longs, ints = np.zeros(2, np.int64), np.zeros(2, np.int32)
+    assert jit.bundle(Two, jit.I64, jit.I32) == numba.typeof(Two(longs, ints))
+    assert jit.bundle(Two, jit.I32, jit.I32) == numba.typeof(Two(ints, ints))
 
 
 def context(codegen: object) -> SimpleNamespace:
