@@ -181,7 +181,7 @@ def config_fingerprint(config: Config) -> str:
 def question(config: Config) -> dict[str, Any]:
     """What a configuration asks for: equal for two configurations that publish the same from the same edges.
 
-    In it: the whole section of the problem and those of derived outputs, limits of results and of time, the type of
+    In it: the whole section of the problem and those of derived outputs, limits of results, time and bytes, the type of
     the keys, and of the output whether it is sorted, has `bicliques/`, `members/` and a report, how long the
     report's tables are, and up to how many steps two-hop degrees are counted. Not in it: where the edges come from and
     how they are filtered (the input fingerprint names the very edges), the files that derived outputs are given

@@ -415,7 +415,7 @@ class Staging:
             kept = self._linked()
             with locked(lock.open("ab")):
                 run = self._move_into_place()
-            self._keep(kept)
+        self._keep(kept)
         return run
 
     def _linked(self) -> Path | None:
@@ -425,12 +425,12 @@ class Staging:
         kept = self._room / _KEPT
         if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
             return None
-        if kept.exists():
-            shutil.rmtree(kept)
-        kept.mkdir()
         _, records = read_journal(self._room)
         files = [self._room / entry.path for record in records for entry in record.files]
         try:
+            if kept.exists():
+                shutil.rmtree(kept)
+            kept.mkdir()
             for path in files:
                 if self.path in path.parents:
                     second = kept / path.relative_to(self.path)
@@ -443,9 +443,13 @@ class Staging:
 
     def _keep(self, kept: Path | None) -> None:
         """Have what `_linked` has given take the place of the run, which is published."""
-        if kept is not None:
+        if kept is None:
+            return
+        try:
             os.rename(kept, self.path)
             _sync(self._room)
+        except OSError as error:
+            log.warning("%s: what could be gone on with is not kept (%s)", self._room, error.strerror)
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory

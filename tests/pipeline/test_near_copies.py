@@ -47,7 +47,7 @@ def test_largest_without_near_copies_by_definition(
 ) -> None:
     """Also where more have to be looked through than at first, and whatever counts as wide."""
     monkeypatch.setattr(near_copies, "_WIDE", wide)
-    monkeypatch.setattr(near_copies, "_LOOKED_THROUGH", 1)
+    monkeypatch.setattr(near_copies, "LOOKED_THROUGH", 1)
     monkeypatch.setattr(near_copies, "_MORE", 2)
     run_dir = run(settings(tmp_path, groups=None), planted(seed)).run_dir
     for by in get_args(Measure):
@@ -71,7 +71,7 @@ def test_no_more_than_a_bound_is_looked_through(tmp_path: Path, monkeypatch: pyt
         seen.append(limit)
         return real(run_path, limit, *asked, **more)
 
-    monkeypatch.setattr(near_copies, "_LOOKED_THROUGH", 1)
+    monkeypatch.setattr(near_copies, "LOOKED_THROUGH", 1)
     monkeypatch.setattr(near_copies, "largest_ids", noted)
     found = largest_distinct(run_dir, 19, "left", most=20)
     assert seen == [19, 20]

@@ -196,6 +196,20 @@ def test_a_file_system_without_second_names(tmp_path, edges, monkeypatch, caplog
     assert_nothing_staged(tmp_path)
 
 
+def test_a_run_is_published_where_it_cannot_be_kept_to_go_on_with(tmp_path, edges, monkeypatch, caplog) -> None:
+    usual = publish_module.os.rename
+
+    def refused(source: Path, target: Path) -> None:
+        if Path(source).name == publish_module._KEPT:
+            raise OSError(28, "No space left on device")
+        usual(source, target)
+
+    monkeypatch.setattr(publish_module.os, "rename", refused)
+    cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    assert RunStore(tmp_path).latest() == cut.run_dir
+    assert any("not kept (No space left on device)" in text for text in caplog.messages)
+
+
 def test_the_commands_name_a_larger_limit(tmp_path, edges) -> None:
     run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
     assert "--resume" in mbe("runs", tmp_path).stdout
