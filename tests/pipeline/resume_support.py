@@ -59,8 +59,23 @@ def config_for(out: Path, edges: Path, **sections: dict) -> Config:
 @pytest.fixture(scope="module", params=[False, True], ids=["as found", "sorted"])
 def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
     """A run that nothing happened to, with the long form."""
-    output = {"sort": request.param, "members": True, "checkpoint_seconds": None}
-    return run(config_for(tmp_path_factory.mktemp("undisturbed"), edges, output=output)).run_dir
+    return made_undisturbed(tmp_path_factory.mktemp("undisturbed"), edges, sort=request.param)
+
+
+@pytest.fixture(
+    scope="module",
+    name="undisturbed",
+    params=[False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["as found", "sorted"],
+)
+def undisturbed_as_found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
+    """The same, sorted only among the slow tests."""
+    return made_undisturbed(tmp_path_factory.mktemp("undisturbed"), edges, sort=request.param)
+
+
+def made_undisturbed(out: Path, edges: Path, *, sort: bool) -> Path:
+    output = {"sort": sort, "members": True, "checkpoint_seconds": None}
+    return run(config_for(out, edges, output=output)).run_dir
 
 
 @pytest.fixture(autouse=True)

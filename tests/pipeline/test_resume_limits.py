@@ -24,12 +24,12 @@ from tests.pipeline.resume_support import (
     ended_after,
     is_sorted,
     output_of_run,
-    undisturbed,
+    undisturbed_as_found,
     whatever_they_cost,
 )
 from tests.pipeline.test_cli import mbe
 
-__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+__all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
 
 
 def slowly(_: object) -> None:

@@ -102,6 +102,7 @@ def test_ended_and_resumed(tmp_path, inputs, case) -> None:
     assert_nothing_staged(tmp_path)
 
 
+@pytest.mark.slow
 def test_resumed_runs_are_ended_and_resumed(tmp_path, inputs, case) -> None:
     asked, _, undisturbed = case
     config = config_for(tmp_path, inputs, asked)

@@ -25,14 +25,14 @@ from tests.pipeline.resume_support import (
     config_for,
     edges,
     output_of_run,
-    undisturbed,
+    undisturbed_as_found,
     values,
     whatever_they_cost,
 )
 from tests.pipeline.stores.server import Bucket
 from tests.pipeline.test_cli import mbe
 
-__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+__all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
 
 
 def ended_after(n_records: int, config: Config) -> Path:
@@ -71,6 +71,7 @@ def test_ended_and_resumed(bucket: Bucket, edges: Path, undisturbed: Path) -> No
     assert_whole(result, out, undisturbed, edges)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed(bucket: Bucket, tmp_path: Path, edges: Path) -> None:
     out, output = f"{bucket.url}/out", {"members": True}
     settings = values(out, edges, output=output, execution={"block_bytes": 20_000})
