@@ -14,6 +14,7 @@ import os
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -352,9 +353,11 @@ def _remove_all_but(files: Iterable[Path], room: Path) -> None:
         if place[0] in _STAYS or path in kept:
             continue
         if not path.is_dir():
-            path.unlink()
+            path.unlink(missing_ok=True)
         elif path != room / room.name and not any(path.iterdir()):
-            path.rmdir()
+            # Workers of the run that was killed may still write there: nobody reads it, and it goes with the room.
+            with suppress(OSError):
+                path.rmdir()
 
 
 def _line(line: _Line) -> bytes:

@@ -21,7 +21,7 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Cal
     ----------
     config : Config
     run_path : Path
-        The run as it grows, sorted spills of it among what is counted.
+        The run as it grows, sorted spills of it and what workers write beside it among what is counted.
     journal : Journal or None
         Where there is one, the spills are beside the run.
     """
@@ -36,7 +36,7 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Cal
         now = time.monotonic()
         if reason is None and now - looked_at >= _LOOK_SECONDS:
             looked_at = now
-            if sum(map(_bytes_below, directories)) >= most:
+            if sum(map(_bytes_below, (*directories, *run_path.parent.glob(f"{run_path.name}.*.parts")))) >= most:
                 reason = f"stopped at max_output_bytes = {most}"
         return reason
 
@@ -49,6 +49,6 @@ def _bytes_below(directory: Path) -> int:
         try:
             n_bytes += path.stat().st_size if path.is_file() else 0
         except FileNotFoundError:
-            # A spill that was read back.
+            # A spill that was read back, or what a worker wrote and was moved.
             continue
     return n_bytes

@@ -48,7 +48,7 @@ _GRACE_SECONDS = 60.0
 # After so many times what a lease should take, others get the same roots, when they have nothing else to do.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
-# A worker that does not answer for so long, the transfer of the graph left out, is asked again after a while.
+# A worker that does not answer for so long, the transfer of what it is sent left out, is asked again after a while.
 _GREETING_SECONDS = 10.0
 # What makes parts is imported by workers when they begin.
 _BEGIN_SECONDS = 30.0
@@ -340,7 +340,9 @@ class DaskRunner:
         answers = self._asked(lease_work.software, workers=workers, seconds=_GREETING_SECONDS)
         _check_software(answers)
         welcome = [worker for worker, answer in answers.items() if isinstance(answer, dict)]
-        proofs = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=_BEGIN_SECONDS)
+        seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
+        answers = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
+        proofs = _proofs_of(answers)
         parts = run.search.parts
         for worker, proof in proofs.items():
             run.makes_parts[worker] = parts is not None and parts.is_proven(proof)
@@ -433,6 +435,14 @@ def _check_software(answers: Mapping[str, Any]) -> None:
                     f"worker {worker} has {package} {answer.get(package)}, and this process {version}: expected "
                     "the same, or results would differ; install one of them everywhere"
                 )
+
+
+def _proofs_of(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """What workers have answered that did begin; the others have answered with what was raised there."""
+    for worker, answer in answers.items():
+        if isinstance(answer, BaseException):
+            log.warning("worker %s could not begin (%r): it is asked again later", worker, answer)
+    return {worker: answer for worker, answer in answers.items() if not isinstance(answer, BaseException)}
 
 
 def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:

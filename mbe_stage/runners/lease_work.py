@@ -130,10 +130,14 @@ class _Job:
         if not self._graph.done():
             self._graph.set_result(graph)
 
+    def let_go(self) -> None:
+        """Wait for no graph; a lease at work goes on to its end."""
+        self._graph.cancel()
+
     def end(self) -> None:
         """Give up what is at work, and wait for no graph."""
         self.is_stopped.set()
-        self._graph.cancel()
+        self.let_go()
 
     def ready(self) -> tuple[Any, Any, dict[str, Any]]:
         """The engine, the graph, and what `run` is to be given beside them; waits for it."""
@@ -268,9 +272,10 @@ def begin_job(job: str, search: Search) -> Any:
         return None
     known = _JOBS.get(job)
     if known is None or known.is_stopped.is_set():
-        # Of others nobody may be left to say the end. One that goes on begins again.
+        # Of others nobody may be left to say the end. One that goes on begins again, and what it is at ends whole: were
+        # it given up, two runs of one cluster would stop each other for ever.
         for other in list(_JOBS):
-            _JOBS.pop(other).end()
+            _JOBS.pop(other).let_go()
         _JOBS[job] = _Job(search)
     return None if search.parts is None else search.parts.prove()
 

@@ -70,6 +70,6 @@ class Part:
         return self.n
 
     def first(self, n: int) -> Part:
-        """Nothing of it, or all: no part can be cut."""
+        """Nothing of it, or all: no part can be cut. Nothing has not `made` either, which is taken over once."""
         assert n in (0, self.n)
-        return self if n == self.n else replace(self, n=0, made=None)
+        return self if n else replace(self, n=0, made=None)

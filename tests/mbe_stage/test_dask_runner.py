@@ -32,7 +32,7 @@ from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
-from mbe_stage.runners import lease_work
+from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
 from mbe_stage.stream import Course, stream
 from tests.mbe_stage import graphs
@@ -257,6 +257,32 @@ def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.Monk
     monkeypatch.setattr(lease_work, "version", lambda _: "0.1")
     with pytest.raises(EngineUnavailable, match=r"worker tcp://.* has mbe-stage .*, and this process 0\.1: expected"):
         enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=runner), "cpu")
+
+
+def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = {
+        lease_work.software: dict.fromkeys("ab", lease_work.software()),
+        lease_work.begin_job: {"a": OSError("disk"), "b": ("proof",)},
+        lease_work.keep_graph: dict.fromkeys("ab", True),
+    }
+
+    def asked(_self: Any, function: Any, *_given: Any, workers: Any, seconds: float) -> dict[str, Any]:
+        assert seconds > 0
+        return {worker: answers[function][worker] for worker in workers}
+
+    class Proven:
+        def is_proven(self, proof: Any) -> bool:
+            return proof[0] == "proof"
+
+    monkeypatch.setattr(DaskRunner, "_asked", asked)
+    monkeypatch.setattr(dask_runner.pickle, "dumps", lambda *_, **__: b"")
+    search = lease_work.Search("bicliques", "cpu", None, None, Proven())  # type: ignore[arg-type]
+    run = dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
+    assert DaskRunner(None)._begins(["a", "b"], run) == ["b"]
+    assert run.makes_parts == {"b": True}
+    assert "worker a could not begin (OSError('disk'))" in caplog.text
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,34 @@ def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
             do_lease(job, number, [], ALONE, LONG, makes_part=False)
 
 
+def test_a_lease_at_work_ends_whole_when_another_job_begins(
+    graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, other = BicliqueQuery(), uuid.uuid4().hex
+    search, tasks, run = (
+        Search("bicliques", "reference", query, Detail.COUNT),
+        reference.tasks_of(graph, query, 1),
+        reference.run,
+    )
+
+    def interrupted(*given: Any, **beside: Any) -> Iterator[Any]:
+        begin_job(other, search)
+        yield from run(*given, **beside)
+
+    begin_job(job, search)
+    keep_graph(job, pickle.dumps(graph))
+    whole = do_lease(job, 1, tasks, ALONE, LONG, makes_part=False)
+    monkeypatch.setattr(reference, "run", interrupted)
+    finished = do_lease(job, 2, tasks, ALONE, LONG, makes_part=False)
+    end_job(other)
+    assert whole is not None
+    assert finished is not None
+    assert finished.n_found == whole.n_found > 0
+    assert not finished.remaining
+    # The next one has to be begun again, and does not wait for a graph.
+    assert do_lease(job, 3, tasks, ALONE, LONG, makes_part=False) is None
+
+
 class Kept:
     """Makes of the blocks of a lease their number, and proves with a word."""
 

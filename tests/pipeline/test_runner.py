@@ -122,7 +122,7 @@ def test_a_limit_and_a_count_need_no_files(cluster: Any, tmp_path: Path, edges: 
 
 @pytest.mark.slow
 def test_a_worker_is_killed_with_parts_half_written(cluster: Any, tmp_path: Path) -> None:
-    long = written(tmp_path / "long.csv", 120, 700, 0.27)
+    long = written(tmp_path / "long.csv", 120, 500, 0.2)
     alone = run(settings(tmp_path / "alone", long, sort=False))
     out = tmp_path / "cluster"
     with distributed.Client(cluster) as client:

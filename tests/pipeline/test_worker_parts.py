@@ -98,7 +98,7 @@ def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path) -> None
     parts = parts_of(tmp_path / "run.parts")
     with parts.directory_made(), parts.open("early", Execution()):
         pass
-    with pytest.raises(FileNotFoundError), parts.open("late", Execution()):
+    with pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"), parts.open("late", Execution()):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -124,6 +124,10 @@ def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
         assert parts.is_proven(parts.prove())
         assert not parts.is_proven(None)
         name, text, _ = parts.prove()
+        # What is in it cannot be read as text.
+        (parts.directory / name).write_bytes(b"\xff")
+        assert not parts.is_proven((name, text, ""))
+        name, text, _ = parts.prove()
         assert not parts.is_proven((name, f"{text} ", ""))
         proof = elsewhere.prove()
         assert not parts.is_proven(proof)
@@ -147,3 +151,19 @@ def test_a_part_that_has_not_arrived_is_refused(tmp_path: Path, change: str, sai
             path.write_bytes(b"PAR1")
         with pytest.raises(PublishError, match=f"{said}; expected"):
             sink.take_part(part)
+
+
+def test_a_spill_that_has_not_arrived_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    parts = parts_of(tmp_path / "run.parts", sort=True)
+    with ParquetSink(tmp_path / "run", *HASHES, members=True, sort=True, parts=parts) as sink:
+        part = written(parts, "lease", blocks_of()[0])
+        part.made.spills[0].path.write_bytes(b"ARRO")
+        with pytest.raises(PublishError, match="has 4 bytes; expected"):
+            sink.take_part(part)
+
+
+def test_nothing_of_a_part_is_taken_over_by_nobody() -> None:
+    for n in (0, 3):
+        assert Part(n, "made", 0.5).first(0) == Part(0, None, 0.5)
+    assert Part(3, "made").first(3) == Part(3, "made")

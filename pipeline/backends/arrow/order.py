@@ -44,10 +44,13 @@ class Spill:
     path : Path
     range_bytes : (N_RANGES,) int64
         Of the rows of each range of keys, in memory.
+    n_bytes : int
+        Of the file.
     """
 
     path: Path
     range_bytes: np.ndarray
+    n_bytes: int
 
 
 class KeyOrder:
@@ -212,7 +215,7 @@ class SpillOrder(KeyOrder):
         paths = self.checkpoint()
         # What a range takes is known of all together: the first file stands for the others.
         others = [np.zeros_like(self._range_bytes) for _ in paths[1:]]
-        self.spills = tuple(map(Spill, paths, [self._range_bytes, *others]))
+        self.spills = tuple(map(Spill, paths, [self._range_bytes, *others], [path.stat().st_size for path in paths]))
         yield from ()
 
 

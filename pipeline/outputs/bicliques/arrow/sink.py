@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -178,6 +179,7 @@ class ParquetSink:
                 _check_arrived(path, n_bytes)
                 self._writer.adopt(name, path)
         for spill in written.spills:
+            _check_arrived(spill.path, spill.n_bytes)
             self._writer.accept(spill, 0)
         self.summary.merge(written.summary)
 
@@ -269,7 +271,8 @@ def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> Wor
         return None
     output, run_path = collecting.config.output, collecting.run_path.resolve()
     return WorkerParts(
-        run_path.with_name(f"{run_path.name}.parts"),
+        # Workers of a run that was killed may still write where it told them to.
+        run_path.with_name(f"{run_path.name}.{uuid.uuid4().hex[:8]}.parts"),
         *hashes,
         compression=output.compression,
         bicliques=output.bicliques,

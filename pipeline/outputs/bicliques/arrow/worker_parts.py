@@ -21,6 +21,7 @@ import numpy as np
 from mbe_stage.options import Execution
 from pipeline.backends.arrow.order import Spill
 from pipeline.outputs.bicliques.arrow.summary import Summary
+from pipeline.publish import as_publish_errors
 
 if TYPE_CHECKING:
     from pipeline.outputs.bicliques.arrow.sink import ParquetSink
@@ -74,7 +75,8 @@ class WorkerParts:
     @contextmanager
     def directory_made(self) -> Iterator[None]:
         """The directory is there for as long as the context, and gone afterwards with all that nobody has moved."""
-        self.directory.mkdir()
+        with as_publish_errors(self.directory):
+            self.directory.mkdir()
         try:
             yield
         finally:
@@ -97,33 +99,44 @@ class WorkerParts:
         if proof is None or proof[2]:
             return False
         path = self.directory / proof[0]
-        return path.is_file() and path.read_text() == proof[1]
+        try:
+            return path.is_file() and path.read_text() == proof[1]
+        except (OSError, UnicodeError):
+            return False
 
     def what_is_sent(self, proof: tuple[str, str, str] | None) -> str:
         """For people."""
-        why = f"{self.directory}: is another directory there" if proof is None or not proof[2] else proof[2]
+        unseen = f"{self.directory}: is another directory there, or what is written there cannot be read here"
+        why = unseen if proof is None or not proof[2] else proof[2]
         return f"{why}; what it finds is sent here, and written here; share the output directory to spare that"
 
     @contextmanager
     def open(self, name: str, execution: Execution) -> Iterator[_LeaseSink]:
-        """In a worker: the sink of a lease."""
+        """In a worker: the sink of a lease.
+
+        Raises
+        ------
+        PublishError
+            The directory cannot be written: no word of the cluster, which would have the lease done again elsewhere.
+        """
         # The sink of a run knows how workers write, and they write with the same sink.
         from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 
         room = self.directory / name
-        room.mkdir()
-        sink = ParquetSink(
-            room,
-            self.left_hashes,
-            self.right_hashes,
-            compression=self.compression,
-            bicliques=self.bicliques,
-            members=self.members,
-            sort=self.sort,
-            n_shown=self.n_shown,
-            spills=True,
-            block_bytes=execution.block_bytes,
-        )
+        with as_publish_errors(self.directory):
+            room.mkdir()
+            sink = ParquetSink(
+                room,
+                self.left_hashes,
+                self.right_hashes,
+                compression=self.compression,
+                bicliques=self.bicliques,
+                members=self.members,
+                sort=self.sort,
+                n_shown=self.n_shown,
+                spills=True,
+                block_bytes=execution.block_bytes,
+            )
         with sink:
             yield _LeaseSink(room, sink)
 
@@ -141,9 +154,10 @@ class _LeaseSink:
         files: dict[str, tuple[tuple[Path, int], ...]] = {}
         # One without rows is there only so that a data set can be read.
         if summary.fingerprint.n_items and not spills:
-            files = {
-                directory.name: tuple((path, path.stat().st_size) for path in sorted(directory.glob("*.parquet")))
-                for directory in sorted(self._room.iterdir())
-            }
+            with as_publish_errors(self._room):
+                files = {
+                    directory.name: tuple((path, path.stat().st_size) for path in sorted(directory.glob("*.parquet")))
+                    for directory in sorted(self._room.iterdir())
+                }
         n_bytes = sum(size for parts in files.values() for _, size in parts)
-        return Written(files, spills, summary), n_bytes + sum(spill.path.stat().st_size for spill in spills)
+        return Written(files, spills, summary), n_bytes + sum(spill.n_bytes for spill in spills)
