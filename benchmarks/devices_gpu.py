@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     reason = engine_cuda.unavailable_reason()
     if reason:
-        print(reason, file=sys.stderr)
+        print(f"error: no CUDA engine here: {reason}", file=sys.stderr)
         return 4
     print(json.dumps(device_facts(options.commit)), flush=True)
     query = BicliqueQuery(min_left=options.min_left or 1, min_right=options.min_right or 1)

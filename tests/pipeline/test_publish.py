@@ -465,10 +465,10 @@ def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
         if {"left_vertices.parquet", "part-00000.parquet"} <= set(events):
             all_synced.set()
 
-    def entries(run_path):
+    def entries(run_path, booked):
         assert all_synced.wait(PATIENCE), "nothing is synced before the checksums are done"
         events.append("checksums")
-        return real_entries(run_path)
+        return real_entries(run_path, booked)
 
     monkeypatch.setattr(publish_module, "_sync", sync)
     monkeypatch.setattr(steps_module, "file_entries", entries)
