@@ -593,17 +593,16 @@ def test_a_search_that_was_stopped_names_what_passed(caplog: pytest.LogCaptureFi
     assert "the result is incomplete (kinds of leaves of the search tree: " in message
 
 
-def test_auto_passes_over_what_counts_for_the_whole_graph_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine with a GPU: local counts are the CPU's, all others the GPU's."""
+def test_auto_takes_the_gpu_for_local_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with a GPU."""
     monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda *_: "no cuDF here")
     monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
 
     def chosen(engine: str, local: str) -> str:
         return on_a_tier_that_fits(settings("out", engine, local=local), lambda tier, _warnings, _note: tier.name)
 
-    assert (chosen("auto", "none"), chosen("auto", "edges"), chosen("cuda", "none")) == ("cuda", "cpu", "cuda")
-    with pytest.raises(EngineUnavailable, match="engine 'cuda' cannot do what is asked: "):
-        chosen("cuda", "vertices")
+    for local in ("none", "vertices", "edges"):
+        assert (chosen("auto", local), chosen("cuda", local), chosen("cpu", local)) == ("cuda", "cuda", "cpu")
 
 
 @pytest.mark.skipif(engine_cuda.unavailable_reason() is None, reason="there is a GPU")

@@ -117,6 +117,7 @@ def test_tasks_that_the_cpu_engine_cut_have_the_same_roots() -> None:
     assert sum(case["against_paths"] for case in cases) == 4
 
 
+@pytest.mark.slow
 @on_the_emulator
 def test_graphs_larger_than_the_budget_are_counted_in_parts() -> None:
     cases = emulated("parts")
