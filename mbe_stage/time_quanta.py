@@ -5,13 +5,24 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from mbe_stage.arenas import Shortage, grown, growth_bytes, nbytes
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.worker_pool import Piece, WorkerPool
 
-__all__ = ["DONE", "OK", "OUTPUT_FULL", "QUANTUM_OVER", "QuantumWorker"]
+__all__ = [
+    "DONE",
+    "OK",
+    "OUTPUT_FULL",
+    "QUANTUM_OVER",
+    "QuantumWorker",
+    "RangeFields",
+    "range_given_back",
+    "ranges_ahead",
+]
 
 # What a quantum ends with; larger numbers say which arena of the state is short.
 OK = 0
@@ -22,6 +33,55 @@ OUTPUT_FULL = 3
 _QUANTUM_SECONDS = 0.02
 _FIRST_WORK_LIMIT = 1 << 20
 _REPORT_SECONDS = 0.1
+
+
+class RangeFields(NamedTuple):
+    """Where a frame keeps its range of children: the first of the task, the next one, and one past the last."""
+
+    first: int
+    cursor: int
+    end: int
+
+
+def ranges_ahead(frames: np.ndarray, at: RangeFields) -> tuple[float, float]:
+    """Share of a task that its frames have ahead, and of a child of the last one, taking siblings as equally heavy.
+
+    Parameters
+    ----------
+    frames : (n, n_fields) integers
+        Of the task, the shallowest first.
+    at : RangeFields
+    """
+    ahead, weight = 0.0, 1.0
+    for frame in frames:
+        n_children = max(1, int(frame[at.end] - frame[at.first]))
+        ahead += weight * float(frame[at.end] - frame[at.cursor]) / n_children
+        weight /= n_children
+    return ahead, weight
+
+
+def range_given_back(frame: np.ndarray, at: RangeFields, share_left: float) -> tuple[int, int, float] | None:
+    """End the range of a frame of roots with the root that its task is in.
+
+    Parameters
+    ----------
+    frame : (n_fields,) integers
+        Changed in place.
+    at : RangeFields
+    share_left : float
+        Share of the task that is ahead, 0 to 1.
+
+    Returns
+    -------
+    tuple or None
+        First root that is not begun, end, and their share of what is ahead, 0 to 1; None where there are none.
+    """
+    first, end = int(frame[at.cursor]), int(frame[at.end])
+    if first >= end:
+        return None
+    share = (end - first) / max(1, end - int(frame[at.first])) / share_left
+    frame[at.end] = first
+    return first, end, min(1.0, share)
 
 
 class QuantumWorker(ABC):

@@ -10,6 +10,7 @@ from mbe_stage.arenas import Shortage, nbytes
 from mbe_stage.bicliques.cpu import layout as at
 from mbe_stage.bicliques.cpu.closed_sets import CLOSED_SET_WIDTH
 from mbe_stage.bicliques.cpu.layout import WorkerState
+from mbe_stage.time_quanta import RangeFields, range_given_back, ranges_ahead
 
 __all__ = [
     "FirstSizes",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 _ARENAS = {at.INTS_SHORT: "ints", at.WORDS_SHORT: "words", at.FRAMES_SHORT: "frames"}
+_RANGE = RangeFields(at.FIRST, at.CURSOR, at.END)
 
 FirstSizes = tuple[int, int, int]
 """Entries that the arenas of ints and words and the stack of frames start with."""
@@ -63,11 +65,7 @@ def short_of(worker: WorkerState, status: int) -> Shortage:
 
 def share_left(worker: WorkerState) -> float:
     """Share of a worker's task that is still ahead, 0 to 1, taking siblings as equally heavy."""
-    ahead, weight = 0.0, 1.0
-    for frame in worker.frames[: int(worker.control[at.DEPTH]) + 1]:
-        n_children = max(1, int(frame[at.END] - frame[at.FIRST]))
-        ahead += weight * float(frame[at.END] - frame[at.CURSOR]) / n_children
-        weight /= n_children
+    ahead, _ = ranges_ahead(worker.frames[: int(worker.control[at.DEPTH]) + 1], _RANGE)
     return min(1.0, ahead)
 
 
@@ -81,12 +79,9 @@ def give_back(worker: WorkerState) -> tuple[int, int, float] | None:
         the one that it is in.
     """
     frame = worker.frames[0]
-    first, end = int(frame[at.CURSOR]), int(frame[at.END])
-    if worker.control[at.DEPTH] < 0 or frame[at.KIND] != at.WHOLE_GRAPH or first >= end:
+    if worker.control[at.DEPTH] < 0 or frame[at.KIND] != at.WHOLE_GRAPH:
         return None
-    share = (end - first) / max(1, end - int(frame[at.FIRST])) / share_left(worker)
-    frame[at.END] = first
-    return first, end, min(1.0, share)
+    return range_given_back(frame, _RANGE, share_left(worker))
 
 
 def split_piece(donor: WorkerState, has_members: bool, reserve: Callable[[int], int]) -> WorkerState | None:
