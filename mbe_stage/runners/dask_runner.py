@@ -27,10 +27,11 @@ from mbe_stage.runners import lease_work
 from mbe_stage.runners.lease_work import Finished, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
+from mbe_stage.runners.ranks import RankFacts, busy_shares
 from mbe_stage.tasks import Task, ranges_of
 from mbe_stage.worker_pool import Barrier
 
-__all__ = ["DaskRunner", "RankFacts", "dask_cluster"]
+__all__ = ["DaskRunner", "dask_cluster"]
 
 log = logging.getLogger(__name__)
 
@@ -57,35 +58,6 @@ _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 # Of a cluster that is made here.
 _QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
-
-
-@dataclass(slots=True)
-class RankFacts:
-    """What a worker did for a job.
-
-    Attributes
-    ----------
-    address : str
-    device : str
-        What the engine ran on there.
-    n_found : int
-        Results that were taken from it.
-    n_bytes : int
-        Of messages with them, or of the parts that were made of them there.
-    makes_parts : bool
-        Whether it has made parts, and sent no results.
-    n_leases : int
-    busy_seconds : float
-        At work on what was taken; work that came too late or was lost is not in it.
-    """
-
-    address: str
-    device: str = ""
-    n_found: int = 0
-    n_bytes: int = 0
-    makes_parts: bool = False
-    n_leases: int = 0
-    busy_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -148,7 +120,7 @@ class DaskRunner:
     @property
     def busy(self) -> tuple[float, ...]:
         """Share of the last search that each worker was at work."""
-        return tuple(rank.busy_seconds / max(1e-9, self.seconds) for rank in self.ranks)
+        return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
         """What the last search ran on."""

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Literal
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
-from mbe_stage.runners.dask_runner import RankFacts
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
+from mbe_stage.runners.ranks import RankFacts, busy_shares
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 
@@ -113,7 +113,7 @@ class DeviceRunner:
     @property
     def busy(self) -> tuple[float, ...]:
         """Share of the last search that each device was at work."""
-        return tuple(rank.busy_seconds / max(1e-9, self.seconds) for rank in self.ranks)
+        return busy_shares(self.ranks, self.seconds)
 
     def device(self) -> str:
         """What the last search ran on."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mbe_stage.runners.dask_runner import RankFacts
+from mbe_stage.runners.ranks import RankFacts
 from mbe_stage.stream import StreamFacts
 from pipeline.ranks import Ranks, ranks_of
 
