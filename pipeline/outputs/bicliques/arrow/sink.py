@@ -22,6 +22,7 @@ from pipeline.backends.arrow.kept_rows import KeptRows
 from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
 from pipeline.backends.arrow.parts import write_table
 from pipeline.backends.backend import FrameWriter
+from pipeline.config import OutputConfig
 from pipeline.errors import PublishError
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
@@ -60,7 +61,7 @@ class ParquetSink:
     block_bytes : int
         Size of the blocks that will come.
     n_shown : int
-        How many of the largest the report shows.
+        How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
         Who else takes each block in, with its keys.
     journal : Journal, optional
@@ -255,11 +256,16 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         members=output.members,
         sort=output.sort,
         block_bytes=execution.block_bytes,
-        n_shown=output.top,
+        n_shown=_n_shown(output),
         derived=collecting.derived,
         journal=collecting.journal,
         parts=_parts(collecting, hashes),
     )
+
+
+def _n_shown(output: OutputConfig) -> int:
+    """How many of the largest the report shows: it needs the table to say more of them."""
+    return output.top if output.report and output.bicliques else 0
 
 
 def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> WorkerParts | None:
@@ -278,5 +284,5 @@ def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> Wor
         bicliques=output.bicliques,
         members=output.members,
         sort=output.sort,
-        n_shown=output.top,
+        n_shown=_n_shown(output),
     )

@@ -28,8 +28,8 @@ class Summary:
     left, right : VertexStatistics
     left_members, right_members : int
         Summed over all bicliques.
-    largest : Largest
-        For the report, which shows `n_shown` of them.
+    largest : Largest or None
+        For the report, which shows `n_shown` of them; None where it shows none.
 
     Notes
     -----
@@ -38,7 +38,7 @@ class Summary:
     """
 
     def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:
-        self.largest = Largest(n_shown)
+        self.largest = Largest(n_shown) if n_shown else None
         self.fingerprint = Fingerprint()
         self.sizes = SizeCounts()
         self.left = VertexStatistics.of(n_left)
@@ -86,7 +86,8 @@ class Summary:
             self.sizes.merge(other.sizes)
             self.left.merge(other.left)
             self.right.merge(other.right)
-            self.largest.merge(other.largest)
+            if self.largest is not None and other.largest is not None:
+                self.largest.merge(other.largest)
             self.left_members += other.left_members
             self.right_members += other.right_members
 
@@ -101,7 +102,8 @@ class Summary:
         n_edges = left_sizes.astype(np.int64) * right_sizes
         with self._lock:
             self.fingerprint.add(keys)
-            self.largest.add(block, n_edges, keys)
+            if self.largest is not None:
+                self.largest.add(block, n_edges, keys)
             self.sizes.add(left_sizes, right_sizes)
             self.left.add(left_sizes, left_members, n_edges, keys)
             self.right.add(right_sizes, right_members, n_edges, keys)
