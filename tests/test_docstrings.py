@@ -1,9 +1,15 @@
-"""The examples in docstrings run, and print what they say; those that need a published run are marked to be skipped."""
+"""The examples in docstrings run, and print what they say; parameters that docstrings describe are there.
+
+Examples that need a published run are marked to be skipped.
+"""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,3 +36,34 @@ def test_examples_of_docstrings(module: str) -> None:
     failed, attempted = doctest.testmod(importlib.import_module(module))
     assert attempted > 0
     assert failed == 0
+
+
+def described(text: str) -> set[str]:
+    """The names that the section on parameters has, in the order of NumPy: ``name, other : type``."""
+    if "Parameters\n---" not in text:
+        return set()
+    section = re.split(r"\n[A-Z][a-z]+\n-{3,}", text.split("Parameters\n", 1)[1].split("\n", 1)[1])[0]
+    lines = [line.split(" : ")[0] for line in section.splitlines() if line and not line.startswith(" ")]
+    return {name for line in lines for name in re.findall(r"\w+", line)}
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for package in ("mbe_stage", "pipeline", "flows", "benchmarks"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
+
+
+def test_parameters_that_are_described_are_there() -> None:
+    unknown = {}
+    for place, node in functions():
+        given = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+        if missing := described(ast.get_docstring(node) or "") - given:
+            unknown[place] = missing
+    assert unknown == {}
+
+
+def test_what_is_described_is_found() -> None:
+    text = "Do it.\n\nParameters\n----------\none, other : int\n    Both.\n*rest\n\nReturns\n-------\nsum : int\n"
+    assert described(text) == {"one", "other", "rest"}

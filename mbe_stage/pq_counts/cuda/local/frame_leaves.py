@@ -288,7 +288,7 @@ def _gathered(by_rows, members, one, other, launch, lines):
     members : uint64
     one, other : Values
         Of this lane's first and second member, seen from the members' side.
-    work : Work
+    launch : LocalLaunch
     lines : four uint64
     """
     adjacent, adjacent_high = (lines[2], lines[3]) if by_rows else (lines[0], lines[1])
@@ -340,7 +340,8 @@ def _add_pairs_of_rows(rows, columns, one, other, both, of_both, path, mine, lin
     of_both : uint64
         The columns of that.
     path : FramePath
-    work : Work
+    mine : (n,) int64
+        This warp's words of scratch.
     lines : four uint64
     """
     lane = _I(cuda.laneid)
@@ -378,7 +379,8 @@ def _add_pairs_of_columns(rows, columns, gathered, one, other, both, of_both, pa
     of_both : uint64
         The rows of that.
     path : FramePath
-    work : Work
+    mine : (n,) int64
+        This warp's words of scratch.
     lines : four uint64
     """
     lane = _I(cuda.laneid)

@@ -78,7 +78,7 @@ def _add_path_edges(n_path, values, work):
 
     Parameters
     ----------
-    n_path, values, mine, graph, sums, launch
+    n_path, values, work
         As `add_path` takes them.
     """
     mine, launch = work.mine, work.launch
@@ -152,7 +152,7 @@ def _hand_on_path_edges(n_path, work):
 
     Parameters
     ----------
-    n_path, own, mine, graph, sums, launch
+    n_path, work
         As `hand_on_frame` takes them.
     """
     own, mine, launch = work.own, work.mine, work.launch

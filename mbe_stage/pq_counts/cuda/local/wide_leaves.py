@@ -78,48 +78,29 @@ def _alone(n_rows, n_columns, chosen, work):
 
 
 @cuda.jit(device=True, forceinline=True)
-def _add_edges_of_row(row, with_held, with_optional, n_path, work):
-    """Add to the edges of this lane's row with the columns on the path, of both kinds.
+def _add_edges_of_line(line, is_row, with_held, with_optional, n_path, work):
+    """Add to the edges of this lane's line with the lines of the other side on the path, of both kinds.
 
     Parameters
     ----------
-    row : int32
-        Below 0 where the lane has none.
+    line : int32
+        A row, or a column as a line; below 0 where the lane has none.
+    is_row : bool
     with_held, with_optional : int64
-    n_path, mine, graph, sums, launch
+    n_path, work
         As `add_piece` takes them.
     """
     mine, launch = work.mine, work.launch
     one = _I(0)
     while one < n_path:
         code = _U(mine[own_at.PATH_AT + one])
-        line = _I(code >> _U(1))
-        if line >= launch.n_rows and row >= 0:
+        other = _I(code >> _U(1))
+        if (other >= launch.n_rows) == is_row and line >= 0:
             number = with_held if code & _U(1) == HELD else with_optional
-            add_to_edge(row, line, number, work)
-        one = next_one(one)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _add_edges_of_column(column, with_held, with_optional, n_path, work):
-    """Add to the edges of this lane's column, a line, with the rows on the path, of both kinds.
-
-    Parameters
-    ----------
-    column : int32
-        Below 0 where the lane has none.
-    with_held, with_optional : int64
-    n_path, mine, graph, sums, launch
-        As `add_piece` takes them.
-    """
-    mine, launch = work.mine, work.launch
-    one = _I(0)
-    while one < n_path:
-        code = _U(mine[own_at.PATH_AT + one])
-        line = _I(code >> _U(1))
-        if line < launch.n_rows and column >= 0:
-            number = with_held if code & _U(1) == HELD else with_optional
-            add_to_edge(line, column, number, work)
+            if is_row:
+                add_to_edge(line, other, number, work)
+            else:
+                add_to_edge(other, line, number, work)
         one = next_one(one)
 
 
@@ -129,7 +110,7 @@ def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
 
     Parameters
     ----------
-    piece, lines, n_rows, chosen, n_path, mine, graph, sums, launch
+    piece, lines, n_rows, chosen, n_path, work
         As `add_piece` takes them.
 
     Returns
@@ -158,7 +139,7 @@ def _leaves_of_rows(piece, lines, n_rows, chosen, n_path, work):
             mine[weights_at + 2 * k] = values.held_optional
             mine[weights_at + 2 * k + 1] = values.optional_optional
         if launch.with_edges:
-            _add_edges_of_row(row, values.held_held, values.held_optional, n_path, work)
+            _add_edges_of_line(row, True, values.held_held, values.held_optional, n_path, work)
         tile = next_tile(tile)
     cuda.syncwarp()
     return sum_of_lanes(total, launch)
@@ -170,7 +151,7 @@ def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
 
     Parameters
     ----------
-    piece, lines, n_rows, chosen, n_path, mine, graph, sums, launch
+    piece, lines, n_rows, chosen, n_path, work
         As `add_piece` takes them.
 
     Returns
@@ -200,7 +181,7 @@ def _leaves_of_columns(piece, lines, n_rows, chosen, n_path, work):
             mine[weights_at + 2 * k] = values.optional_held
             mine[weights_at + 2 * k + 1] = values.optional_optional
             if launch.with_edges:
-                _add_edges_of_column(column, values.held_held, values.optional_held, n_path, work)
+                _add_edges_of_line(column, False, values.held_held, values.optional_held, n_path, work)
         word = next_one(word)
     cuda.syncwarp()
     return sum_of_lanes(total, launch)
@@ -212,7 +193,7 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
 
     Parameters
     ----------
-    piece, lines, n_rows, n_path, mine, graph, sums, launch
+    piece, lines, n_rows, n_path, work
         As `add_piece` takes them.
     is_weighted : bool
     without : Values
@@ -248,9 +229,8 @@ def _add_columns(piece, lines, n_rows, is_weighted, without, n_path, work):
             if is_there:
                 add_to_line(column, with_held, work)
             if launch.with_edges:
-                _add_edges_of_column(
-                    column, reduced(with_held, work.sums), reduced(with_optional, work.sums), n_path, work
-                )
+                held, optional = reduced(with_held, work.sums), reduced(with_optional, work.sums)
+                _add_edges_of_line(column, False, held, optional, n_path, work)
         word = next_one(word)
     cuda.syncwarp()
 
@@ -261,7 +241,7 @@ def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
 
     Parameters
     ----------
-    piece, lines, n_rows, is_weighted, without, n_path, mine, graph, sums, launch
+    piece, lines, n_rows, is_weighted, without, n_path, work
         As `_add_columns` takes them.
     """
     mine, launch = work.mine, work.launch
@@ -291,6 +271,7 @@ def _add_rows(piece, lines, n_rows, is_weighted, without, n_path, work):
                 word = next_one(word)
             add_to_line(row, with_held, work)
         if launch.with_edges:
-            _add_edges_of_row(row, reduced(with_held, work.sums), reduced(with_optional, work.sums), n_path, work)
+            held, optional = reduced(with_held, work.sums), reduced(with_optional, work.sums)
+            _add_edges_of_line(row, True, held, optional, n_path, work)
         tile = next_tile(tile)
     cuda.syncwarp()
