@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 if __name__ == "__main__" and not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.bench_gpu import device_facts
+from benchmarks.bench_gpu import device_facts, read_graph
 from mbe_stage import BicliqueQuery, BipartiteCSR, Detail, Execution
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.compile_ahead import compile_ahead
@@ -55,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     details = (Detail.COUNT, Detail.MEMBERS) if options.members else (Detail.COUNT,)
     agree = True
     for name in options.graphs:
-        with np.load(Path(os.environ["MBE_DATA"]) / f"{name}.npz") as arrays:
-            graph = BipartiteCSR.from_edges(arrays["u"], arrays["v"])
+        graph = read_graph(name)
         for detail in details:
             compile_ahead(engine_cuda.compile_steps(query, detail))
             rows = [_measured(graph, query, detail, each, options) for each in ("engine", *options.devices)]
