@@ -53,7 +53,6 @@ _NEAR_A_LIMIT = 0.9
 _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
 # What is told of work that has not ended: other blocks may wait behind one that says that all is done.
 _MOST_DONE = 0.999
-_NOT_TRUNCATED: str | None = None
 
 
 class Block(Protocol):
@@ -257,7 +256,8 @@ def stream(
     is_on_device, runner = getattr(sink, "on_device", False), execution.runner
     name, chosen = _engine_for(problem, engine, is_on_device=is_on_device)
     _check_runner(execution, is_on_host=graph.is_on_host and not is_on_device)
-    n_found, sink_seconds, compile_seconds, truncated = 0, 0.0, 0.0, _NOT_TRUNCATED
+    n_found, sink_seconds, compile_seconds = 0, 0.0, 0.0
+    truncated: str | None = None
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
@@ -295,9 +295,8 @@ def stream(
             now = time.perf_counter()
             sink_seconds += now - before
             teller.tell(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
-            ending = limits.reached(now - start) if truncated is None and not _is_last(block) else None
-            if ending is not None and not checkpoints.last_is_awaited(now - start):
-                truncated = ending
+            if truncated is None and not _is_last(block):
+                truncated = _ending(limits, checkpoints, now - start)
             if truncated is not None:
                 break
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
@@ -567,6 +566,12 @@ class _Checkpoints:
         assert self._barrier is not None
         self._due, self._is_asked = math.inf, True
         self._barrier.ask()
+
+
+def _ending(limits: _Limits, checkpoints: _Checkpoints, seconds: float) -> str | None:
+    """Why the search ends here; None where it goes on, be it to the barrier that it is to end at."""
+    ending = limits.reached(seconds)
+    return None if ending is None or checkpoints.last_is_awaited(seconds) else ending
 
 
 @dataclass(slots=True)
