@@ -232,7 +232,7 @@ class ExecutionConfig(Section):
             return value
         numbers = value if isinstance(value, list | tuple) else str(value).split(",")
         if not numbers or not all(str(number).strip().isdecimal() for number in numbers):
-            raise ValueError(f"{value!r}: expected all, or numbers of GPUs such as 0,1")
+            raise ValueError("expected all, or numbers of GPUs such as 0,1")
         return tuple(int(number) for number in numbers)
 
     @model_validator(mode="after")
