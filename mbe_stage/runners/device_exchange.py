@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -451,9 +450,11 @@ class Exchange:
     @staticmethod
     def _interrupt(members: Any) -> None:
         for member in members:
-            # Where a device has failed, whoever works there finds out, and says so.
-            with suppress(Exception):
+            try:
                 member.search.stop_soon()
+            except Exception:
+                # Where a device has failed, whoever works there finds out, and says so.
+                log.debug("%s could not be interrupted", member.name, exc_info=True)
 
 
 def _nbytes(block: Any) -> int:
