@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-to-run
 TEST_READY := $(VENV)/.ready-to-test
 
+# Images of containers often forbid bytecode. Without it each of the hundreds of processes that the tests start compiles every
+# module that it imports, which takes longer than all the rest it does.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all test-gpu check bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu clean
 
