@@ -6,6 +6,7 @@ process gives it one. Kernels that stand beside what calls them come with CuPy, 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numba.cuda.dispatcher
-from numba import cuda
+from numba.cuda import compiler
 
 from mbe_stage.bicliques.cuda import kernels
 from mbe_stage.bicliques.cuda import layout as at
@@ -76,14 +77,27 @@ def find_ptxas() -> str | None:
     return str(wheel) if wheel.is_file() else shutil.which("ptxas")
 
 
+class Device:
+    """What numba-cuda takes for the current device while it types and lowers."""
+
+    compute_capability = CAPABILITIES[0]
+
+
+@functools.cache
+def lowered(function: Any, signature: tuple[Any, ...], launch_bounds: Any) -> Any:
+    """A kernel as numba-cuda's code library, of which PTX for any capability is made.
+
+    Only our own code looks at the capability, where it makes a kernel (`kernel_for`); lowering does not.
+    """
+    library, _ = compiler._compile_pyfunc_with_fixup(
+        function, signature, device=False, abi="numba", cc=CAPABILITIES[0], launch_bounds=launch_bounds
+    )
+    return library
+
+
 def resources(kernel: Any, call: Call, capability: tuple[int, int], ptxas: str) -> dict[str, int]:
     """Registers, stack and spills that ptxas reports for a kernel."""
-
-    class Device:
-        compute_capability = capability
-
-    numba.cuda.dispatcher.get_current_device = lambda: Device
-    ptx, _ = cuda.compile_ptx(kernel.py_func, call[0], cc=capability, launch_bounds=call[1])
+    (ptx,) = lowered(kernel.py_func, *call).get_asm_strs(cc=capability)
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory) / "kernel.ptx"
         source.write_text(ptx)
@@ -105,6 +119,7 @@ def main() -> None:
     ptxas = find_ptxas()
     if ptxas is None:
         sys.exit("no ptxas")
+    numba.cuda.dispatcher.get_current_device = lambda: Device
     report = {
         f"{kernel.py_func.__name__} sm_{capability[0]}{capability[1]}": resources(kernel, call, capability, ptxas)
         for capability in CAPABILITIES
