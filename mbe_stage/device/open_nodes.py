@@ -7,10 +7,9 @@ from numba import cuda
 
 from mbe_stage.device import node_layout as at
 from mbe_stage.device.quantum import read_shared
-from mbe_stage.device.warp import ALL, ballot, count_bits, first_bit, load_fresh, next_one, next_tile, nth_bit
+from mbe_stage.device.warp import ALL, ballot, count_bits, load_fresh, next_tile, nth_bit
 
 __all__ = [
-    "find_open_node",
     "find_some_open_node",
     "new_node",
     "next_root",
@@ -18,6 +17,9 @@ __all__ = [
     "take_child",
     "take_words",
 ]
+
+_OLDEST = np.int32(8)
+"""Open nodes that warps choose between."""
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -97,16 +99,21 @@ def next_root(order, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def find_open_node(is_any, nodes, control, settings):
-    """The oldest node with children nobody has taken, int32, or -1: it stands high in the tree.
+def find_some_open_node(turn, is_any, nodes, control, settings):
+    """One of the oldest nodes with children nobody has taken, int32, or -1: they stand high in the tree.
+
+    Warps that look at the same time find different ones: hundreds that go for the oldest get in each other's way, as at
+    the beginning of a quantum that goes on with the nodes of the one before. Where they spread over all that are open,
+    the largest are begun too late, and the matrices that they read do not stay in the cache.
 
     Parameters
     ----------
+    turn : int32
+        Which one, not below 0; another one for each warp and each time.
     is_any : bool
         Whether it may be of a warp's own chain; those of no warp's may be taken by all.
     nodes : (n_nodes, NODE_FIELDS) int64, global
-    control : int64, global
-    settings : int64, global
+    control, settings : int64, global
     """
     lane = np.int32(cuda.laneid)
     if read_shared(control, at.N_OPEN) <= 0:
@@ -127,58 +134,9 @@ def find_open_node(is_any, nodes, control, settings):
                 is_open = nodes[node, at.LINK] == at.ANYBODYS
         found = ballot(is_open)
         if found != 0:
-            return np.int32(tile + first_bit(found))
-        if tile == low and cuda.all_sync(ALL, is_over):
-            low = np.int32(tile + np.int32(32))
-            if lane == 0:
-                cuda.atomic.max(control, at.LOW_NODE, np.int64(low))
-        tile = next_tile(tile)
-    return np.int32(-1)
-
-
-@cuda.jit(device=True, forceinline=True)
-def find_some_open_node(turn, is_any, nodes, control, settings):
-    """One of the older nodes with children nobody has taken, int32, or -1.
-
-    Warps that look at the same time find different ones: hundreds that go for the oldest get in each other's way, as at
-    the beginning of a quantum that goes on with the nodes of the one before.
-
-    Parameters
-    ----------
-    turn : int32
-        Which one, not below 0; another one for each warp and each time.
-    is_any, nodes, control, settings
-        As `find_open_node` takes them.
-    """
-    lane = np.int32(cuda.laneid)
-    n_open = np.int32(read_shared(control, at.N_OPEN))
-    if n_open <= 0:
-        return np.int32(-1)
-    low = np.int32(read_shared(control, at.LOW_NODE))
-    n_nodes = np.int32(min(read_shared(control, at.N_NODES), settings[at.NODE_LIMIT]))
-    n_tiles = np.int32((n_nodes - low + 31) >> 5)
-    # As many tiles as the open nodes would fill: where there are few, the search begins with the oldest.
-    number = np.int32(turn % np.int32(min(n_tiles, np.int32(1 + (n_open >> 5))))) if n_tiles > 0 else np.int32(0)
-    k = np.int32(0)
-    while k < n_tiles:
-        tile = np.int32(low + 32 * number)
-        node = np.int32(tile + lane)
-        is_open = False
-        is_over = False
-        if node < n_nodes:
-            end = load_fresh(nodes[node], at.END)
-            is_open = load_fresh(nodes[node], at.CURSOR) < end
-            # A node that is being written has no end yet.
-            is_over = end > 0 and not is_open
-            if not is_any and is_open:
-                is_open = nodes[node, at.LINK] == at.ANYBODYS
-        found = ballot(is_open)
-        if found != 0:
-            return np.int32(tile + nth_bit(found, np.int32(turn % count_bits(found))))
+            n_found = np.int32(min(count_bits(found), _OLDEST))
+            return np.int32(tile + nth_bit(found, np.int32(turn % n_found)))
         if tile == low and cuda.all_sync(ALL, is_over) and lane == 0:
             cuda.atomic.max(control, at.LOW_NODE, np.int64(tile + np.int32(32)))
-        number = np.int32(number + 1)
-        if number >= n_tiles:
-            number = np.int32(0)
-        k = next_one(k)
+        tile = next_tile(tile)
     return np.int32(-1)

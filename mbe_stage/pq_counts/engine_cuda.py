@@ -228,21 +228,29 @@ def _counted(
     statistics : dict, optional
     """
     from mbe_stage.device.memory_budget import device_budget, device_work
+    from mbe_stage.pq_counts.cuda.pairs_as_given import pairs_as_given
     from mbe_stage.pq_counts.cuda.searches import Job, core_within
 
     part, known = _part(graph, query)
     budget = device_budget(execution)
     job = Job(part, budget, sizes, techniques)
-    core = core_within(job) if part.max_p >= 2 and part.max_q >= 2 else None
+    is_searched = part.max_p >= 2 and part.max_q >= 2
+    # Tasks are of roots in the order of a core.
+    pairs = pairs_as_given(job) if is_searched and tasks is None else None
+    core = core_within(job) if is_searched and pairs is None else None
     rows = None if tasks is None else _rows_of(tasks, graph, query, part, core)
     if rows is not None and not (rows.size > 0 and rows[0] < 0):
         known = []
     if rows is not None:
         rows = rows[rows >= 0]
-    if core is None or (rows is not None and rows.size == 0):
+    if pairs is not None:
+        begun, rows_are_left = pairs.searches(), pairs.rows_are_left
+    elif core is not None and (rows is None or rows.size > 0):
+        begun, rows_are_left = core.searches(rows), core.rows_are_left
+    else:
         yield from map(PqBlock, known)
         return
-    with closing(core.searches(rows)) as searches:
+    with closing(begun) as searches:
         search = next(searches, None)
         # Not before the memory is planned: behind the first block no other engine takes over.
         yield from map(PqBlock, known)
@@ -252,7 +260,7 @@ def _counted(
                 with device_work(budget):
                     is_over, counted = search.session.quantum()
                 done = search.before + search.share * search.session.share_taken
-                yield PqBlock(_leaves(counted, part, core.rows_are_left), work_done=0.999 * done)
+                yield PqBlock(_leaves(counted, part, rows_are_left), work_done=0.999 * done)
             job.tell_session(search.session)
             # Its memory is the next one's.
             search = None

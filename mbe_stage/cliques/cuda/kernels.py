@@ -1,7 +1,7 @@
 """The kernel: persistent warps that find maximal cliques until the search is over or the quantum ends.
 
-A warp takes a child of the newest node of its own, else a root (the heaviest first), else a child of the oldest node
-that anybody has made. What it takes becomes a frame that it walks, or a wide node of its own, or nothing.
+A warp takes a child of the newest node of its own, else a root (the heaviest first), else a child of one of the
+oldest nodes that are open. What it takes becomes a frame that it walks, or a wide node of its own, or nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kernel: persistent warps that count leaves until the search is over or the quantum ends.
 
 A warp takes a child of the newest node of its own, else a root (those with the most two-step paths first), else a child
-of the oldest node that anybody has made. What it takes becomes leaves, a frame that it walks, or a node of its own.
+of one of the oldest nodes that are open. What it takes becomes leaves, a frame that it walks, or a node of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from numba import cuda, types
 from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I32, I32_2D, I64, I64_2D, U32, U32_2D, bundle, kernel
-from mbe_stage.device.open_nodes import find_open_node, next_root, take_child
-from mbe_stage.device.quantum import read_shared, stops
+from mbe_stage.device.open_nodes import next_root
+from mbe_stage.device.quantum import stops
+from mbe_stage.device.task_loop import others_child, own_child, wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -31,21 +32,20 @@ from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES, PAIRS, SHARING, 
 from mbe_stage.pq_counts.cuda.windowed_root_piece import windowed_root_piece
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "DEVICE", "GRAPH", "WARPS", "counting_blocks", "kernel_for"]
-__all__ += ["next_task", "own_of", "wait_for_work"]
+__all__ += ["next_task", "own_of"]
 
 BLOCKS_PER_MULTIPROCESSOR = 2
 GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
 WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
 DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
-_NAP_NS = 200
 _I = np.int32
 _L = np.int64
 
 
 @cuda.jit(device=True, forceinline=True)
-def next_task(newest, roots_left, graph, device, launch):
-    """What to do next: a root, or a child of a node.
+def next_task(newest, roots_left, turn, graph, device, launch):
+    """What to do next: a root, or a child of a node; nothing, too, where others were always faster.
 
     Parameters
     ----------
@@ -53,6 +53,8 @@ def next_task(newest, roots_left, graph, device, launch):
         The node that this warp made last, of those that had children left; or -1.
     roots_left : bool
         Whether there may be roots that nobody has taken.
+    turn : int32
+        As `others_child` takes it.
     graph : Graph
     device : Device
     launch : Launch
@@ -66,49 +68,17 @@ def next_task(newest, roots_left, graph, device, launch):
     newest : int32
     roots_left : bool
     """
-    while newest >= 0:
-        child = take_child(newest, True, device.nodes, device.control)
-        if child >= 0:
-            return newest, child, newest, roots_left
-        newest = _I(device.nodes[newest, at.LINK])
+    child, newest = own_child(newest, device.nodes, device.control)
+    if child >= 0:
+        return newest, child, newest, roots_left
     if roots_left:
         root = next_root(graph.order, device.control)
         if root >= 0:
             return _I(at.ROOT), root, newest, roots_left
         roots_left = False
     is_any = launch.techniques & SHARING != 0
-    node = find_open_node(is_any, device.nodes, device.control, device.settings)
-    while node >= 0:
-        child = take_child(node, False, device.nodes, device.control)
-        if child >= 0:
-            return node, child, newest, roots_left
-        node = find_open_node(is_any, device.nodes, device.control, device.settings)
-    return _I(at.NOTHING), _I(0), newest, roots_left
-
-
-@cuda.jit(device=True, forceinline=True)
-def wait_for_work(n_warps, own, device, launch):
-    """Wait until some node has children, False where the search or the quantum is over."""
-    control = device.control
-    began = global_nanoseconds()
-    if cuda.laneid == 0:
-        cuda.atomic.add(control, at.N_IDLE, _L(1))
-    cuda.syncwarp()
-    goes_on = False
-    while True:
-        # Nodes come from busy warps alone, and who is idle has found none open: if all are, there is none.
-        if read_shared(control, at.N_IDLE) >= n_warps or stops(control, launch.deadline):
-            break
-        if read_shared(control, at.N_OPEN) > 0:
-            goes_on = True
-            break
-        cuda.nanosleep(_NAP_NS)
-    if cuda.laneid == 0:
-        own.state[at.IDLE_NS] += _L(global_nanoseconds() - began)
-        if goes_on:
-            cuda.atomic.add(control, at.N_IDLE, _L(-1))
-    cuda.syncwarp()
-    return goes_on
+    node, child = others_child(turn, is_any, device.nodes, device.control, device.settings)
+    return node, child, newest, roots_left
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -239,6 +209,7 @@ def _work(graph, warps, device, techniques):
     newest = _I(-1)
     credit = _I(0)
     roots_left = True
+    turn = _I(warp)
     node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
     while True:
         if stops(device.control, launch.deadline):
@@ -247,9 +218,13 @@ def _work(graph, warps, device, techniques):
         if credit < at.VISIT_CREDIT:
             break
         if node == at.NOTHING:
-            node, child, newest, roots_left = next_task(newest, roots_left, graph, device, launch)
+            node, child, newest, roots_left = next_task(newest, roots_left, turn, graph, device, launch)
+            turn = _I(turn + 1)
         if node == at.NOTHING:
-            if not wait_for_work(n_warps, own, device, launch):
+            goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
+            if cuda.laneid == 0:
+                own.state[at.IDLE_NS] += waited
+            if not goes_on:
                 break
             continue
         is_done, newest, credit = _do_task(node, child, newest, credit, own, graph, device, launch)

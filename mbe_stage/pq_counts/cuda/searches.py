@@ -49,11 +49,11 @@ from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
 from mbe_stage.pq_counts.reduction import Reduced, reduced
 
-__all__ = ["CoreInParts", "Job", "Search", "WholeCore", "core_within"]
+__all__ = ["MOST_EDGES", "ROWS_PER_PATH", "CoreInParts", "Job", "Search", "WholeCore", "core_within", "make_way"]
 
-_MOST_EDGES = 1 << 31
+MOST_EDGES = 1 << 31
 _MICROSECONDS = 1_000_000
-_ROWS_PER_PATH, _UNEVEN = 128, 16
+ROWS_PER_PATH, _UNEVEN = 128, 16
 """Measured on an H200: wedges take 0.8 of the time of the other search at 35 to 48 rows looked at a path (youtube,
 github_half, bookcrossing), and 1.6 at 877 (actor_movies); the kernel in windows takes 0.42 of it where the heaviest
 root has 56 times the paths of an average warp (kddcup99_onehot), as long at 1 to 6, twice at 0.3 (actor_movies)."""
@@ -134,9 +134,9 @@ def core_within(job: Job) -> WholeCore | CoreInParts | None:
         The graph has more edges than the engine can number.
     """
     graph = job.part.graph
-    if graph.n_edges >= _MOST_EDGES:
+    if graph.n_edges >= MOST_EDGES:
         raise MemoryBudgetExceeded(
-            f"the graph has {graph.n_edges:,} edges, and the engine cuda numbers fewer than {_MOST_EDGES:,}: "
+            f"the graph has {graph.n_edges:,} edges, and the engine cuda numbers fewer than {MOST_EDGES:,}: "
             "use the engine cpu"
         )
     with device_work(job.budget):
@@ -162,7 +162,7 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
     if core is None:
         return None
     if core.least_bytes <= room:
-        _make_way(core.least_bytes + core.list_bytes, room)
+        make_way(core.least_bytes + core.list_bytes, room)
         fewest_columns = job.asked(core.rows_are_left)[2]
         whole = WholeCore(in_order(core, fewest_columns, room, room * 3 // 4), job)
         if whole.fits:
@@ -207,7 +207,7 @@ class WholeCore:
             self._asked[3],
         )
         # All later rows of a root are looked at: too many where it has few paths.
-        are_dense = graph.is_lean or graph.n_rows**2 <= 2 * _ROWS_PER_PATH * graph.n_paths
+        are_dense = graph.is_lean or graph.n_rows**2 <= 2 * ROWS_PER_PATH * graph.n_paths
         self._is_of_pairs = job.techniques.wedges and self._asked[1] == PAIR and are_dense
         budget, n_blocks = job.budget - graph.list_bytes, counting_blocks()
         self._is_short = graph.is_lean or budget < bytes_with_blocks(self._sizes, n_blocks)
@@ -227,7 +227,8 @@ class WholeCore:
     @property
     def fits(self) -> bool:
         """Whether the budget has room for the lists and the smallest plan."""
-        least = wedge_bytes(self._graph.max_row_degree) if self._is_of_pairs else least_bytes(self._sizes)
+        of_pairs = wedge_bytes(self._graph.max_row_degree) + 4 * self._graph.n_rows
+        least = of_pairs if self._is_of_pairs else least_bytes(self._sizes)
         return self._graph.list_bytes + least <= self._job.budget
 
     def searches(self, rows: np.ndarray | None) -> Generator[Search]:
@@ -244,22 +245,24 @@ class WholeCore:
 
         def begun() -> Session | WedgeSession:
             with device_work(job.budget):
-                _make_way(self._graph.list_bytes + n_bytes, job.budget)
+                make_way(self._graph.list_bytes + n_bytes, job.budget)
                 return session(self._graph.roots(rows, are_spread=self._is_short and not self._is_of_pairs))
 
         return (Search(begin(), 0.0, 1.0) for begin in (begun,))
 
     def _wedges(self) -> tuple[Callable[[Graph], WedgeSession], int]:
         """What begins the search, and the bytes that it takes."""
-        fewest, longest = self._asked[2], self._graph.max_row_degree
+        fewest, longest, n_rows = self._asked[2], self._graph.max_row_degree, self._graph.n_rows
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
         # Over the bus, neighbouring lanes had better read neighbouring entries.
         short_list = SHORT if self._graph.mapped_bytes else SHORT_LIST
 
         def begun(graph: Graph) -> WedgeSession:
-            return WedgeSession(graph, fewest, longest, wedge_blocks(), short_list, seconds)
+            # Rows are in the order of their degrees: their numbers are their ranks.
+            ranks = cp.arange(n_rows, dtype=cp.int32)
+            return WedgeSession(graph, ranks, n_rows, fewest, longest, wedge_blocks(), short_list, seconds)
 
-        return begun, wedge_bytes(longest)
+        return begun, wedge_bytes(longest) + 4 * n_rows
 
     def _planned(self) -> tuple[Callable[[Graph], Session], int]:
         """The same of a search whose memory is planned when this returns."""
@@ -270,7 +273,7 @@ class WholeCore:
         return lambda graph: Session(graph, self._asked, keys, plan, budget, techniques), plan.total_bytes
 
 
-def _make_way(n_bytes: int, budget: int) -> None:
+def make_way(n_bytes: int, budget: int) -> None:
     """Free what CuPy keeps for reuse where it would be more than the budget, beside what is to be taken."""
     pool = cp.get_default_memory_pool()
     if pool.free_bytes() + n_bytes > budget:

@@ -22,7 +22,7 @@ PAIR = 2
 
 
 def wedge_bytes(max_row_degree: int) -> int:
-    """Device memory that a search takes beside the lists of its graph."""
+    """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
     # While leaves are fetched it is written down which there are.
     return 24 * (max_row_degree + 1) + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
 
@@ -34,6 +34,10 @@ class WedgeSession:
     ----------
     graph : Graph
         With the roots that are wanted; its positions are not read.
+    ranks : (n_rows,) int32
+        As `Wedges` has them.
+    n_ranked : int
+        Rows that have one.
     fewest_columns : int
     max_row_degree : int
     n_blocks : int
@@ -50,6 +54,8 @@ class WedgeSession:
     def __init__(
         self,
         graph: Graph,
+        ranks: cp.ndarray,
+        n_ranked: int,
         fewest_columns: int,
         max_row_degree: int,
         n_blocks: int,
@@ -61,10 +67,9 @@ class WedgeSession:
         self._graph, self._n_blocks, self._max_row_degree = graph, n_blocks, max_row_degree
         settings = np.zeros(at.N_SETTINGS, np.int64)
         settings[at.QUANTUM_NS], settings[at.FEWEST_COLUMNS] = int(quantum_seconds * 1e9), fewest_columns
-        settings[at.NARROW] = short_list
-        self._wedges = wedges.Wedges(
-            cp.zeros(max_row_degree + 1, cp.int64), cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(settings)
-        )
+        settings[at.NARROW], settings[at.MOST_ROWS] = short_list, n_ranked
+        times, control = cp.zeros(max_row_degree + 1, cp.int64), cp.zeros(at.CONTROL_WORDS, cp.int64)
+        self._wedges = wedges.Wedges(times, control, cp.asarray(settings), ranks)
 
     @property
     def statistics(self) -> dict[str, int]:

@@ -39,14 +39,15 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.counting_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import lean_prepare, searches, session, wedges
+    from mbe_stage.pq_counts.cuda import lean_prepare, pairs_as_given, searches, session, wedges
 
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
     for name in ("number_members_warp_per_part", "write_members_thread_per_code"):
         setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
     wedges.count_wedges_block_per_root = launcher(wedges.count_wedges_block_per_root)
-    wedges.THREADS, searches.wedge_blocks = 64, lambda: 2
+    wedges.THREADS = 64
+    searches.wedge_blocks = pairs_as_given.wedge_blocks = lambda: 2
     from mbe_stage.pq_counts.cuda.local import kernels as local_kernels
     from mbe_stage.pq_counts.cuda.local import session as local_session
 
@@ -338,9 +339,11 @@ def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]
 
 
 def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Bicliques of two rows, in windows of a few of them; leaves with few columns and with more; quanta that end."""
-    from mbe_stage.pq_counts.cuda import wedges
+    """Bicliques of two rows, in windows of a few of them; leaves with few columns and with more; quanta that end; lists
+    as they are given, and those of a core."""
+    from mbe_stage.pq_counts.cuda import pairs_as_given, wedges
 
+    as_given = pairs_as_given.pairs_as_given
     wedges.WINDOW, wedges._SMALL = 8, 4
     for seed in range(12):
         shape, density = SHAPES[seed % len(SHAPES)]
@@ -348,14 +351,16 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         # Few of these shapes have fewer paths between right vertices.
         query = (PqQuery(2, 2, 2, 6), PqQuery.of(2, 2), PqQuery(1, 2, 1, 2))[seed % 3]
         launcher.seed, wedges._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
+        pairs_as_given.pairs_as_given = as_given if seed % 4 < 2 else lambda _job: None
         yield case(f"pairs {seed}", graph, query, sizes={"quantum_seconds": 0.0004 * (1 + seed)})
 
 
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
     the device and in the host's memory."""
-    from mbe_stage.pq_counts.cuda import lean_prepare, searches, windowed_root_piece
+    from mbe_stage.pq_counts.cuda import lean_prepare, pairs_as_given, searches, windowed_root_piece
 
+    pairs_as_given.pairs_as_given = lambda _job: None
     searches.preparation_bytes = lambda _graph: 1 << 40
     lean_prepare._FEWEST_ENTRIES, windowed_root_piece.WINDOW = 8, 32
     in_order, mapped = searches.in_order, []

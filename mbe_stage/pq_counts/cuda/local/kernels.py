@@ -11,6 +11,7 @@ from numba import cuda
 from mbe_stage.device.grid import THREADS, WARPS_PER_BLOCK, this_warp
 from mbe_stage.device.jit import I64, I64_2D, bundle, kernel
 from mbe_stage.device.quantum import stops
+from mbe_stage.device.task_loop import wait_for_work
 from mbe_stage.device.warp import global_nanoseconds, held
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.child_piece import child_piece
@@ -21,7 +22,6 @@ from mbe_stage.pq_counts.cuda.kernels import (
     WARPS,
     next_task,
     own_of,
-    wait_for_work,
 )
 from mbe_stage.pq_counts.cuda.layout import Chosen
 from mbe_stage.pq_counts.cuda.leaves import key_of, limits_of
@@ -170,14 +170,19 @@ def _add_work(graph, warps, device, scratch, sums, with_edges, techniques):
     work = Work(own, mine, graph, device, sums, launch)
     newest = _I(-1)
     roots_left = True
+    turn = _I(warp)
     node, child = _I(warps.state[warp, at.PENDING_NODE]), _I(warps.state[warp, at.PENDING_CHILD])
     while True:
         if stops(device.control, launch.deadline):
             break
         if node == at.NOTHING:
-            node, child, newest, roots_left = next_task(newest, roots_left, graph, device, launch)
+            node, child, newest, roots_left = next_task(newest, roots_left, turn, graph, device, launch)
+            turn = _I(turn + 1)
         if node == at.NOTHING:
-            if not wait_for_work(n_warps, own, device, launch):
+            goes_on, waited = wait_for_work(n_warps, launch.deadline, device.control)
+            if cuda.laneid == 0:
+                own.state[at.IDLE_NS] += waited
+            if not goes_on:
                 break
             continue
         is_done, newest = _do_local_task(node, child, newest, work)
