@@ -18,7 +18,7 @@ __all__ = [
     "take_words",
 ]
 
-_OLDEST = np.int32(8)
+_OLDEST = np.int32(4)
 """Open nodes that warps choose between."""
 
 

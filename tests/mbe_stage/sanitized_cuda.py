@@ -31,6 +31,7 @@ from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.pq_counts import engine_cpu as counting_on_the_host
 from mbe_stage.pq_counts import engine_cuda as counting_engine
 from mbe_stage.pq_counts.cuda import session as counting_session
+from mbe_stage.pq_counts.cuda import stretches
 from mbe_stage.pq_counts.cuda.local import session as local_session
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as CountDetail
@@ -73,7 +74,7 @@ def main() -> int:
             work(ROOMY, ROOMY)
         if "cliques" in options.of:
             find_cliques({"n_blocks": 4}, CliqueTechniques.switched("donation"))
-        allocation.cp = counting_session.cp = local_session.cp = clique_session.cp = _Filled()
+        allocation.cp = counting_session.cp = stretches.cp = local_session.cp = clique_session.cp = _Filled()
     if options.work:
         tight = (
             lambda: work(TIGHT, TIGHT_OUTPUT),
