@@ -27,6 +27,7 @@ from benchmarks import (
     estimates,
     groups_gpu,
     machine,
+    measuring,
     pq_gpu,
     pq_gpu_memory,
     projection_gpu,
@@ -36,7 +37,7 @@ from benchmarks import (
 )
 from benchmarks.graphs import BY_NAME, GRAPHS, convert, find_graph
 from benchmarks.groups import __main__ as groups
-from benchmarks.measuring import Row
+from benchmarks.measuring import Row, Settings
 from benchmarks.peers import AT_MOST_SECONDS, PEERS, best_cpu, best_single_thread
 from benchmarks.scaling_chart import Point, scaling_svg
 from benchmarks.table import markdown_table, results_table
@@ -92,7 +93,7 @@ def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured does with the machine code that there is: that it is made anew, the table's test has shown."""
+    """What is measured does with the machine code that there is; that it is made anew, a slow test shows."""
     for benchmark in (bench, scaling):
         monkeypatch.setattr(benchmark, "compiled_afresh", lambda _settings: nullcontext({}))
 
@@ -110,7 +111,15 @@ def row(name: str, one: float, two: float | None = None, write: float | None = N
     return Row(name, known, counts, written)
 
 
-@pytest.mark.usefixtures("quick_calibration")
+@pytest.mark.slow
+def test_machine_code_is_made_anew_and_gone_afterwards() -> None:
+    with measuring.compiled_afresh(Settings(engine="reference")) as environment:
+        folder = Path(environment["NUMBA_CACHE_DIR"])
+        assert list(folder.rglob("*.code"))
+    assert not folder.exists()
+
+
+@pytest.mark.usefixtures("quick_calibration", "compiled_before")
 def test_one_command_prints_the_table(graphs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "mine.csv"
     other.write_text("left,right\na,x\na,y\nb,y\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 
 import numpy as np
 
@@ -19,6 +20,8 @@ SCARCE = [PLENTY, PLENTY | {"quantum_seconds": 0.05}, PLENTY | {"nodes": 2}, PLE
 
 
 def main() -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
     put_in_place()
     twins = np.repeat(np.repeat(graphs.random_matrix(3, 8, 8, 0.5), 2, 0), 3, 1)
     cases = [

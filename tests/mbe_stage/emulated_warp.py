@@ -1,4 +1,5 @@
-"""What `mbe_stage.device.warp` does in five meetings of the lanes, in one: most of the emulator's time is meetings.
+"""What `mbe_stage.device.warp` does in five meetings of the lanes, in one: most of the emulator's time is meetings. And
+what it does in one, with as few calls as that takes.
 
 Run as a script: holds these functions against those that they stand for, on random values and at the ends of their
 types, and prints how many of each were the same.
@@ -22,6 +23,8 @@ from tests.mbe_stage import warp_emulator
 from tests.mbe_stage.warp_emulator import Met, meet
 
 __all__ = ["IN_ONE", "put_in_place"]
+
+_BITS = [1 << lane for lane in range(32)]
 
 
 def _of_all(name: str, kind: Any, made: Callable[[Met], Any]) -> Callable[[Any], Any]:
@@ -61,6 +64,19 @@ def _union(met: Met) -> Any:
     return functools.reduce(operator.or_, met)
 
 
+def _with_bits(met: Met) -> Any:
+    return np.uint32(sum(itertools.compress(_BITS, met)))
+
+
+def _of_lane(word: Any, lane: Any) -> Any:
+    return meet("shfl", np.uint32(word))[int(lane) % 32]
+
+
+def _across(word: Any, bits: Any) -> Any:
+    met = meet("shfl_xor", np.uint32(word))
+    return met[getcurrent().lane ^ bits]
+
+
 IN_ONE: dict[str, Callable] = {
     "or_all": _of_all("or_all", np.uint32, _union),
     "sum_all": _of_all("sum_all", np.int64, lambda met: sum(met, np.int64(0))),
@@ -70,7 +86,12 @@ IN_ONE: dict[str, Callable] = {
     "inclusive_sum": _up_to_each("inclusive_sum", np.int32),
     "inclusive_sum_64": _up_to_each("inclusive_sum_64", np.int64),
     "owner_of": _owner_of,
+    "ballot": _of_all("ballot", bool, _with_bits),
+    "shuffle_word": _of_lane,
+    "shuffle_xor": _across,
 }
+# What two of them are given beside the value.
+_PLACES = {"shuffle_word": range(32), "shuffle_xor": (1, 2, 4, 8, 16)}
 
 
 def put_in_place() -> None:
@@ -84,7 +105,8 @@ def put_in_place() -> None:
 
 def values(name: str, chance: np.random.Generator) -> list[Any]:
     """One for each lane: small ones, large ones, and those at the ends of the type."""
-    kind = {"or_all": np.uint32, "sum_all": np.int64, "inclusive_sum_64": np.int64}.get(name, np.int32)
+    words = dict.fromkeys(("or_all", "shuffle_word", "shuffle_xor"), np.uint32)
+    kind = (words | {"sum_all": np.int64, "inclusive_sum_64": np.int64}).get(name, np.int32)
     ends = np.iinfo(kind)
     spread = (0, 40) if chance.random() < 0.4 else (ends.min, ends.max)
     drawn = chance.integers(*spread, 32, dtype=kind, endpoint=True)
@@ -95,13 +117,14 @@ def same_as(original: Callable, name: str, chance: np.random.Generator) -> bool:
     """Whether all lanes get the same of both, in value and in type."""
     brought = values(name, chance)
     positions = chance.permutation(brought) if name == "owner_of" else None
+    place = [chance.choice(_PLACES[name])] if name in _PLACES else []
     found: list[list[Any]] = []
     for function in (original, IN_ONE[name]):
         answers: list[Any] = [None] * 32
 
         def kernel(function: Callable = function, answers: list[Any] = answers) -> None:
             lane = getcurrent().lane
-            given = (brought[lane],) if positions is None else (positions[lane], brought[lane])
+            given = (brought[lane], *place) if positions is None else (positions[lane], brought[lane])
             answers[lane] = function(*given)
 
         warp_emulator.launch(kernel, 1, 1, ())

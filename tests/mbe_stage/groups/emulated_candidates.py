@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from tests.mbe_stage.emulated_device import use_the_emulator
 from tests.mbe_stage.groups.random_graphs import block_of, blocks_of, keyed, small_graphs
 
 N_GRAPHS = 150
+"""Fewer where the script is given another number."""
 
 
 def random_cases(device_checks) -> Iterator[int]:
@@ -98,7 +100,9 @@ def refusals(device_checks) -> Iterator[int]:
     yield 3
 
 
-def main() -> None:
+def main(n_graphs: int) -> None:
+    global N_GRAPHS
+    N_GRAPHS = n_graphs
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     use_the_emulator()
@@ -113,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else N_GRAPHS)
