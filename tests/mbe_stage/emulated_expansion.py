@@ -17,8 +17,8 @@ from tests.mbe_stage.emulated_cuda import put_in_place
 
 # Vertices a warp has room for, and up to how many are sorted by counting.
 THRESHOLDS = [(512, 32), (40, 5), (1, 1)]
-# Where nothing is staged most of its lists are long, and a block each sorts them: a third of the time, for what "twins" and
-# "pieces" show too.
+# Where nothing is staged most of its lists are long, and a block each sorts them: a third of the time, for what others
+# show too.
 NOT_ALL_LONG = "more tiles than warps"
 # Where offsets, members, lengths of unused slots or long lists take most of the memory; as `expansion_checks.CASES`,
 # with no biclique beyond a block.
