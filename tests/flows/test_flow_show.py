@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from flow_toys import CHECKOUT, N_BICLIQUES
 from prefect.client.schemas.objects import Artifact
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from processes import environment
 
@@ -40,12 +41,25 @@ def test_a_run_with_all_it_left(edges_file, tmp_path):
     assert re.search(r"^verified ", printed, re.M)
 
 
-def test_a_run_that_fails(edges_file, tmp_path):
-    done = flow_run(str(edges_file), "--engine", "reference", "--set", "input.left=user", home=tmp_path)
+def check_failed(done):
     assert done.returncode == 2
     assert re.search(r"^flow run [\w-]+: Failed: .*no column 'user'", done.stdout, re.M)
     assert re.search(r"^ingest-\w+ +Failed", done.stdout, re.M)
     assert "verified" not in done.stdout
+
+
+@pytest.mark.slow
+def test_the_one_command_where_a_run_fails(edges_file, tmp_path):
+    check_failed(flow_run(str(edges_file), "--engine", "reference", "--set", "input.left=user", home=tmp_path))
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_that_fails(edges_file, tmp_path):
+    """On the server that is there: one of its own takes most of the time."""
+    command = [sys.executable, "-m", "flows.enumerate", "--show", "--input", edges_file, "--out", tmp_path / "out"]
+    settings = ["--set", "execution.engine=reference", "--set", "input.left=user"]
+    with_server = environment(tmp_path / "home", PREFECT_API_URL=PREFECT_API_URL.value())
+    check_failed(completed([*command, *settings], env=with_server, cwd=CHECKOUT))
 
 
 def test_tasks_are_aligned():
