@@ -50,7 +50,7 @@ def told(graph: BipartiteCSR, seed: int, query: BicliqueQuery | None = None) -> 
         (from_matrix(random_matrix(0, 60, 60, 0.5)), 286_676),
         pytest.param(from_matrix(random_matrix(0, 60, 60, 0.7)), 29_467_928, marks=pytest.mark.slow),
         (half_graph(150), 150),
-        (union_of_crowns(20), 2 * (2**20 - 2)),
+        pytest.param(union_of_crowns(20), 2 * (2**20 - 2), marks=pytest.mark.slow),
     ],
     ids=["crown", "density 0.5", "density 0.7", "half graph", "two crowns"],
 )

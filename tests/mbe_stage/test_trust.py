@@ -79,7 +79,7 @@ def _repeated(vertices: tuple[int, ...], n: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("engine", FAST_ENGINES)
-@pytest.mark.parametrize(("n", "few"), [(40, 3), (64, 2), (75, 2), (110, 1)])
+@pytest.mark.parametrize(("n", "few"), [(40, 3), (64, 2), (75, 2), pytest.param(110, 1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_deep_trees(n: int, few: int, side: str, engine: str) -> None:
     """Of the 2**n - 2 bicliques of a crown only those at the end of paths of up to n - 1 nodes are wanted."""
