@@ -18,9 +18,6 @@ __all__ = [
     "take_words",
 ]
 
-_OLDEST = np.int32(4)
-"""Open nodes that warps choose between."""
-
 
 @cuda.jit(device=True, forceinline=True)
 def take_words(n, is_needed, control, settings):
@@ -99,7 +96,7 @@ def next_root(order, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def find_some_open_node(turn, is_any, nodes, control, settings):
+def find_some_open_node(turn, n_oldest, is_any, nodes, control, settings):
     """One of the oldest nodes with children nobody has taken, int32, or -1: they stand high in the tree.
 
     Warps that look at the same time find different ones: hundreds that go for the oldest get in each other's way, as at
@@ -110,6 +107,8 @@ def find_some_open_node(turn, is_any, nodes, control, settings):
     ----------
     turn : int32
         Which one, not below 0; another one for each warp and each time.
+    n_oldest : int32
+        Open nodes that warps choose between, 32 at most.
     is_any : bool
         Whether it may be of a warp's own chain; those of no warp's may be taken by all.
     nodes : (n_nodes, NODE_FIELDS) int64, global
@@ -134,7 +133,7 @@ def find_some_open_node(turn, is_any, nodes, control, settings):
                 is_open = nodes[node, at.LINK] == at.ANYBODYS
         found = ballot(is_open)
         if found != 0:
-            n_found = np.int32(min(count_bits(found), _OLDEST))
+            n_found = np.int32(min(count_bits(found), n_oldest))
             return np.int32(tile + nth_bit(found, np.int32(turn % n_found)))
         if tile == low and cuda.all_sync(ALL, is_over) and lane == 0:
             cuda.atomic.max(control, at.LOW_NODE, np.int64(tile + np.int32(32)))

@@ -50,12 +50,12 @@ def own_child(newest, nodes, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def others_child(turn, is_any, nodes, control, settings):
+def others_child(turn, n_oldest, is_any, nodes, control, settings):
     """A child of one of the oldest nodes that have any left; nothing, too, where others were always faster.
 
     Parameters
     ----------
-    turn, is_any, nodes, control, settings
+    turn, n_oldest, is_any, nodes, control, settings
         As `find_some_open_node` takes them.
 
     Returns
@@ -66,7 +66,7 @@ def others_child(turn, is_any, nodes, control, settings):
     """
     tries = _I(0)
     while tries < _TRIES:
-        node = find_some_open_node(_I(turn + tries), is_any, nodes, control, settings)
+        node = find_some_open_node(_I(turn + tries), n_oldest, is_any, nodes, control, settings)
         if node < 0:
             break
         child = take_child(node, False, nodes, control)

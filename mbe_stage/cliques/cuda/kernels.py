@@ -35,6 +35,8 @@ _WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, U32_2D, I64_2D, I32_2D, I32_2D
 _DEVICE = bundle(at.Device, U32, I64_2D, I64, I64)
 _OUTPUT = bundle(at.Output, I32, I32)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
+_OLDEST = np.int32(32)
+"""Open nodes that warps choose between: with 4 of them they get in each other's way."""
 _NAMES = ("count", "sizes", "members")
 _I = np.int32
 _L = np.int64
@@ -98,7 +100,7 @@ def _next_task(newest, roots_left, turn, graph, device, launch):
             return kind, child, newest, roots_left
         roots_left = False
     is_any = launch.techniques & SHARING != 0
-    node, child = others_child(turn, is_any, device.nodes, device.control, device.settings)
+    node, child = others_child(turn, _OLDEST, is_any, device.nodes, device.control, device.settings)
     return node, child, newest, roots_left
 
 

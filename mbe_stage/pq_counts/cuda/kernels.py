@@ -39,6 +39,8 @@ GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
 WARPS = bundle(at.Warps, I32_2D, I32_2D, U32_2D, I64_2D)
 DEVICE = bundle(at.Device, U32, I64_2D, I64, I64, I64, I64)
 _FRAMES_SHAPE = WARPS_PER_BLOCK * at.FRAME_WORDS
+_OLDEST = np.int32(4)
+"""Open nodes that warps choose between: with 8 or 32 of them some searches end with most warps idle."""
 _I = np.int32
 _L = np.int64
 
@@ -77,7 +79,7 @@ def next_task(newest, roots_left, turn, graph, device, launch):
             return _I(at.ROOT), root, newest, roots_left
         roots_left = False
     is_any = launch.techniques & SHARING != 0
-    node, child = others_child(turn, is_any, device.nodes, device.control, device.settings)
+    node, child = others_child(turn, _OLDEST, is_any, device.nodes, device.control, device.settings)
     return node, child, newest, roots_left
 
 
