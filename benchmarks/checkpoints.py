@@ -1,29 +1,42 @@
-"""What checkpoints cost: ``python -m benchmarks.checkpoints [--seconds N] [--repeats N] [--sort] [GRAPH ...]``.
+"""What checkpoints cost: ``python -m benchmarks.checkpoints [--seconds N] [--repeats N] [--at-once] [GRAPH ...]``.
 
-Each graph is published in turn without checkpoints and with them, on the engine ``cpu``. Printed are, of each kind, the
-least seconds and the least seconds of processor time from the clean edges to the sealed run, how many checkpoints there
-were, and what both kinds of seconds grew by. Runs go to the directory of temporary files.
+Each graph is published without checkpoints and with them, on the engine ``cpu``, each time in a process of its own that
+has published a small graph before. Printed are how many checkpoints there were, and what the seconds grew by: those on
+the clock, from the clean edges to the sealed run, and those of processors, of the whole run. Runs go to the directory
+of temporary files.
+
+In turn, the least of each kind counts, and every other time the other kind is first. The same work takes some
+hundredths more or less processor time from one minute to the next, more where others use the machine: ``--at-once`` has
+both kinds run beside each other, where they share that, and compares each pair.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from benchmarks.graphs import find_graph
 from pipeline import Config, journal, run
 
 __all__ = ["Cost", "main", "published"]
 
+# A crown: nothing that a reduction could take away before the engine begins.
+_SMALL = np.nonzero(~np.eye(9, dtype=bool))
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took: seconds, those of all cores together, and its checkpoints."""
+    """What one run took: seconds, those of processors, and its checkpoints."""
 
     seconds: float
     processor_seconds: float
@@ -31,7 +44,7 @@ class Cost:
 
 
 def published(graph: str, checkpoint_seconds: float | None, *, sort: bool) -> Cost:
-    """Publish a graph once into a temporary directory.
+    """Publish a graph once into a temporary directory, with everything compiled and loaded before.
 
     Parameters
     ----------
@@ -40,15 +53,22 @@ def published(graph: str, checkpoint_seconds: float | None, *, sort: bool) -> Co
     checkpoint_seconds : float or None
     sort : bool
     """
-    with tempfile.TemporaryDirectory() as out, _noting_checkpoints() as noted:
-        output = {"directory": out, "report": False, "sort": sort, "checkpoint_seconds": checkpoint_seconds}
-        path = str(find_graph(graph)[0])
-        config = Config.from_mapping({"input": {"path": path}, "execution": {"engine": "cpu"}, "output": output})
+    path = str(find_graph(graph)[0])
+    _publish({}, _SMALL, None, sort=sort)
+    with _noting_checkpoints() as noted:
         begun = time.process_time()
-        seconds = run(config).manifest.seconds
+        seconds = _publish({"input": {"path": path}}, None, checkpoint_seconds, sort=sort)
         spent = time.process_time() - begun
-    others = sum(seconds[step] for step in ("read", "compile"))
-    return Cost(seconds["total"] - others, spent - others, len(noted))
+    return Cost(seconds["total"] - seconds["read"] - seconds["compile"], spent, len(noted))
+
+
+def _publish(
+    values: dict[str, Any], source: object | None, checkpoint_seconds: float | None, *, sort: bool
+) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as out:
+        output = {"directory": out, "report": False, "sort": sort, "checkpoint_seconds": checkpoint_seconds}
+        config = Config.from_mapping(values | {"execution": {"engine": "cpu"}, "output": output})
+        return run(config, source).manifest.seconds
 
 
 @contextmanager
@@ -78,24 +98,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="output.checkpoint_seconds")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sort", action="store_true")
+    parser.add_argument("--at-once", action="store_true", help="both kinds beside each other")
     options = parser.parse_args(arguments)
     for graph in options.graphs:
-        without, with_them = [], []
-        for _ in range(options.repeats):
-            without.append(published(graph, None, sort=options.sort))
-            with_them.append(published(graph, options.seconds, sort=options.sort))
-        print(f"{graph}, the least of {options.repeats}, in turn:")
-        print("\n".join(_lines(without, with_them)), flush=True)
-
-
-def _lines(without: Sequence[Cost], with_them: Sequence[Cost]) -> Iterator[str]:
-    n_checkpoints = "/".join(str(cost.n_checkpoints) for cost in with_them)
-    for what, of in (("seconds", "seconds"), ("of processors", "processor_seconds")):
-        least = [min(getattr(cost, of) for cost in costs) for costs in (without, with_them)]
-        yield (
-            f"  {what:14}{least[0]:8.2f} without, {least[1]:8.2f} with {n_checkpoints} checkpoints: "
-            f"{least[1] / least[0] - 1:+.1%}"
+        print(f"{graph}, {'at once' if options.at_once else f'the least of {options.repeats}, in turn'}:", flush=True)
+        pairs = (
+            _pair(graph, options.seconds, sort=options.sort, at_once=options.at_once, turned=bool(i % 2))
+            for i in range(options.repeats)
         )
+        for line in _each(pairs) if options.at_once else _least(list(pairs)):
+            print(line, flush=True)
+
+
+def _pair(graph: str, seconds: float, *, sort: bool, at_once: bool, turned: bool) -> tuple[Cost, Cost]:
+    """Without checkpoints and with them; `turned`, those with them are first."""
+    kinds: tuple[float | None, ...] = (None, seconds)
+    with ThreadPoolExecutor(len(kinds) if at_once else 1) as pool:
+        first, second = pool.map(lambda kind: _alone(graph, kind, sort=sort), kinds[::-1] if turned else kinds)
+    return (second, first) if turned else (first, second)
+
+
+def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool) -> Cost:
+    """As `published`, in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(published, graph, checkpoint_seconds, sort=sort).result()
+
+
+def _least(pairs: Sequence[tuple[Cost, Cost]]) -> Iterator[str]:
+    n_checkpoints = "/".join(str(with_them.n_checkpoints) for _, with_them in pairs)
+    for what, of in (("seconds", "seconds"), ("of processors", "processor_seconds")):
+        without, with_them = (min(getattr(cost, of) for cost in costs) for costs in zip(*pairs, strict=True))
+        yield _line(what, without, with_them, n_checkpoints)
+
+
+def _each(pairs: Iterable[tuple[Cost, Cost]]) -> Iterator[str]:
+    """Of processors only: on the clock each takes as long as the other leaves it."""
+    for without, with_them in pairs:
+        seconds = without.processor_seconds, with_them.processor_seconds
+        yield _line("of processors", *seconds, str(with_them.n_checkpoints))
+
+
+def _line(what: str, without: float, with_them: float, n_checkpoints: str) -> str:
+    return (
+        f"  {what:14}{without:8.2f} without, {with_them:8.2f} with {n_checkpoints} checkpoints: "
+        f"{with_them / without - 1:+.1%}"
+    )
 
 
 if __name__ == "__main__":

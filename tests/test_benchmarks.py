@@ -339,7 +339,7 @@ def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> No
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
     on_a_gpu = (bench_gpu, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu, devices_gpu)
-    for program in (bench, ablation, estimates, groups, *on_a_gpu):
+    for program in (bench, ablation, checkpoints, estimates, groups, *on_a_gpu):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out
@@ -526,12 +526,41 @@ def test_what_a_trial_adds_to_a_first_look_is_printed(capsys: pytest.CaptureFixt
     assert added == pytest.approx(with_trial - without, abs=0.02)
 
 
-def test_what_checkpoints_cost_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_checkpoints_cost_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "edges.csv"
     path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u in range(9) for v in range(9) if u != v))
+    assert checkpoints._alone(str(path), None, sort=False).n_checkpoints == 0
+    # One process of its own is enough here.
+    monkeypatch.setattr(checkpoints, "_alone", checkpoints.published)
     checkpoints.main([str(path), "--repeats", "2"])
     title, wall, processors = capsys.readouterr().out.splitlines()
     assert title.endswith("edges.csv, the least of 2, in turn:")
     # A run as short as this one has none.
     assert re.fullmatch(r"  seconds .* without, .* with 0/0 checkpoints: [+-].*%", wall)
     assert re.fullmatch(r"  of processors .* without, .* with 0/0 checkpoints: [+-].*%", processors)
+
+
+@pytest.mark.parametrize("how", ["in turn", "at once"])
+def test_runs_with_checkpoints_are_told_apart_from_those_without(
+    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = []
+
+    def alone(_graph: str, checkpoint_seconds: float | None, *, sort: bool) -> checkpoints.Cost:  # noqa: ARG001
+        begun.append(checkpoint_seconds)
+        return checkpoints.Cost(*((2.0, 4.0, 0) if checkpoint_seconds is None else (3.0, 5.0, 7)))
+
+    monkeypatch.setattr(checkpoints, "_alone", alone)
+    checkpoints.main(["any", "--repeats", "2", *(["--at-once"] if how == "at once" else [])])
+    _, *lines = capsys.readouterr().out.splitlines()
+    if how == "in turn":
+        assert begun == [None, 10.0, 10.0, None]
+        assert [line.split()[-5:] for line in lines] == [
+            ["3.00", "with", "7/7", "checkpoints:", "+50.0%"],
+            ["5.00", "with", "7/7", "checkpoints:", "+25.0%"],
+        ]
+    else:
+        assert sorted(map(str, begun)) == ["10.0", "10.0", "None", "None"]
+        assert [line.split()[-5:] for line in lines] == [["5.00", "with", "7", "checkpoints:", "+25.0%"]] * 2
