@@ -139,7 +139,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -
 
 @pytest.mark.parametrize(
     ("name", "rounds"),
-    [("cliques", 1), *(pytest.param(name, 4, marks=pytest.mark.slow) for name in ("cliques", "groups alone"))],
+    [("cliques", 1), *(pytest.param(name, 4, marks=pytest.mark.slow) for name in ASKED)],
 )
 def test_killed_at_random_moments_and_resumed(nursery, tmp_path, inputs, name, rounds) -> None:
     asked, _ = ASKED[name]
