@@ -13,16 +13,19 @@ from typing import Any
 
 import pytest
 
+from mbe_stage import stream
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from pipeline.cli_options import QUERY, configuration, publishing
 from pipeline.config import Config
 from pipeline.errors import ConfigError, exit_code
 from pipeline.job import RunResult, count, run
+from pipeline.journal import read_journal
 from pipeline.manifest import read_manifest
 from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts
 from pipeline.show import run_facts
 from tests.mbe_stage import graphs
-from tests.pipeline.output_support import published_rows
+from tests.pipeline.output_support import assert_nothing_staged, published_rows
+from tests.pipeline.resume_support import ended_after
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
@@ -189,3 +192,27 @@ def test_options_of_the_command_line_name_the_runner() -> None:
         assert (execution.runner, execution.cluster, execution.workers) == expected
     with pytest.raises(ConfigError, match="has workers of its own: leave one of them out"):
         configuration(table, {"source": "edges.csv", "cluster": "tcp://host:1", "workers": 2})
+
+
+@pytest.mark.parametrize("resumed_by", ["the cluster", pytest.param("this process", marks=pytest.mark.slow)])
+def test_what_workers_have_written_is_gone_on_with(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed_by: str
+) -> None:
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    long = written(tmp_path / "long.csv", 90, 26, 0.6)
+    alone = run(settings(tmp_path / "alone", long))
+    asked = settings(tmp_path / "out", long, runner="dask", cluster=cluster.scheduler_address)
+    asked = asked.model_copy(update={"output": asked.output.model_copy(update={"checkpoint_seconds": 0.05})})
+    room = ended_after(1, asked)
+    _, records = read_journal(room)
+    assert sum(record.n_found for record in records) > 0
+    if resumed_by == "this process":
+        execution = asked.execution.model_copy(update={"runner": "local", "cluster": None})
+        asked = asked.model_copy(update={"execution": execution})
+    resumed = run(asked, resume=True)
+    ranks = resumed.manifest.ranks
+    assert (ranks is not None and all(rank.writes for rank in ranks.each)) is (resumed_by == "the cluster")
+    assert any("and resumed:" in text for text in resumed.manifest.warnings)
+    assert resumed.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert tables(resumed.run_dir) == tables(alone.run_dir)
+    assert_nothing_staged(tmp_path / "out")
