@@ -176,7 +176,11 @@ class _Stopped(Exception):
     """Nobody waits for the lease any more."""
 
 
+# Those that were asked for last stand last.
 _JOBS: dict[str, _Job] = {}
+_ORDERING = threading.Lock()
+_MOST_JOBS = 2
+"""That a worker keeps a graph of: two runs of one cluster do not prepare theirs again and again."""
 # A lease of one of these came late. No more than those of the last searches can.
 _ENDED: deque[str] = deque(maxlen=1000)
 
@@ -212,7 +216,7 @@ def do_lease(
     MemoryBudgetExceeded
         It needs more memory than its budget, or what was found below roots that have to be finished together does.
     """
-    known = _JOBS.get(job)
+    known = _known(job)
     if known is None:
         return None
     known.hands_over.clear()
@@ -256,6 +260,15 @@ def do_lease(
     return Finished(blocks, part, n_found, n_bytes, remaining, seconds, engine.device(execution))
 
 
+def _known(job: str) -> _Job | None:
+    """What is kept of a job, which is not the next to go now."""
+    with _ORDERING:
+        known = _JOBS.pop(job, None)
+        if known is not None:
+            _JOBS[job] = known
+        return known
+
+
 def _check_bytes(n_bytes: int, execution: Execution) -> None:
     if n_bytes > execution.memory_budget_bytes:
         raise MemoryBudgetExceeded(
@@ -270,40 +283,44 @@ def begin_job(job: str, search: Search) -> Any:
     """Have a worker load what a job needs, and wait for its graph; what its parts are proven with is the answer."""
     if job in _ENDED:
         return None
-    known = _JOBS.get(job)
+    known = _known(job)
     if known is None or known.is_stopped.is_set():
-        # Of others nobody may be left to say the end. One that goes on begins again, and what it is at ends whole: were
-        # it given up, two runs of one cluster would stop each other for ever.
-        for other in list(_JOBS):
-            _JOBS.pop(other).let_go()
-        _JOBS[job] = _Job(search)
+        with _ORDERING:
+            _JOBS.pop(job, None)
+            # Of others nobody may be left to say the end. One that goes on begins again, and what it is at ends whole:
+            # were it given up, runs of one cluster would stop each other for ever.
+            while len(_JOBS) >= _MOST_JOBS:
+                _JOBS.pop(next(iter(_JOBS))).let_go()
+            _JOBS[job] = _Job(search)
     return None if search.parts is None else search.parts.prove()
 
 
 def keep_graph(job: str, graph: bytes) -> bool:
-    """Have a worker keep the graph of a job, pickled, until it ends or the next one begins; True is its answer."""
-    if job in _JOBS:
-        _JOBS[job].keep(graph)
+    """Have a worker keep the graph of a job, pickled, until it ends or others take its place; True is its answer."""
+    if (known := _JOBS.get(job)) is not None:
+        known.keep(graph)
     return True
 
 
 def hand_over(job: str) -> None:
     """Have a worker bring back what it has not begun, for somebody who has nothing to do."""
-    if job in _JOBS:
-        _JOBS[job].hands_over.set()
+    if (known := _JOBS.get(job)) is not None:
+        known.hands_over.set()
 
 
 def stop_job(job: str) -> None:
     """Have a worker give up what it is at."""
-    if job in _JOBS:
-        _JOBS[job].is_stopped.set()
+    if (known := _JOBS.get(job)) is not None:
+        known.is_stopped.set()
 
 
 def end_job(job: str) -> None:
     """Have a worker give up what it is at, and let go of what it keeps of the job."""
     _ENDED.append(job)
-    if job in _JOBS:
-        _JOBS.pop(job).end()
+    with _ORDERING:
+        known = _JOBS.pop(job, None)
+    if known is not None:
+        known.end()
 
 
 def software() -> dict[str, str]:

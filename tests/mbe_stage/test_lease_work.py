@@ -128,10 +128,10 @@ def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
             do_lease(job, number, [], ALONE, LONG, makes_part=False)
 
 
-def test_a_lease_at_work_ends_whole_when_another_job_begins(
+def test_a_lease_at_work_ends_whole_when_others_take_its_place(
     graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query, other = BicliqueQuery(), uuid.uuid4().hex
+    query, others = BicliqueQuery(), [uuid.uuid4().hex for _ in range(2)]
     search, tasks, run = (
         Search("bicliques", "reference", query, Detail.COUNT),
         reference.tasks_of(graph, query, 1),
@@ -139,7 +139,8 @@ def test_a_lease_at_work_ends_whole_when_another_job_begins(
     )
 
     def interrupted(*given: Any, **beside: Any) -> Iterator[Any]:
-        begin_job(other, search)
+        for other in others:
+            begin_job(other, search)
         yield from run(*given, **beside)
 
     begin_job(job, search)
@@ -147,13 +148,35 @@ def test_a_lease_at_work_ends_whole_when_another_job_begins(
     whole = do_lease(job, 1, tasks, ALONE, LONG, makes_part=False)
     monkeypatch.setattr(reference, "run", interrupted)
     finished = do_lease(job, 2, tasks, ALONE, LONG, makes_part=False)
-    end_job(other)
+    for other in others:
+        end_job(other)
     assert whole is not None
     assert finished is not None
     assert finished.n_found == whole.n_found > 0
     assert not finished.remaining
     # The next one has to be begun again, and does not wait for a graph.
     assert do_lease(job, 3, tasks, ALONE, LONG, makes_part=False) is None
+
+
+def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
+    graph: BipartiteCSR, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, prepared, prepare = BicliqueQuery(), [], engine_cpu.prepare
+    search, tasks = Search("bicliques", "cpu", query, Detail.COUNT), engine_cpu.tasks_of(graph, query, 1)
+    monkeypatch.setattr(engine_cpu, "prepare", lambda *asked: (prepared.append(asked), prepare(*asked))[1])
+    other, third = (uuid.uuid4().hex for _ in range(2))
+    for each in (job, other):
+        begin_job(each, search)
+        keep_graph(each, pickle.dumps(graph))
+    for number, each in enumerate((job, other, job, other, job)):
+        assert do_lease(each, number, tasks, ALONE, LONG, makes_part=False) is not None
+    assert len(prepared) == 2
+    # The one that was not asked for longest goes.
+    begin_job(third, search)
+    assert do_lease(other, 5, tasks, ALONE, LONG, makes_part=False) is None
+    assert do_lease(job, 6, tasks, ALONE, LONG, makes_part=False) is not None
+    for each in (other, third):
+        end_job(each)
 
 
 class Kept:
