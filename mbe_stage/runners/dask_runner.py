@@ -514,6 +514,7 @@ def _of_gpus(workers: int | None) -> Any:
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
     given = {"scheduler_file": address} if "://" not in address and address.endswith(".json") else {"address": address}
+    log.info("connecting to the scheduler at %s", address)
     try:
         client = _distributed().Client(**given)
     # The last two: what Dask says where one side speaks TLS and the other has no certificate, or must not do without.

@@ -164,11 +164,13 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> N
             settings(tmp_path, edges, **execution)
 
 
-def test_no_scheduler_there_publishes_nothing(tmp_path: Path, edges: Path) -> None:
+def test_no_scheduler_there_publishes_nothing(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with soon, pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
         run(settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1"))
     assert exit_code(caught.value) == 4
+    assert "connecting to the scheduler at tcp://127.0.0.1:1" in caplog.text
     assert not (tmp_path / "out" / "latest").exists()
 
 
