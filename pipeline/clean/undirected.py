@@ -61,7 +61,8 @@ def clean_undirected(
     facts = InputFacts(
         source=rows.source,
         format=rows.format,
-        rows_read=rows.n_rows,
+        # Vertices without an edge come as rows, and are none.
+        rows_read=rows.n_rows - rows.n_lone,
         rows_dropped_null=kept.dropped["null"],
         rows_dropped_weight=kept.dropped["weight"],
         rows_dropped_time=kept.dropped["time"],
@@ -73,7 +74,7 @@ def clean_undirected(
         warnings=rows.warnings,
         columns=rows.input_columns,
         undirected=UndirectedFacts(
-            loops=n_rows - int(sources.size),
+            loops=n_rows - int(sources.size) - rows.n_lone,
             reversed_edges=int(directed.size) - n_edges,
             lone_vertices=int(alone.size),
         ),

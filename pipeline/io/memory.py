@@ -39,34 +39,36 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     InputError
         The object is of none of these kinds, or holds what cannot be an edge.
     """
-    module = type(source).__module__.partition(".")[0]
+    # Classes of users may be derived from those of a library.
+    modules = [each.__module__.partition(".")[0] for each in type(source).__mro__]
     if isinstance(source, pa.Table):
         return _table(source, "pyarrow", config)
     if isinstance(source, pa.RecordBatch):
         return _table(pa.Table.from_batches([source]), "pyarrow", config)
     if scipy.sparse.issparse(source):
         return matrix_edges(source, "memory:scipy", "memory", config, first=0)
-    if module == "networkx" and hasattr(source, "nodes"):
+    if "networkx" in modules and hasattr(source, "nodes"):
         # Only who passes such a graph has networkx; it is no dependency.
         from pipeline.io.networkx_graph import read_graph
 
         return _of_graph(read_graph(source, config), "networkx", config)
-    if module == "cugraph" and hasattr(source, "view_edge_list"):
+    if "cugraph" in modules and hasattr(source, "view_edge_list"):
         from pipeline.io.cugraph_graph import read_graph as read_cugraph
 
         return _of_graph(read_cugraph(source, config), "cugraph", config)
-    if module == "pandas" and hasattr(source, "columns"):
+    if "pandas" in modules and hasattr(source, "columns"):
         return _table(_from_pandas(source), "pandas", config)
-    if module == "cudf" and hasattr(source, "to_arrow"):
+    if "cudf" in modules and hasattr(source, "to_arrow"):
         return _table(source.to_arrow(preserve_index=False), "cudf", config)
     if isinstance(source, tuple | np.ndarray):
         return _table(_from_arrays(source), "numpy", config)
     if hasattr(source, "__arrow_c_stream__"):
-        return _table(pa.table(source), module, config)
+        return _table(pa.table(source), modules[0], config)
     raise InputError.at(
-        f"memory:{module}",
+        f"memory:{modules[0]}",
         found=f"an object of type {type(source).__qualname__}",
-        expected="an Arrow table, a data frame, a tuple (u, v) of arrays, a SciPy sparse matrix or a networkx graph",
+        expected="an Arrow table, a data frame, a tuple (u, v) of arrays, a SciPy sparse matrix, or a graph of "
+        "networkx or, for cliques, of cuGraph",
         remedy="convert it, for example with pyarrow.table({'left': u, 'right': v})",
     )
 

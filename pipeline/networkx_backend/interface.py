@@ -68,7 +68,7 @@ def find_cliques(
     ValueError
         `nodes` is no clique of the graph; with the first clique, as networkx does.
     """
-    wanted = list(nodes or ())
+    wanted = [] if nodes is None else list(nodes)
     ids = [G.ids.get(node, -1) for node in wanted]
     if len(G) == 0:
         return

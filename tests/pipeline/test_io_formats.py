@@ -309,6 +309,14 @@ def test_networkx_sides_by_attribute() -> None:
     assert set(pairs(edges)) == expected
 
 
+def test_networkx_graphs_of_a_class_derived_from_theirs() -> None:
+    class OfAUser(nx.Graph):
+        pass
+
+    edges = ingest(InputConfig(), source=OfAUser(nx.davis_southern_women_graph()))
+    assert edges.facts.n_edges == 89
+
+
 def test_networkx_sides_by_the_only_colouring() -> None:
     graph = nx.Graph([("b", 1), (1, "a"), ("a", 2)])
     graph.add_node("alone")

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 
 from pipeline.networkx_backend import interface
@@ -63,6 +64,7 @@ def test_networkx_own_tests_of_cliques_pass_without_its_own_code(tmp_path: Path)
 def test_networkx_finds_the_backend_and_runs_it(tmp_path: Path) -> None:
     code = """
 import networkx as nx
+import numpy as np
 graph = nx.MultiGraph([(1, 2), (1, 2), (2, 3), (3, 1), (3, 3), ("x", 3)])
 graph.add_node("alone")
 print(sorted(sorted(map(str, each)) for each in nx.find_cliques(graph, backend="mbe", engine="reference")))
@@ -86,6 +88,10 @@ def test_cliques_are_those_of_networkx(seed: int) -> None:
     some = dice.sample(list(graph), min(2, len(graph)))
     if len(some) == 2 and graph.has_edge(*some):
         assert found(graph, nodes=some) == {frozenset(each) for each in nx.find_cliques(graph, nodes=some)}
+
+
+def test_nodes_may_be_an_array() -> None:
+    assert found(nx.path_graph(4), nodes=np.array([1, 2])) == {frozenset({1, 2})}
 
 
 @pytest.mark.parametrize("nodes", [[0, 0], [0, 9], [0, 4]])
@@ -144,6 +150,7 @@ def test_butterflies_of_each_node(seed: int) -> None:
 def test_networkx_runs_butterflies_on_the_backend(tmp_path: Path) -> None:
     code = """
 import networkx as nx
+import numpy as np
 graph = nx.complete_bipartite_graph(2, 3)
 print(sorted(nx.bipartite.butterflies(graph, backend="mbe", engine="cpu").items()))
 """
