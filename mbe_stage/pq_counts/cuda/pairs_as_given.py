@@ -92,7 +92,7 @@ def pairs_as_given(job: Job) -> PairsAsGiven | None:
     if not techniques.layer_choice:
         wanted = [are_left for are_left in wanted if are_left]
     copied = 8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0
-    if not techniques.wedges or not wanted or graph.n_edges >= MOST_EDGES:
+    if not techniques.wedges or not wanted or not 0 < graph.n_edges < MOST_EDGES:
         return None
     with device_work(job.budget):
         if copied + _SQUARE_BYTES * max(graph.n_left, graph.n_right) > job.budget:

@@ -344,6 +344,8 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     from mbe_stage.pq_counts.cuda import pairs_as_given, wedges
 
     as_given = pairs_as_given.pairs_as_given
+    nothing = np.empty(0, np.int64)
+    yield case("pairs of nothing", BipartiteCSR.from_edges(nothing, nothing), PqQuery.of(2, 2))
     wedges.WINDOW, wedges._SMALL = 8, 4
     for seed in range(12):
         shape, density = SHAPES[seed % len(SHAPES)]
