@@ -75,6 +75,11 @@ class SizeCounts:
         self._dense = np.zeros((DENSE_SIZES, DENSE_SIZES), np.int64)
         self._sparse: Counter[int] = Counter()
 
+    @property
+    def n_bytes(self) -> int:
+        """What the counts of small sizes take of memory; those of large ones are few."""
+        return self._dense.nbytes
+
     def add(self, left_sizes: np.ndarray, right_sizes: np.ndarray) -> None:
         """Take in the sizes of some bicliques; both ``(n_bicliques,) int32``."""
         self._add_codes(_count_sizes(left_sizes, right_sizes, self._dense))

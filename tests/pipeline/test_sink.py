@@ -149,6 +149,27 @@ def test_encoders_write_parts_of_their_own(tmp_path, monkeypatch):
     assert sum(pq.read_metadata(part).num_rows for part in (tmp_path / "members").iterdir()) == 24
 
 
+@pytest.mark.usefixtures("eager_encoders")
+@pytest.mark.parametrize(("memory_budget", "n_encoders"), [(1 << 20, 1), (384 << 20, 3), (1 << 40, 8)])
+def test_there_are_as_many_encoders_as_memory_and_cores_allow(tmp_path, monkeypatch, memory_budget, n_encoders):
+    real_write, released = PartWriter.write, threading.Event()
+
+    def write_once_released(self, batch):
+        assert released.wait(PATIENCE)
+        real_write(self, batch)
+
+    monkeypatch.setattr(PartWriter, "write", write_once_released)
+    # Blocks of 4 MiB: sixteen of them may wait.
+    with ParquetSink(tmp_path, *HASHES, memory_budget=memory_budget, block_bytes=4 << 20) as sink:
+        for k in range(15):
+            sink.accept(block(k % 6))
+            # Time for whoever has nothing to do to take it.
+            time.sleep(0.01)
+        assert len(writer_threads()) == n_encoders
+        released.set()
+    assert sink.summary.fingerprint.n_items == 30
+
+
 def test_few_rows_have_one_encoder_and_one_part(tmp_path):
     with ParquetSink(tmp_path, *HASHES) as sink:
         for _ in range(50):

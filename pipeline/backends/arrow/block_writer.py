@@ -23,8 +23,8 @@ __all__ = ["BlockWriter"]
 # Blocks that wait for an encoder: so many bytes, and never more blocks than that, however small they are.
 _WAITING_BYTES = 64 << 20
 _MOST_WAITING = 64
-# Each takes up to 100 MB, and the file system has to keep up with all of them.
-_MOST_ENCODERS = 8
+# What an encoder takes at most; the budget of a run decides how many there may be.
+_ENCODER_BYTES = 128 << 20
 
 
 class _Pause:
@@ -52,14 +52,16 @@ class BlockWriter:
         Takes batches in and gives them back sorted; then there is one thread.
     block_bytes : int
         Size of the blocks that will come.
+    memory_budget : int
+        Bytes that all encoders together may take.
     is_begun : bool
         Parts of an earlier process are there.
 
     Notes
     -----
     `accept` only hands the block over, and waits while the encoders are behind. There is one at first; another is
-    started when all are busy and a row group has come for each, up to the number of cores; each writes parts of its
-    own. Use it as a context manager: leaving it closes the files, and raises what went wrong.
+    started when all are busy and a row group has come for each, up to the number of cores and to what memory allows; each
+    writes parts of its own. Use it as a context manager: leaving it closes the files, and raises what went wrong.
 
     Attributes
     ----------
@@ -77,6 +79,7 @@ class BlockWriter:
         compression: str,
         order: KeyOrder | None,
         block_bytes: int,
+        memory_budget: int,
         is_begun: bool = False,
     ) -> None:
         self.seconds = 0.0
@@ -87,7 +90,8 @@ class BlockWriter:
         self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
         self._failure: BaseException | None = None
         self._stopped = False
-        self._most_encoders = 1 if order is not None else min(_MOST_ENCODERS, Execution().worker_count)
+        affordable = 1 if order is not None else max(1, memory_budget // _ENCODER_BYTES)
+        self._most_encoders = min(affordable, Execution().worker_count)
         self._encoders: list[threading.Thread] = []
         self._accepted_bytes = 0
         self._spilled: list[Path] = []

@@ -101,6 +101,7 @@ class CliqueCollector:
             compression=config.output.compression,
             order=order,
             block_bytes=config.execution.block_bytes,
+            memory_budget=config.execution.memory_budget,
             is_begun=self._kept.is_begun,
         )
 

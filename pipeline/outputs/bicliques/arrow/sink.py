@@ -26,6 +26,7 @@ from pipeline.config import OutputConfig
 from pipeline.errors import PublishError
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
+from pipeline.outputs.bicliques.arrow.summaries import Summaries
 from pipeline.outputs.bicliques.arrow.summary import Summary
 from pipeline.outputs.bicliques.arrow.tables import (
     biclique_batch,
@@ -60,6 +61,8 @@ class ParquetSink:
         Rows in canonical order, ascending by `biclique_key`.
     block_bytes : int
         Size of the blocks that will come.
+    memory_budget : int
+        Bytes that decide how many threads may write.
     n_shown : int
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
@@ -103,13 +106,14 @@ class ParquetSink:
         members: bool = False,
         sort: bool = False,
         block_bytes: int = 16 << 20,
+        memory_budget: int = 1 << 30,
         n_shown: int = 20,
         derived: Sequence[DerivedCollector] = (),
         journal: Journal | None = None,
         spills: bool = False,
         parts: WorkerParts | None = None,
     ) -> None:
-        self.summary = Summary(left_hashes.size, right_hashes.size, n_shown)
+        self._summaries = Summaries(left_hashes.size, right_hashes.size, n_shown)
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self._hashes = left_hashes, right_hashes
         self._derived = derived
@@ -128,7 +132,7 @@ class ParquetSink:
             for batch in self._kept.taken_back(order):
                 self._take_in(*block_of(batch))
         elif (sums := taken_back(journal)) is not None:
-            restore(sums, self.summary.restore, derived)
+            restore(sums, self._summaries.whole().restore, derived)
         self._writer = BlockWriter(
             run_path,
             schemas,
@@ -137,8 +141,14 @@ class ParquetSink:
             compression=compression,
             order=order,
             block_bytes=block_bytes,
+            memory_budget=memory_budget,
             is_begun=self._kept.is_begun,
         )
+
+    @property
+    def summary(self) -> Summary:
+        """Of all that was accepted; asked while nothing is being written: at a checkpoint, and in the end."""
+        return self._summaries.whole()
 
     @property
     def spills(self) -> tuple[Spill, ...]:
@@ -182,7 +192,7 @@ class ParquetSink:
         for spill in written.spills:
             _check_arrived(spill.path, spill.n_bytes)
             self._writer.accept(spill, 0)
-        self.summary.merge(written.summary)
+        self._summaries.merge(written.summary)
 
     def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
         """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
@@ -220,7 +230,7 @@ class ParquetSink:
         return together(self.summary.sums(), self._derived)
 
     def _take_in(self, block: BicliqueBlock, keys: np.ndarray) -> None:
-        self.summary.add(block, keys)
+        self._summaries.add(block, keys)
         for each in self._derived:
             each.accept(block, keys)
 
@@ -256,6 +266,7 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         members=output.members,
         sort=output.sort,
         block_bytes=execution.block_bytes,
+        memory_budget=execution.memory_budget_bytes,
         n_shown=_n_shown(output),
         derived=collecting.derived,
         journal=collecting.journal,

@@ -33,8 +33,7 @@ class Summary:
 
     Notes
     -----
-    Blocks may be taken in from several threads: it is one sum under a lock, and not one for each thread, because it
-    needs 48 bytes a vertex and, next to encoding the same rows, hardly any time.
+    Blocks may be taken in from several threads, one at a time: `Summaries` has several of these.
     """
 
     def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:
@@ -52,6 +51,12 @@ class Summary:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes of memory, beside the largest."""
+        of_sides = (getattr(side, name).nbytes for side in (self.left, self.right) for name in _STATISTICS)
+        return sum(of_sides) + self.sizes.n_bytes
 
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
         """Of the left and of the right vertices, in host memory."""

@@ -136,6 +136,7 @@ class WorkerParts:
                 n_shown=self.n_shown,
                 spills=True,
                 block_bytes=execution.block_bytes,
+                memory_budget=execution.memory_budget_bytes,
             )
         with sink:
             yield _LeaseSink(room, sink)
