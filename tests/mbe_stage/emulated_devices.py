@@ -182,7 +182,7 @@ def _ended(case: str, graph: BipartiteCSR, detail: Detail, execution: Execution)
     """What a search of two devices ends with."""
     try:
         searched(
-            runner_of(2, {"quantum_seconds": 0.03}, epoch_seconds=1e9), graph, EVERYTHING, detail, execution=execution
+            runner_of(2, {"quantum_seconds": 0.003}, epoch_seconds=1e9), graph, EVERYTHING, detail, execution=execution
         )
     except (MemoryBudgetExceeded, DeviceLost) as error:
         return {"case": case, "error": type(error).__name__, "told": str(error)}

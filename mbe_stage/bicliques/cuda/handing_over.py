@@ -3,6 +3,9 @@
 A node holds all that its children depend on, and a suspended task stands by itself. Both name rows and columns by their
 numbers, which are the same wherever the same graph is prepared; so either may go on elsewhere. The children of a node
 are a range: a device may keep the first of them, and another have the others, of its own copy.
+
+What is handed over stays in the memory of the device that gives it until the other has copied it, from device to
+device: through the memory of the host a gigabyte would take tenths of a second.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
 from mbe_stage.bicliques.cuda.task_suspension import SuspendedTasks, suspend, take_away, tasks_in_progress
-from mbe_stage.device.arrays import upload
 
-__all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "on_device", "put_nodes"]
+__all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "of_this_device", "put_nodes"]
 
-_MOST_INTS = 1 << 23
-"""Entries of the nodes that are handed over at a time, the heaviest first: 32 MB, some milliseconds each way."""
+_MOST_INTS = 1 << 28
+"""Entries of the nodes that are handed over at a time, the heaviest first: a gigabyte, some milliseconds each way.
+Nodes of hundreds of thousands of columns take megabytes each."""
 _RANGES_FROM = 4
 """Of the largest nodes, so many times as there are devices, each device gets a range of the children; of the others
 each gets whole ones."""
@@ -68,27 +71,32 @@ class Standing:
 
 @dataclass(slots=True)
 class Parcel:
-    """What is handed over, on the host.
+    """What is handed over.
 
     Attributes
     ----------
     rows : (n,) int32
-        Roots.
+        Roots; on the host.
     fields : (n, NODE_FIELDS) int64
-        Of nodes, whose offsets are places in `ints`.
+        Of nodes, whose offsets are places in `ints`; on the host.
     cursors : (n,) int32
-        Their first children.
-    ints : int32
-        What they hold; a multiple of `layout.ALIGNMENT`.
+        Their first children; on the host.
+    ints : int32 or None
+        What they hold, on the device that gives them; a multiple of `layout.ALIGNMENT`. None where there are none.
     tasks : SuspendedTasks or None
-        With arrays of the host.
+        On that device, too.
     """
 
     rows: np.ndarray
     fields: np.ndarray = field(default_factory=lambda: np.empty((0, at.NODE_FIELDS), np.int64))
     cursors: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
-    ints: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    ints: cp.ndarray | None = None
     tasks: SuspendedTasks | None = None
+
+    @property
+    def n_ints(self) -> int:
+        """Entries of its nodes."""
+        return 0 if self.ints is None else int(self.ints.size)
 
     @property
     def n_items(self) -> int:
@@ -107,18 +115,19 @@ def give_nodes(pool: at.Pool, n_nodes: int, rooms: Sequence[Room], spare_ints: i
     rooms : sequence of Room
         Of who gets the parcels.
     spare_ints : int
-        What may be taken of device memory meanwhile.
+        What all parcels may take of device memory.
     parcels : list of Parcel
         One for each; changed.
     """
     fields, cursors = cp.asnumpy(pool.nodes[:n_nodes]), cp.asnumpy(pool.cursors[:n_nodes])
-    shares = _shares(fields, cursors, [replace(room, ints=min(room.ints, spare_ints, _MOST_INTS)) for room in rooms])
+    most_ints = min(spare_ints // max(1, len(rooms)), _MOST_INTS)
+    shares = _shares(fields, cursors, [replace(room, ints=min(room.ints, most_ints)) for room in rooms])
     for share, parcel in zip(shares, parcels, strict=True):
         if not share:
             continue
         numbers, firsts, ends = np.array(share).T
         live = laid_out(fields, numbers, numbers.size)
-        parcel.ints = cp.asnumpy(moved_out(pool.ints, live))
+        parcel.ints = moved_out(pool.ints, live)
         parcel.fields = fields[numbers]
         parcel.fields[:, at.NODE_OFFSET] = live.places - live.unwritten
         parcel.fields[:, at.NODE_END] = ends
@@ -148,48 +157,50 @@ def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> l
     numbers = numbers[numbers > 0]
     left = (ends - cursors)[numbers]
     heaviest = numbers[np.argsort(-left * fields[numbers, at.NODE_SIZE], kind="stable")]
+    sizes = -(-fields[:, at.NODE_SIZE] // at.ALIGNMENT) * at.ALIGNMENT
     shares: list[list[tuple[int, int, int]]] = [[] for _ in rooms]
     used = [0 for _ in rooms]
-
-    def fits(k: int, size: int) -> bool:
-        return used[k] + size <= rooms[k].ints and len(shares[k]) < rooms[k].nodes
-
-    for rank, number in enumerate(heaviest.tolist()):
-        first, end = int(cursors[number]), int(ends[number])
-        size = -(-int(fields[number, at.NODE_SIZE]) // at.ALIGNMENT) * at.ALIGNMENT
-        takers: list[int] = []
-        cuts = [first, end]
-        if rank < _RANGES_FROM * n and end - first >= 2 * n:
-            takers = [k for k in range(n - 1) if fits(k, size)]
-            parts = len(takers) + 1
-            cuts = [first + (end - first) * k // parts for k in range(1, parts + 1)]
-        elif rank % n and fits(rank % n - 1, size):
-            takers = [rank % n - 1]
-        for k, start, stop in zip(takers, cuts, cuts[1:], strict=False):
-            shares[k].append((number, start, stop))
-            used[k] += size
+    is_cut = np.zeros(heaviest.size, np.bool_)
+    for rank, number in enumerate(heaviest[: _RANGES_FROM * n].tolist()):
+        first, end, size = int(cursors[number]), int(ends[number]), int(sizes[number])
+        takers = [k for k, room in enumerate(rooms) if used[k] + size <= room.ints and len(shares[k]) < room.nodes]
+        is_cut[rank] = end - first >= 2 * n
+        if is_cut[rank] and takers:
+            cuts = [first + (end - first) * k // (len(takers) + 1) for k in range(1, len(takers) + 2)]
+            for k, start, stop in zip(takers, cuts, cuts[1:], strict=False):
+                shares[k].append((number, start, stop))
+                used[k] += size
+    ranks = np.arange(heaviest.size)
+    for k, room in enumerate(rooms):
+        whole = heaviest[(ranks % n == k + 1) & ~is_cut]
+        fit = np.searchsorted(np.cumsum(sizes[whole]), room.ints - used[k], side="right")
+        whole = whole[: max(0, min(int(fit), room.nodes - len(shares[k])))]
+        shares[k] += zip(whole.tolist(), cursors[whole].tolist(), ends[whole].tolist(), strict=True)
     return shares
 
 
-def give_tasks(warps: at.Warps, with_ints: bool, rooms: Sequence[Room], parcels: list[Parcel]) -> None:
+def give_tasks(
+    warps: at.Warps, state: np.ndarray, with_ints: bool, rooms: Sequence[Room], parcels: list[Parcel]
+) -> None:
     """Put stacks of warps into parcels, as far as they fit; the first of each round stays.
 
     Parameters
     ----------
     warps : Warps
+    state : (n, STATE_FIELDS) int64
+        That of the warps, on the host.
     with_ints : bool
         Whether the arenas of ids are in use.
     rooms, parcels
         As of `give_nodes`.
     """
-    state = cp.asnumpy(warps.state)
     stacks = np.flatnonzero(state[:, at.DEPTH] >= 0)
     n = len(rooms) + 1
     for k, (room, parcel) in enumerate(zip(rooms, parcels, strict=True), start=1):
         theirs, sizes = tasks_in_progress(warps, _with_stacks_of(state, stacks[k::n]), with_ints)
         given = theirs[(sizes <= (room.words, room.ids)).all(axis=1)][: room.tasks]
         if given.size:
-            parcel.tasks = _on_host(suspend(warps, _with_stacks_of(state, given), with_ints))
+            parcel.tasks = suspend(warps, _with_stacks_of(state, given), with_ints)
             take_away(warps, given)
 
 
@@ -207,16 +218,12 @@ def put_nodes(parcel: Parcel, pool: at.Pool, first: int, top: int) -> int:
     if n:
         fields = parcel.fields.copy()
         fields[:, at.NODE_OFFSET] += top
-        upload(parcel.ints, pool.ints[top : top + parcel.ints.size])
+        cp.copyto(pool.ints[top : top + parcel.n_ints], parcel.ints)
         pool.nodes[first : first + n] = cp.asarray(fields)
         pool.cursors[first : first + n] = cp.asarray(parcel.cursors)
     return n
 
 
-def _on_host(tasks: SuspendedTasks) -> SuspendedTasks:
-    return replace(tasks, frames=cp.asnumpy(tasks.frames), words=cp.asnumpy(tasks.words), ints=cp.asnumpy(tasks.ints))
-
-
-def on_device(tasks: SuspendedTasks) -> SuspendedTasks:
-    """Tasks of a parcel in the memory of the current device."""
-    return replace(tasks, frames=cp.asarray(tasks.frames), words=cp.asarray(tasks.words), ints=cp.asarray(tasks.ints))
+def of_this_device(tasks: SuspendedTasks) -> SuspendedTasks:
+    """Copies of a parcel's tasks in the memory of the current device."""
+    return replace(tasks, frames=tasks.frames.copy(), words=tasks.words.copy(), ints=tasks.ints.copy())

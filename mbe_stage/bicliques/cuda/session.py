@@ -19,7 +19,7 @@ from mbe_stage.bicliques.cuda.handing_over import (
     Standing,
     give_nodes,
     give_tasks,
-    on_device,
+    of_this_device,
     put_nodes,
 )
 from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
@@ -46,6 +46,9 @@ _STOPPED_BY_HOST = at.STOP_BIT + (1 << 20)
 """Warps that go on take themselves from the count of those that are idle: it has to stay above the bit."""
 _MUCH_OF_THE_WORK = 0.25
 """Share of the expected work that roots which nobody has begun are; then nothing else is handed over."""
+
+_REHEARSED: set[tuple[str, int]] = set()
+"""Devices and modes of which this process has loaded what a hand-over takes."""
 
 
 class Session:
@@ -313,11 +316,14 @@ class Session:
             self.replace_roots(rows[::n])
         parcels = [Parcel(rows[k::n]) for k in range(1, n)]
         if self._roots.share_of(rows) < _MUCH_OF_THE_WORK:
-            spare = (self._budget_bytes - self.plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)) // 4
+            state = cp.asnumpy(self._warps.state)
+            spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
-            n_closed = give_nodes(self._pool, n_nodes, rooms, spare, parcels)
+            n_closed = give_nodes(self._pool, n_nodes, rooms, spare // 4, parcels)
             self._control.host[at.N_OPEN] -= n_closed
-            give_tasks(self._warps, self.mode > at.COUNTS, rooms, parcels)
+            give_tasks(self._warps, state, self.mode > at.COUNTS, rooms, parcels)
+            # Another device copies them without a look at what is enqueued on this one.
+            wait_for_work()
         return parcels
 
     def take_in(self, parcel: Parcel) -> None:
@@ -326,29 +332,40 @@ class Session:
         n = put_nodes(parcel, self._pool, 1, self._whole_graph_ints)
         self._control.host[at.N_NODES] += n
         self._control.host[at.N_OPEN] += n
-        self._control.host_64[at.POOL_TOP] += parcel.ints.size
+        self._control.host_64[at.POOL_TOP] += parcel.n_ints
         if parcel.tasks is not None:
-            self._suspended = resume([on_device(parcel.tasks)], self._warps)
+            self._suspended = resume([of_this_device(parcel.tasks)], self._warps)
+        # Then the device that gave them may use their memory for something else.
+        wait_for_work()
 
     def rehearse(self) -> None:
         """Hand something made up over to itself, so that all code for it is loaded; `restart` forgets it.
 
-        The first time takes tenths of a second where CuPy has to compile what it does, and others would wait for it.
+        The first time takes tenths of a second where CuPy has to compile what it does, and others would wait for it;
+        what is loaded stays loaded.
         """
+        key = str(self._pool.ints.device), self.mode
+        if key in _REHEARSED:
+            return
         fields, none = np.zeros((1, at.NODE_FIELDS), np.int64), np.empty(0, np.int32)
         fields[0, [at.NODE_SIZE, at.NODE_END, at.NODE_IDS]] = at.ALIGNMENT, at.ALIGNMENT, 1
-        self.take_in(Parcel(none, fields, np.zeros(1, np.int32), np.zeros(at.ALIGNMENT, np.int32)))
+        self.take_in(Parcel(none, fields, np.zeros(1, np.int32), cp.zeros(at.ALIGNMENT, cp.int32)))
         self._warps.state[:2, at.DEPTH] = 0
         self._warps.frames[:2, 0, at.WORDS_TOP] = self._warps.frames[:2, 0, at.INTS_TOP] = at.ALIGNMENT
         (parcel,) = self.split([self.room])
         self.take_in(parcel)
+        _REHEARSED.add(key)
 
     def standing(self) -> Standing:
         """How far it is, and how much is left."""
         n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
         ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
-        begun = self._roots.paths_begun(self._n_roots_taken())
-        return Standing(begun, cp.asnumpy(self._unfinished()), (ahead, int(self._control.host[at.N_OPEN]), n_stacks))
+        n_open = int(self._control.host[at.N_OPEN])
+        return Standing(self.begun(), cp.asnumpy(self._unfinished()), (ahead, n_open, n_stacks))
+
+    def begun(self) -> float:
+        """Paths of the roots that it has begun."""
+        return self._roots.paths_begun(self._n_roots_taken())
 
     def _n_roots_taken(self) -> int:
         return min(int(self._pool.cursors[0]), self._roots.n)

@@ -69,7 +69,7 @@ class SharedSearch(Search):
         """Forget what is in progress, and begin with these roots."""
         with device_work(self.budget_bytes):
             self.session.restart(rows)
-            self._begun_before = self.session.standing().begun
+            self._begun_before = self.session.begun()
         self.is_done = rows.size == 0
 
     def work(self, block_bytes: int) -> list[BicliqueBlock]:

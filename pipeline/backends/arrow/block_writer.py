@@ -60,8 +60,8 @@ class BlockWriter:
     Notes
     -----
     `accept` only hands the block over, and waits while the encoders are behind. There is one at first; another is
-    started when all are busy and a row group has come for each, up to the number of cores and to what memory allows; each
-    writes parts of its own. Use it as a context manager: leaving it closes the files, and raises what went wrong.
+    started when all are busy and a row group has come for each, up to the number of cores and to what memory allows;
+    each writes parts of its own. Use it as a context manager: leaving it closes the files, and raises what went wrong.
 
     Attributes
     ----------
