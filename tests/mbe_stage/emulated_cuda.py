@@ -32,6 +32,7 @@ def put_in_place() -> Any:
     arrays.kernel_bundles = lambda _kernel, *bundles: bundles
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
+    arrays.copying_beside = contextlib.nullcontext
     arrays.wait_for_work = lambda: None
     arrays.WordsBeside = WordsBeside
     memory_budget = python_types.ModuleType("mbe_stage.device.memory_budget")

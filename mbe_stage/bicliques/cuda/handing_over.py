@@ -19,6 +19,7 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
 from mbe_stage.bicliques.cuda.task_suspension import SuspendedTasks, suspend, take_away, tasks_in_progress
+from mbe_stage.device.arrays import copying_beside
 
 __all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "of_this_device", "put_nodes"]
 
@@ -218,7 +219,8 @@ def put_nodes(parcel: Parcel, pool: at.Pool, first: int, top: int) -> int:
     if n:
         fields = parcel.fields.copy()
         fields[:, at.NODE_OFFSET] += top
-        cp.copyto(pool.ints[top : top + parcel.n_ints], parcel.ints)
+        with copying_beside():
+            cp.copyto(pool.ints[top : top + parcel.n_ints], parcel.ints)
         pool.nodes[first : first + n] = cp.asarray(fields)
         pool.cursors[first : first + n] = cp.asarray(parcel.cursors)
     return n
@@ -226,4 +228,5 @@ def put_nodes(parcel: Parcel, pool: at.Pool, first: int, top: int) -> int:
 
 def of_this_device(tasks: SuspendedTasks) -> SuspendedTasks:
     """Copies of a parcel's tasks in the memory of the current device."""
-    return replace(tasks, frames=tasks.frames.copy(), words=tasks.words.copy(), ints=tasks.ints.copy())
+    with copying_beside():
+        return replace(tasks, frames=tasks.frames.copy(), words=tasks.words.copy(), ints=tasks.ints.copy())

@@ -335,8 +335,6 @@ class Session:
         self._control.host_64[at.POOL_TOP] += parcel.n_ints
         if parcel.tasks is not None:
             self._suspended = resume([of_this_device(parcel.tasks)], self._warps)
-        # Then the device that gave them may use their memory for something else.
-        wait_for_work()
 
     def rehearse(self) -> None:
         """Hand something made up over to itself, so that all code for it is loaded; `restart` forgets it.
