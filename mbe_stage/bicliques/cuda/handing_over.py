@@ -60,7 +60,7 @@ class Standing:
     begun : float
         Paths of the roots that it has begun.
     unfinished : (n,) int64
-        Rows of the roots below which something is left there, on the host.
+        Rows of the roots below which something is left there, each once; on the host.
     ahead : (float, int, int)
         Paths of the roots that it has not begun, open nodes, stacks: what compares with that of another device.
     """

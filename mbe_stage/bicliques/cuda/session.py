@@ -359,7 +359,9 @@ class Session:
         n_stacks = int((self._warps.state[:, at.DEPTH] >= 0).sum()) + sum(map(len, self._suspended))
         ahead = float(self._roots.paths[self._roots.order[self._n_roots_taken() :]].sum())
         n_open = int(self._control.host[at.N_OPEN])
-        return Standing(self.begun(), cp.asnumpy(self._unfinished()), (ahead, n_open, n_stacks))
+        # There may be millions of nodes below few roots.
+        unfinished = cp.asnumpy(cp.unique(self._unfinished()))
+        return Standing(self.begun(), unfinished, (ahead, n_open, n_stacks))
 
     def begun(self) -> float:
         """Paths of the roots that it has begun."""
