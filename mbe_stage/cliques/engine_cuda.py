@@ -36,6 +36,8 @@ __all__ = ["compile_steps", "device", "device_blocks", "run", "tasks_of", "unava
 
 _EVERYTHING = Techniques()
 _LARGEST_SIZE = 2**31 - 1
+# Of what was found: one that is taken in while the next quantum's is made.
+_BLOCKS_ON_DEVICE = 2
 Block = TypeVar("Block")
 
 
@@ -137,7 +139,7 @@ def device_blocks(
     part = _part(graph, query)
     wanted = None if tasks is None else _wanted(list(tasks), graph, query, part)
     if graph.n > 0 and (wanted is None or wanted.size > 0):
-        search = _Search(part, query, execution, Detail.MEMBERS, wanted, sizes or {}, _EVERYTHING)
+        search = _Search(part, query, execution, Detail.MEMBERS, wanted, sizes or {}, _EVERYTHING, _BLOCKS_ON_DEVICE)
         yield from _searched(search, _found_on_device, statistics)
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
@@ -172,6 +174,8 @@ class _Search:
         As `run` has them.
     wanted : (n_roots,) int64 or None
         Vertices of the part; None for all.
+    n_copies : int
+        As `MemoryPlan.n_copies`.
     """
 
     part: CommonPart
@@ -181,6 +185,7 @@ class _Search:
     wanted: np.ndarray | None
     sizes: dict[str, Any]
     techniques: Techniques
+    n_copies: int = 0
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
@@ -274,7 +279,8 @@ def _searched(
         prepared = prepare(_on_device(part.graph), resident_blocks(), budget)
         if search.wanted is not None:
             prepared = prepared.with_roots(search.wanted)
-        facts = SearchSizes(part.graph.n_edges, prepared.most_later, prepared.most_neighbours, mode)
+        of_graph = (part.graph.n_edges, prepared.most_later, prepared.most_neighbours)
+        facts = SearchSizes(*of_graph, mode, search.n_copies)
         plan = replace(plan_memory(facts, searching_blocks(), budget), **search.sizes)
         session = Session(prepared, mode, limits, plan, budget, search.techniques.kernel_mask)
     is_over = False

@@ -133,7 +133,10 @@ class CliqueHistogramSink:
             return
         assert block.sizes is not None
         # No clique is larger than a degree plus one: the counts of all sizes are a small array.
-        counts = np.bincount(block.sizes)
+        self.add_counts(np.bincount(block.sizes))
+
+    def add_counts(self, counts: np.ndarray) -> None:
+        """Take in how many cliques there are of each size, which is the position."""
         sizes = np.flatnonzero(counts)
         self.counts.update(dict(zip(sizes.tolist(), counts[sizes].tolist(), strict=True)))
 

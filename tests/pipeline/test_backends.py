@@ -12,7 +12,7 @@ from pipeline.backends import backend as protocol
 from pipeline.backends.arrow.backend import ArrowBackend
 
 PIPELINE = Path(protocol.__file__).parents[1]
-SHARED = {"backend", "edges", "graph_facts", "hashes", "keys", "measures", "order", "parts", "rows"}
+SHARED = {"backend", "block_writer", "edges", "graph_facts", "hashes", "keys", "measures", "order", "parts", "rows"}
 """What both have; what only one needs, such as the plan of a device's memory, stands beside it."""
 
 

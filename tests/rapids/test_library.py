@@ -17,8 +17,8 @@ import cugraph
 
 from mbe_stage import InvalidArgument
 from pipeline import Config, run
+from pipeline.backends.cudf import frame_sink
 from pipeline.errors import ConfigError, InputError
-from pipeline.outputs.bicliques.cudf import library
 from pipeline.rapids.library import BicliqueTables, edges_of_graph, enumerate_bicliques
 from tests.pipeline.groups_support import EDGES as PLANTED
 
@@ -106,7 +106,7 @@ def test_frames_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = cudf.concat(pieces)["biclique_key"].sort_values(ignore_index=True)
     at_once = enumerate_bicliques(edges).bicliques["biclique_key"].sort_values(ignore_index=True)
     assert joined.equals(at_once)
-    monkeypatch.setattr(library, "MOST_CHILDREN", 100)
+    monkeypatch.setattr(frame_sink, "MOST_CHILDREN", 100)
     with pytest.raises(InvalidArgument, match=r"more than 100 members.*on_frame.*min_left"):
         enumerate_bicliques(edges)
     enumerate_bicliques(edges, on_frame=pieces.append)

@@ -14,7 +14,15 @@ from mbe_stage.device.launch import launch_threads, launch_warps
 from mbe_stage.device.warp import sum_all
 from mbe_stage.splitmix import finalised
 
-__all__ = ["add_to", "biclique_keys", "edge_fingerprint", "hash_integers", "hash_text", "vertex_hashes"]
+__all__ = [
+    "add_to",
+    "biclique_keys",
+    "edge_fingerprint",
+    "hash_integers",
+    "hash_text",
+    "keys_of_left_vertices",
+    "vertex_hashes",
+]
 
 # Items worked on at once where arithmetic makes copies: this bounds memory.
 _CHUNK = 1 << 24
@@ -63,6 +71,22 @@ def biclique_keys(block: DeviceBlock, left_hashes: cp.ndarray, right_hashes: cp.
         )
     )
     return _pair_keys(left_sums, right_sums)
+
+
+def keys_of_left_vertices(offsets: cp.ndarray, members: cp.ndarray, hashes: cp.ndarray) -> cp.ndarray:
+    """The key of every biclique that has these left vertices and no right one, ``(n,) int64``.
+
+    Parameters
+    ----------
+    offsets : (n + 1,) int64
+        Where the members of each begin.
+    members : int32
+        Dense ids.
+    hashes : (n_vertices,) uint64
+        Vertex hashes of the left side.
+    """
+    sums = _sums(offsets, members, hashes)
+    return _pair_keys(sums, cp.zeros_like(sums))
 
 
 def add_to(fingerprint: Fingerprint, keys: cp.ndarray) -> None:

@@ -49,7 +49,10 @@ class DeviceCliqueBlock:
 
     def first(self, n: int) -> DeviceCliqueBlock:
         """The first `n` cliques of this block, as views."""
-        if n >= self.n_cliques:
-            return self
-        n_members = int(self.sizes[:n].sum(dtype=cp.int64))
-        return DeviceCliqueBlock(self.sizes[:n], self.members[:n_members], self.work_done)
+        return self if n >= self.n_cliques else self.part(0, n)
+
+    def part(self, start: int, stop: int) -> DeviceCliqueBlock:
+        """Cliques `start` to `stop` of this block, as views."""
+        first = int(self.sizes[:start].sum(dtype=cp.int64))
+        end = first + int(self.sizes[start:stop].sum(dtype=cp.int64))
+        return DeviceCliqueBlock(self.sizes[start:stop], self.members[first:end], self.work_done)

@@ -26,12 +26,15 @@ class SearchSizes:
         Of the graph, as `DeviceGraph` has them.
     mode : int
         `layout.COUNT`, `SIZES` or `MEMBERS`.
+    n_copies : int
+        As `MemoryPlan.n_copies`.
     """
 
     n_edges: int
     most_later: int
     most_neighbours: int
     mode: int
+    n_copies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class MemoryPlan:
     edge_width, partial_ratio : int
         What `Techniques.edge_roots` and `Techniques.partial` look at.
     quantum_seconds : float
+    n_copies : int
+        Of a full output, which are alive beside it: blocks that were handed over and stay on the device.
 
     Raises
     ------
@@ -86,6 +91,7 @@ class MemoryPlan:
     edge_width: int = 128
     partial_ratio: int = 200
     quantum_seconds: float = 0.5
+    n_copies: int = 0
 
     def __post_init__(self) -> None:
         # The root and later neighbours of it.
@@ -128,7 +134,8 @@ class MemoryPlan:
     @property
     def total_bytes(self) -> int:
         """Of everything."""
-        shared = 8 * at.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + 4 * self.members + 4 * self.cliques
+        output = (1 + self.n_copies) * (4 * self.members + 4 * self.cliques)
+        shared = 8 * at.NODE_FIELDS * self.n_nodes + 4 * self.pool_words + output
         return shared + self.n_warps * self.warp_bytes + 8 * at.CONTROL_WORDS
 
 
@@ -186,6 +193,7 @@ def _plan(sizes: SearchSizes, n_blocks: int, budget: int) -> MemoryPlan:
         cliques=cliques,
         page_members=_PAGE_MEMBERS if is_written else 1,
         page_cliques=_PAGE_CLIQUES if is_written else 1,
+        n_copies=sizes.n_copies,
     )
 
 

@@ -6,14 +6,18 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.backend import FrameWriter
 from pipeline.backends.cudf.memory import DevicePool
 from pipeline.backends.cudf.parquet import encoder_bytes, write_frame, write_frame_on_host
 from pipeline.backends.cudf.plan import MemoryShares, WritingPlan, mebibytes, with_set_aside
+from pipeline.installed_publications import derived_of
 
-__all__ = ["EngineShare", "Writing", "plan_writing"]
+if TYPE_CHECKING:
+    from pipeline.publication import Collecting
+
+__all__ = ["EngineShare", "Writing", "plan_writing", "writing_of"]
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,20 @@ class Writing:
     plan: WritingPlan
     write_file: FrameWriter
     engine: EngineShare
+
+
+def writing_of(collecting: Collecting, *, members: bool = False) -> Writing:
+    """Share the memory of a run out, as its configuration asks: with what its derived outputs will hold.
+
+    Raises
+    ------
+    DeviceMemoryExhausted
+        As `plan_writing`.
+    """
+    output = collecting.config.output
+    set_aside_bytes = sum(each.device_bytes(collecting) for each in derived_of(collecting.config))
+    pool = collecting.backend.pool
+    return plan_writing(pool, output.compression, members=members, sort=output.sort, set_aside_bytes=set_aside_bytes)
 
 
 def plan_writing(pool: DevicePool, compression: str, *, members: bool, sort: bool, set_aside_bytes: int = 0) -> Writing:

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import cupy as cp
 
-from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.keys import biclique_keys
 from mbe_stage.bicliques.enumerate import enumerate_into
 from mbe_stage.bicliques.results import Detail
-from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import Execution
 from pipeline.backends.backend import GraphFacts
 from pipeline.backends.cudf.backend import CudfBackend
 from pipeline.backends.cudf.edges import DeviceEdges
-from pipeline.backends.cudf.frames import MOST_CHILDREN, Frame, Series, concatenated, frame_of
+from pipeline.backends.cudf.frame_sink import FrameSink
+from pipeline.backends.cudf.frames import Frame, Series, frame_of
 from pipeline.backends.cudf.graph_facts import graph_facts
 from pipeline.clean.facts import InputFacts
 from pipeline.config import Config, InputConfig, Key, OutputConfig, QueryConfig
@@ -26,7 +24,7 @@ from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.outputs.bicliques.cudf.derived_frames import derived_frames
 from pipeline.outputs.bicliques.cudf.summary import Summary
-from pipeline.outputs.bicliques.cudf.tables import biclique_frame, histogram_table, pieces, vertex_table
+from pipeline.outputs.bicliques.cudf.tables import histogram_table, rows_of, vertex_table
 from pipeline.publication import DerivedCollector
 from pipeline.query import to_query
 
@@ -186,41 +184,21 @@ def _is_graph(edges: Any) -> bool:
     return imported is not None and isinstance(edges, imported.Graph)
 
 
-class _FrameSink:
+class _FrameSink(FrameSink):
     """Names bicliques, sums them up, and hands them on as frames."""
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
-    on_device: Literal[True] = True
 
     def __init__(
         self, edges: DeviceEdges, on_frame: Callable[[Frame], None] | None, derived: Sequence[DerivedCollector]
     ) -> None:
-        self.frames: list[Frame] = []
         self.summary = Summary.of(edges.facts.n_left, edges.facts.n_right)
-        self._hashes = edges.key_hashes()
-        self._on_frame = on_frame
-        self._derived = derived
+        rows = rows_of(edges.key_hashes(), self.summary, derived)
+        super().__init__(rows, on_frame, self._most_members, "ask for larger groups (min_left, min_right)")
 
-    def accept(self, block: DeviceBlock) -> None:
-        """Take one block in."""
-        for piece in pieces(block):
-            keys = biclique_keys(piece, *self._hashes)
-            self.summary.add(piece, keys)
-            for each in self._derived:
-                each.accept(piece, keys)
-            if self._on_frame is not None:
-                self._on_frame(biclique_frame(piece, keys))
-                continue
-            self._check_room()
-            self.frames.append(biclique_frame(piece, keys))
-
-    def _check_room(self) -> None:
-        most = max(self.summary.left_members, self.summary.right_members)
-        if most > MOST_CHILDREN:
-            raise InvalidArgument(
-                f"the result has more than {MOST_CHILDREN} members, the most that a cuDF list column holds: pass "
-                "on_frame to take it piece by piece, ask for larger groups (min_left, min_right), or publish a run"
-            )
+    def _most_members(self) -> int:
+        """Of the two columns of lists."""
+        return max(self.summary.left_members, self.summary.right_members)
 
 
 def _tables(
@@ -230,7 +208,7 @@ def _tables(
     histogram = histogram_table(summary.sizes.sorted_rows())
     left, right = summary.left.to_host(), summary.right.to_host()
     return BicliqueTables(
-        bicliques=concatenated([_no_rows(), *sink.frames]),
+        bicliques=sink.rows(),
         left_vertices=vertex_table(edges.left_keys, facts.left_degrees, facts.left_two_hop, left),
         right_vertices=vertex_table(edges.right_keys, facts.right_degrees, facts.right_two_hop, right),
         size_histogram=histogram,
@@ -239,10 +217,6 @@ def _tables(
         input=edges.facts,
         groups=groups,
     )
-
-
-def _no_rows() -> Frame:
-    return biclique_frame(DeviceBlock.empty(1.0), cp.zeros(0, cp.int64))
 
 
 def _bad_graph(found: str, expected: str, remedy: str) -> InputError:

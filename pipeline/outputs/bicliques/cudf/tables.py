@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import cupy as cp
@@ -10,13 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+from mbe_stage.bicliques.cuda.keys import biclique_keys
 from mbe_stage.bicliques.cuda.vertex_statistics import long_form
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from pipeline.backends.arrow.order import KeyOrder as HostKeyOrder
+from pipeline.backends.cudf.block_rows import BlockRows, cut
 from pipeline.backends.cudf.buffers import is_text
 from pipeline.backends.cudf.frames import MOST_BYTES, Frame, Series, frame_of, list_column, named, nullable
 from pipeline.backends.cudf.order import KeyOrder
 from pipeline.outputs.bicliques.arrow import tables as host
+from pipeline.outputs.bicliques.cudf.summary import Summary
+from pipeline.publication import DerivedCollector
 from pipeline.schemas import BICLIQUES, vertices
 
 __all__ = [
@@ -26,12 +30,22 @@ __all__ = [
     "members_frame",
     "pieces",
     "row_bytes",
+    "rows_of",
     "vertex_schema",
     "vertex_table",
 ]
 
 # Key, sizes, edges, two offsets.
 _ROW_BYTES = 32
+
+
+def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Sequence[DerivedCollector]) -> BlockRows:
+    """What makes rows of blocks whose vertices have these hashes, and who takes the blocks in beside."""
+
+    def keys(piece: DeviceBlock) -> cp.ndarray:
+        return biclique_keys(piece, *hashes)
+
+    return BlockRows(pieces, keys, biclique_frame, DeviceBlock.empty(work_done=1.0), summary, derived)
 
 
 def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> Frame:
@@ -122,15 +136,7 @@ def pieces(block: DeviceBlock, most_bytes: int = MOST_BYTES) -> Iterator[DeviceB
     ends = block.left_offsets[1:] + block.right_offsets[1:]
     ends *= 4
     ends += cp.arange(_ROW_BYTES, (block.n_bicliques + 1) * _ROW_BYTES, _ROW_BYTES)
-    if block.n_bicliques and int(ends[-1]) <= most_bytes:
-        yield block
-        return
-    first, before = 0, 0
-    while first < block.n_bicliques:
-        fitting = int(cp.searchsorted(ends, cp.asarray(before + most_bytes, ends.dtype), side="right"))
-        stop = max(first + 1, fitting)
-        yield block.part(first, stop)
-        first, before = stop, int(ends[stop - 1])
+    return cut(block, ends, most_bytes)
 
 
 def _ragged(bicliques: Frame, side: str) -> tuple[cp.ndarray, cp.ndarray]:

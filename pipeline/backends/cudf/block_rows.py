@@ -1,0 +1,78 @@
+"""Blocks of results in device memory on their way to frames: cut, named and summed up, whatever the rows are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cupy as cp
+
+if TYPE_CHECKING:
+    from pipeline.backends.cudf.frames import Frame
+    from pipeline.publication import DerivedCollector
+
+__all__ = ["BlockRows", "cut"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockRows:
+    """What makes rows of a problem's blocks, and who takes the blocks in beside.
+
+    Attributes
+    ----------
+    pieces : callable
+        Takes a block and a number of bytes, and gives the block in pieces of at most so many bytes as rows.
+    keys : callable
+        Takes a piece, and gives what names its results: (n,) int64.
+    frame : callable
+        Takes a piece and its keys, and gives their rows.
+    nothing : block
+        Without a result.
+    summary
+        Takes each piece and its keys in, by its method `add`.
+    derived : sequence of DerivedCollector
+        Who else does.
+    """
+
+    pieces: Callable[[Any, int], Iterator[Any]]
+    keys: Callable[[Any], cp.ndarray]
+    frame: Callable[[Any, cp.ndarray], Frame]
+    nothing: Any
+    summary: Any
+    derived: Sequence[DerivedCollector] = ()
+
+    def named(self, piece: Any) -> cp.ndarray:
+        """The keys of a piece, once all have taken it in."""
+        keys = self.keys(piece)
+        self.summary.add(piece, keys)
+        for each in self.derived:
+            each.accept(piece, keys)
+        return keys
+
+    def no_rows(self) -> Frame:
+        """A frame without rows."""
+        return self.frame(self.nothing, cp.zeros(0, cp.int64))
+
+
+def cut(block: Any, ends: cp.ndarray, most_bytes: int) -> Iterator[Any]:
+    """A block in consecutive pieces of at most so many bytes; a larger result alone.
+
+    Parameters
+    ----------
+    block
+        With a length and a method `part`, which takes where a piece begins and where it ends.
+    ends : (len(block),) int64
+        Bytes of each result with all before it.
+    most_bytes : int
+    """
+    n = len(block)
+    if n and int(ends[-1]) <= most_bytes:
+        yield block
+        return
+    first, before = 0, 0
+    while first < n:
+        fitting = int(cp.searchsorted(ends, cp.asarray(before + most_bytes, ends.dtype), side="right"))
+        stop = max(first + 1, fitting)
+        yield block.part(first, stop)
+        first, before = stop, int(ends[stop - 1])

@@ -1,0 +1,134 @@
+"""Blocks of results in device memory into Parquet: named, summed up, and written by libcudf, beside the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import cupy as cp
+import pyarrow as pa
+
+from pipeline.backends.backend import FrameWriter
+from pipeline.backends.cudf.block_rows import BlockRows
+from pipeline.backends.cudf.frames import Frame
+from pipeline.backends.cudf.order import KeyOrder
+from pipeline.backends.cudf.parts import DataSet, WriterPool
+from pipeline.backends.cudf.plan import WritingPlan
+from pipeline.backends.cudf.writing import EngineShare
+
+__all__ = ["BlockWriter"]
+
+
+class BlockWriter:
+    """Writes what blocks become as data sets of parts; a problem's sink is one.
+
+    Parameters
+    ----------
+    rows : BlockRows
+    run_path : Path
+    schemas : mapping of str to (pa.Schema, int)
+        Of the data sets, by the names of their directories, and how many times as large as `BlockRows.frame` they are;
+        without one nothing is written.
+    plan : WritingPlan
+    write_file : FrameWriter
+    spread : callable
+        Takes such a frame, and gives the rows of each data set in the order of `schemas`.
+    order : KeyOrder, optional
+        Takes frames in and gives them back sorted.
+
+    Notes
+    -----
+    `accept` names and sums up, and hands frames to the writers' threads; it waits while those are behind. Use it as a
+    context manager: leaving it writes the last parts, and raises what went wrong in a writer.
+
+    Attributes
+    ----------
+    seconds : dict
+        Wall time of `accept` and of leaving: ``name`` for keys, fingerprint and sums, ``write`` for sorting, making
+        frames and waiting for the writers.
+    shares : EngineShare or None
+        What the engine may take beside it; None where that was not planned.
+    write_file : FrameWriter
+        How the other tables of the run are to be written.
+    """
+
+    on_device: Literal[True] = True
+
+    def __init__(
+        self,
+        rows: BlockRows,
+        run_path: Path,
+        schemas: Mapping[str, tuple[pa.Schema, int]],
+        plan: WritingPlan,
+        write_file: FrameWriter,
+        spread: Callable[[Frame], Iterator[Frame]],
+        order: KeyOrder | None = None,
+    ) -> None:
+        self.seconds = {"name": 0.0, "write": 0.0}
+        self.shares: EngineShare | None = None
+        self.write_file = write_file
+        self._rows, self._spread, self._order = rows, spread, order
+        self._piece_bytes = plan.piece_bytes
+        self._writers = WriterPool(plan.n_writers, write_file)
+        self._data_sets = [
+            DataSet(run_path / name, schema, self._writers, times * plan.piece_bytes)
+            for name, (schema, times) in schemas.items()
+        ]
+
+    def planned(self, engine: EngineShare, seconds: float) -> Self:
+        """The same, once it is known what is left for the engine; and how long planning took, as ``plan``."""
+        self.shares = engine
+        self.seconds = {"plan": seconds} | self.seconds
+        return self
+
+    def accept(self, block: Any) -> None:
+        """Take one block in; its arrays are kept until they are written.
+
+        Raises
+        ------
+        PublishError
+            An earlier part could not be written.
+        """
+        for piece in self._rows.pieces(block, self._piece_bytes):
+            start = time.perf_counter()
+            keys = self._rows.named(piece)
+            cp.cuda.get_current_stream().synchronize()
+            named = time.perf_counter()
+            self.seconds["name"] += named - start
+            if not self._data_sets:
+                continue
+            frame = self._rows.frame(piece, keys)
+            if self._order is None:
+                self._emit(frame)
+            else:
+                self._order.add(frame)
+            self.seconds["write"] += time.perf_counter() - named
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._writers.__exit__(kind, error, trace)
+            return
+        start = time.perf_counter()
+        with self._writers:
+            for frame in self._order.frames() if self._order is not None else ():
+                self._emit(frame)
+            self._finish()
+        self.seconds["write"] += time.perf_counter() - start
+
+    def _emit(self, frame: Frame) -> None:
+        for data_set, rows in zip(self._data_sets, self._spread(frame), strict=True):
+            data_set.add(rows)
+
+    def _finish(self) -> None:
+        if not self._data_sets:
+            return
+        for data_set, empty in zip(self._data_sets, self._spread(self._rows.no_rows()), strict=True):
+            data_set.finish(empty)
