@@ -140,6 +140,11 @@ class CliqueHistogramSink:
         sizes = np.flatnonzero(counts)
         self.counts.update(dict(zip(sizes.tolist(), counts[sizes].tolist(), strict=True)))
 
+    def sorted_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """``(size, n_cliques)`` of every size that occurs, ascending: (n,) int32 and (n,) int64."""
+        sizes = sorted(self.counts)
+        return np.array(sizes, np.int32), np.array([self.counts[size] for size in sizes], np.int64)
+
     def merge(self, other: CliqueHistogramSink) -> None:
         """Take in what another sink has counted of other tasks."""
         self.counts.update(other.counts)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import cudf
 import cupy as cp
 import numpy as np
+import pyarrow as pa
 import pylibcudf as plc
 
-__all__ = ["INTEGERS", "SIGNED_INTEGERS", "is_text", "kind_of", "text_buffers", "values_of"]
+__all__ = ["INTEGERS", "SIGNED_INTEGERS", "is_text", "kind_of", "published_type", "text_buffers", "values_of"]
 
 _DTYPES = {
     plc.TypeId.INT8: np.int8,
@@ -37,6 +38,11 @@ def kind_of(column: cudf.Series) -> plc.TypeId:
 def is_text(column: cudf.Series) -> bool:
     """Whether a column is text."""
     return kind_of(column) == plc.TypeId.STRING
+
+
+def published_type(keys: cudf.Series) -> pa.DataType:
+    """What a column of keys is in the published tables."""
+    return pa.string() if is_text(keys) else pa.int64()
 
 
 def values_of(column: cudf.Series) -> cp.ndarray:

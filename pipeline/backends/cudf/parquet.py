@@ -33,7 +33,7 @@ _ARROW = {plc.TypeId.INT32: pa.int32(), plc.TypeId.INT64: pa.int64(), plc.TypeId
 # Four times the host's: a row group is encoded at once, and the device wants work.
 _ROW_GROUP_BYTES = 64 << 20
 # Columns of few distinct values.
-_REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side")
+_REPEATING_COLUMNS = ("n_left", "n_right", "n_edges", "side", "size")
 _PAGE_BYTES = 512 << 10
 _PAGE_ROWS = 1 << 17
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from importlib import import_module
-from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 from mbe_stage.bicliques.results import Detail
-from mbe_stage.runners.parts import Part
-from mbe_stage.tasks import Task
 from pipeline.backends.backend import GraphFacts
 from pipeline.kept_sums import can_be_kept
+from pipeline.outputs.sink_collector import SinkCollector
 from pipeline.publication import Collected, Collecting
 from pipeline.publish import as_publish_errors
 from pipeline.schemas import SIZE_HISTOGRAM
@@ -21,7 +18,7 @@ from pipeline.schemas import SIZE_HISTOGRAM
 __all__ = ["BicliqueCollector", "collector"]
 
 
-class BicliqueCollector:
+class BicliqueCollector(SinkCollector):
     """See `pipeline.publication.Collector`: writes `bicliques/` and `members/` as asked, and the tables of sums.
 
     Notes
@@ -33,78 +30,27 @@ class BicliqueCollector:
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
 
     def __init__(self, collecting: Collecting) -> None:
-        self._collecting = collecting
-        self._backend = collecting.backend
-        self.on_device: bool = self._backend.is_on_device
-        self._context = ExitStack()
+        super().__init__(collecting, __package__)
         self._two_hop_seconds = 0.0
-        self._sink: Any = None
         self._facts: GraphFacts | None = None
 
     @property
     def seconds(self) -> dict[str, float]:
         """``two_hop``, and those of the sink: ``plan`` and ``name`` where that is on a device, ``write``."""
-        return {"two_hop": self._two_hop_seconds} | ({} if self._sink is None else self._sink.seconds)
+        return {"two_hop": self._two_hop_seconds} | super().seconds
 
-    @property
-    def shares(self) -> Any:
-        """What the sink takes of the memory, for the backend's `budget`."""
-        return self._sink.shares
+    def _is_kept(self) -> bool:
+        return self._collecting.config.output.bicliques or can_be_kept(self._collecting.derived)
 
-    def accept(self, block: Any) -> None:
-        """Take one block in; its arrays are kept until they are written.
-
-        Raises
-        ------
-        PublishError
-            An earlier block could not be written.
-        """
-        self._sink.accept(block)
-
-    @property
-    def parts(self) -> Any:
-        """As `mbe_stage.stream.Sink` says; None where workers send what they find."""
-        return getattr(self._sink, "parts", None)
-
-    def take_part(self, part: Part) -> None:
-        """Take over what a worker has written.
-
-        Raises
-        ------
-        PublishError
-            Not all of it has arrived.
-        """
-        self._sink.take_part(part)
-
-    @property
-    def checkpoint(self) -> Callable[[Sequence[Task], float], None] | None:
-        """As `mbe_stage.stream.Sink` says; None where nobody keeps a journal, or what passes cannot be kept."""
-        collecting = self._collecting
-        is_kept = collecting.config.output.bicliques or can_be_kept(collecting.derived)
-        return self._book if collecting.journal is not None and is_kept else None
-
-    def _book(self, remaining: Sequence[Task], work_done: float) -> None:
-        self._sink.checkpoint(remaining, work_done)
-
-    def __enter__(self) -> BicliqueCollector:
-        collecting, start = self._collecting, time.perf_counter()
-        config = collecting.config
-        with ExitStack() as context:
-            wait = context.enter_context(
-                self._backend.graph_facts(
-                    collecting.graph, config.output.two_hop_steps, config.execution.to_execution()
-                )
+    def _begin(self, context: ExitStack) -> None:
+        config, start = self._collecting.config, time.perf_counter()
+        wait = context.enter_context(
+            self._backend.graph_facts(
+                self._collecting.graph, config.output.two_hop_steps, config.execution.to_execution()
             )
-            self._two_hop_seconds = time.perf_counter() - start
-            context.push(self._waiting_for(wait))
-            self._sink = context.enter_context(_of_backend(self._backend.name, "sink").sink_of(collecting))
-            self._context = context.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._context.__exit__(kind, error, trace)
+        )
+        self._two_hop_seconds = time.perf_counter() - start
+        context.push(self._waiting_for(wait))
 
     def _waiting_for(self, facts: Callable[[], GraphFacts]) -> Callable[..., None]:
         """On the way out, where nothing went wrong: after the last block, before the threads that count are ended."""
@@ -127,7 +73,7 @@ class BicliqueCollector:
         """
         collecting, summary, facts = self._collecting, self._sink.summary, self._facts
         assert facts is not None
-        frames = _of_backend(self._backend.name, "tables")
+        frames = self._of_backend("tables")
         run_path, edges = collecting.run_path, collecting.edges
         left, right = summary.vertex_statistics()
         sizes = summary.sizes.sorted_rows()
@@ -163,8 +109,3 @@ class BicliqueCollector:
 def collector(collecting: Collecting) -> BicliqueCollector:
     """The collector of `pipeline.outputs.bicliques.publication`."""
     return BicliqueCollector(collecting)
-
-
-def _of_backend(name: str, module: str) -> Any:
-    """What a backend has of its own; the names are the same for all."""
-    return import_module(f"pipeline.outputs.bicliques.{name}.{module}")

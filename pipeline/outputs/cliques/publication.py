@@ -91,6 +91,12 @@ def _compile_steps(config: Config | None) -> Sequence[CompileStep]:  # noqa: ARG
     return (*keys.compile_steps(), *vertex_statistics.compile_steps(with_members=False), *ordering.compile_steps())
 
 
+def _device_compile_steps(config: Config | None) -> Sequence[CompileStep]:  # noqa: ARG001 - the seam's signature
+    from pipeline.outputs.cliques.cudf.compiling import compile_steps
+
+    return compile_steps()
+
+
 def _graph_steps(config: Config | None) -> Sequence[CompileStep]:
     from mbe_stage.graphs import projection
 
@@ -163,7 +169,7 @@ PUBLICATION = Publication(
     counts=Counts,
     query_shape=_query_shape,
     compile_steps=_compile_steps,
-    device_compile_steps=_compile_steps,
+    device_compile_steps=_device_compile_steps,
     check_steps=_check_steps,
     frames=("arrow", "cudf"),
     markdown=_markdown,

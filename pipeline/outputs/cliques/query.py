@@ -11,7 +11,7 @@ from pipeline.config import Config
 from pipeline.outputs.cliques.section import CliquesSection
 from pipeline.query import KeyedEdges, dense_ids
 
-__all__ = ["graph_of", "side_of", "to_query"]
+__all__ = ["graph_of", "graph_on_host", "hashes_of", "keys_of", "side_of", "to_query"]
 
 
 def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
@@ -34,6 +34,16 @@ def side_of(asked: CliquesSection) -> Literal["left", "right"]:
     return asked.project or "left"
 
 
+def keys_of(asked: CliquesSection, edges: Any) -> Any:
+    """The keys of the vertices, as the backend has columns; position is the dense id."""
+    return edges.left_keys if side_of(asked) == "left" else edges.right_keys
+
+
+def hashes_of(asked: CliquesSection, edges: Any, backend: Any) -> Any:
+    """The vertex hash of each of them as a left one, whatever side it is from: (n,) uint64."""
+    return edges.key_hashes()[0] if side_of(asked) == "left" else backend.key_hashes(keys_of(asked, edges), "left")
+
+
 def graph_of(config: Config, edges: Any) -> UndirectedCSR:
     """The graph whose cliques are asked for.
 
@@ -48,3 +58,10 @@ def graph_of(config: Config, edges: Any) -> UndirectedCSR:
     bipartite = edges.to_host().graph()
     oriented = bipartite if asked.project == "left" else bipartite.swapped()
     return projected(oriented, asked.min_shared, config.execution.memory_budget)
+
+
+def graph_on_host(graph: UndirectedCSR, backend: Any) -> UndirectedCSR:
+    """The same graph in host memory: itself where it is there."""
+    if graph.is_on_host:
+        return graph
+    return UndirectedCSR(graph.n, backend.on_host(graph.offsets), backend.on_host(graph.members))

@@ -15,7 +15,7 @@ from mbe_stage.bicliques.cuda.vertex_statistics import long_form
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from pipeline.backends.arrow.order import KeyOrder as HostKeyOrder
 from pipeline.backends.cudf.block_rows import BlockRows, cut
-from pipeline.backends.cudf.buffers import is_text
+from pipeline.backends.cudf.buffers import published_type
 from pipeline.backends.cudf.frames import MOST_BYTES, Frame, Series, frame_of, list_column, named, nullable
 from pipeline.backends.cudf.order import KeyOrder
 from pipeline.outputs.bicliques.arrow import tables as host
@@ -127,7 +127,7 @@ def row_bytes(bicliques: Frame) -> cp.ndarray:
 
 def vertex_schema(keys: Series) -> pa.Schema:
     """Schema of a vertex table with these keys."""
-    return vertices(pa.string() if is_text(keys) else pa.int64())
+    return vertices(published_type(keys))
 
 
 def pieces(block: DeviceBlock, most_bytes: int = MOST_BYTES) -> Iterator[DeviceBlock]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,15 @@ from mbe_stage.options import LARGEST_BLOCK
 from pipeline.backends.arrow.order import KeyOrder
 from pipeline.outputs.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
 
-__all__ = ["block_of", "canonical_order", "clique_batch", "histogram_table", "row_bytes", "vertex_table"]
+__all__ = [
+    "block_of",
+    "canonical_order",
+    "clique_batch",
+    "histogram_table",
+    "row_bytes",
+    "vertex_schema",
+    "vertex_table",
+]
 
 
 def clique_batch(block: CliqueBlock, keys: np.ndarray) -> pa.RecordBatch:
@@ -51,9 +59,9 @@ def block_of(batch: pa.RecordBatch) -> tuple[CliqueBlock, np.ndarray]:
     return CliqueBlock(batch.num_rows, sizes, members), keys
 
 
-def canonical_order(scratch: Path) -> KeyOrder:
-    """Takes rows of `cliques/` in and gives them back ascending by `clique_key`."""
-    return KeyOrder(scratch, CLIQUES, "clique_key", row_bytes)
+def canonical_order(scratch: Path, **sizes: Any) -> KeyOrder:
+    """Takes rows of `cliques/` in and gives them back ascending by `clique_key`; `sizes` as for `KeyOrder`."""
+    return KeyOrder(scratch, CLIQUES, "clique_key", row_bytes, **sizes)
 
 
 def row_bytes(cliques: pa.RecordBatch) -> np.ndarray:
@@ -61,11 +69,9 @@ def row_bytes(cliques: pa.RecordBatch) -> np.ndarray:
     return 16 + 4 * cliques["size"].to_numpy().astype(np.int64)
 
 
-def histogram_table(counts: Mapping[int, int]) -> pa.Table:
-    """`size_histogram`, ascending, from the number of cliques by size."""
-    sizes = sorted(counts)
-    columns = np.array(sizes, np.int32), np.array([counts[size] for size in sizes], np.int64)
-    return pa.table([pa.array(column) for column in columns], schema=SIZE_HISTOGRAM)
+def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> pa.Table:
+    """`size_histogram`, ascending, from `CliqueHistogramSink.sorted_rows`."""
+    return pa.table([pa.array(sizes), pa.array(counts)], schema=SIZE_HISTOGRAM)
 
 
 def vertex_table(keys: pa.Array, degrees: np.ndarray, cores: np.ndarray, statistics: VertexStatistics) -> pa.Table:
@@ -89,4 +95,9 @@ def vertex_table(keys: pa.Array, degrees: np.ndarray, cores: np.ndarray, statist
         pa.array(statistics.largest_keys, mask=in_none),
         pa.array(statistics.largest_edges.astype(np.int32)),
     ]
-    return pa.table(columns, schema=vertices(keys.type))
+    return pa.table(columns, schema=vertex_schema(keys))
+
+
+def vertex_schema(keys: pa.Array) -> pa.Schema:
+    """Schema of the table of vertices with these keys."""
+    return vertices(keys.type)

@@ -1,0 +1,1 @@
+"""Blocks of cliques in host memory to the published tables."""

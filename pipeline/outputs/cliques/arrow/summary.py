@@ -1,0 +1,47 @@
+"""What is summed up over all cliques of a run while they are written."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from mbe_stage.bicliques.keys import Fingerprint
+from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink
+
+__all__ = ["Summary"]
+
+
+class Summary:
+    """What is known of all cliques after they have streamed past; blocks may come from several threads.
+
+    Attributes
+    ----------
+    fingerprint : Fingerprint
+    sizes : CliqueHistogramSink
+    vertices : VertexStatistics
+        Its edges are sizes of cliques.
+    members : int
+        Summed over all cliques.
+    """
+
+    def __init__(self, n_vertices: int) -> None:
+        self.fingerprint, self.sizes = Fingerprint(), CliqueHistogramSink()
+        self.vertices = VertexStatistics.of(n_vertices)
+        self.members = 0
+        self._lock = threading.Lock()
+
+    def vertex_statistics(self) -> VertexStatistics:
+        """Of the vertices, in host memory."""
+        return self.vertices
+
+    def add(self, block: CliqueBlock, keys: np.ndarray) -> None:
+        """Take in one block and the keys of its cliques."""
+        assert block.sizes is not None
+        assert block.members is not None
+        with self._lock:
+            self.fingerprint.add(keys)
+            self.sizes.accept(block)
+            self.vertices.add(block.sizes, block.members, block.sizes.astype(np.int64), keys)
+            self.members += block.members.size
