@@ -69,7 +69,9 @@ def undirected_from_edges(src: cp.ndarray, dst: cp.ndarray, n: int) -> Undirecte
     _check_ids(dst, n, "dst")
     is_edge = src != dst
     ends = src[is_edge].astype(cp.int64), dst[is_edge].astype(cp.int64)
-    codes = cp.unique(cp.concatenate([ends[0] << 32 | ends[1], ends[1] << 32 | ends[0]]))
+    codes = cp.concatenate([ends[0] << 32 | ends[1], ends[1] << 32 | ends[0]])
+    if codes.size:
+        codes = cp.unique(codes)
     return UndirectedCSR(n, _offsets(codes, n), codes.astype(cp.int32))
 
 

@@ -84,6 +84,10 @@ def check_sums(graph: BipartiteCSR, blocks: Iterable[DeviceBlock]) -> str:
         wanted, found = keys.biclique_keys(block, *hashes), device_keys.biclique_keys(d_block, *d_hashes)
         assert _same(found, wanted)
         assert found.dtype == np.int64
+        nobody = np.zeros(block.n_bicliques, np.int32), block.left_members, np.empty(0, np.int32)
+        left_only = keys.biclique_keys(BicliqueBlock(block.n_bicliques, block.left_sizes, *nobody), *hashes)
+        d_left = d_block.left_offsets, d_block.left_members, d_hashes[0]
+        assert _same(device_keys.keys_of_left_vertices(*d_left), left_only)
         fingerprint.add(wanted)
         device_keys.add_to(d_fingerprint, found)
         lists = block.left_sizes, block.left_members, block.right_sizes, block.right_members

@@ -59,6 +59,8 @@ def _whole_job() -> None:
             output = {"directory": directory, "members": True, "sort": True}
             values = {"execution": {"engine": "rapids"}, "output": output, "groups": {}}
             run(Config.from_mapping(values), edges)
+            cliques = {"problem": "cliques", "output": {"directory": f"{directory}/cliques", "sort": True}}
+            run(Config.from_mapping({"execution": values["execution"], **cliques}), edges)
     for kernel, call in known_kernels().items():
         if (
             call.name.startswith(("mbe_stage.bicliques.cuda.keys", "mbe_stage.groups"))

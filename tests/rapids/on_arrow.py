@@ -158,14 +158,14 @@ def texts_of_integers(numbers: Series) -> Series:
     return Series(numbers.array.cast(pa.large_string()))
 
 
-def _module(name: str, **contents: Any) -> ModuleType:
+def module_of(name: str, **contents: Any) -> ModuleType:
     module = ModuleType(name)
     vars(module).update(contents)
     return module
 
 
 def _numpy_as_cupy() -> ModuleType:
-    return _module(
+    return module_of(
         "cupy", **{name: getattr(np, name) for name in dir(np) if not name.startswith("__")}, asnumpy=np.asarray
     )
 
@@ -176,10 +176,10 @@ def _stand_ins() -> dict[str, Any]:
     mocks = ("rmm", "rmm.pylibrmm", "rmm.pylibrmm.stream", "pylibcugraph", "mbe_stage.device.two_hop")
     return {name: MagicMock() for name in mocks} | {
         "cupy": _numpy_as_cupy(),
-        "cudf": _module("cudf", Series=Series, DataFrame=Frame),
+        "cudf": module_of("cudf", Series=Series, DataFrame=Frame),
         "pylibcudf": MagicMock(TypeId=TypeId),
         "mbe_stage.bicliques.cuda.keys": host_keys,
-        f"{PACKAGE}.buffers": _module(
+        f"{PACKAGE}.buffers": module_of(
             "buffers",
             INTEGERS=integers | unsigned,
             SIGNED_INTEGERS=integers,
@@ -188,7 +188,7 @@ def _stand_ins() -> dict[str, Any]:
             values_of=values_of,
             text_buffers=text_buffers,
         ),
-        f"{PACKAGE}.text": _module(
+        f"{PACKAGE}.text": module_of(
             "text",
             non_empty=non_empty,
             written_integers=written_integers,

@@ -225,7 +225,7 @@ def task_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 
 
 def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    """Blocks that stay on the device, and their first cliques."""
+    """Blocks that stay on the device, and some of their cliques; and what is planned for those that are held."""
     launcher.seed = 5
     graph = graphs.random_graph(np.random.default_rng(8), 22, 0.5)
     for query in (CliqueQuery(), CliqueQuery(2, 4, (3,))):
@@ -235,9 +235,20 @@ def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
             for part in (block, block.first(len(block) // 2)):
                 table = CliqueTable(part.offsets, part.members)
                 assert len(table) == len(part)
-            found_cliques += CliqueTable(block.offsets, block.members).as_set()
+            whole, n = CliqueTable(block.offsets, block.members), len(block)
+            for first, stop in ((0, n // 2), (n // 3, n), (n // 3, n // 3)):
+                part = block.part(first, stop)
+                table = CliqueTable(part.offsets, part.members)
+                assert [table[k].tolist() for k in range(len(table))] == [whole[k].tolist() for k in range(first, stop)]
+            found_cliques += whole.as_set()
         is_same = sorted(found_cliques) == sorted(specified(graph, query, Detail.MEMBERS))
         yield {"case": "on the device", "same": is_same}
+    planned: list[dict[str, int]] = [{}, {}]
+    list(engine_cuda.run(graph, CliqueQuery(), Execution(), Detail.MEMBERS, sizes=SMALL, statistics=planned[0]))
+    list(engine_cuda.device_blocks(graph, CliqueQuery(), Execution(), sizes=SMALL, statistics=planned[1]))
+    # Two copies of the output.
+    beside = planned[1]["plan_bytes"] - planned[0]["plan_bytes"]
+    yield {"case": "on the device", "same": beside == 2 * 4 * (SMALL["members"] + SMALL["cliques"])}
 
 
 _ALL_ONES = [(1 << bits) - 1 for bits in range(64)]

@@ -106,7 +106,7 @@ def test_parts_of_the_work_are_all_of_it() -> None:
 
 @on_the_emulator
 def test_blocks_stay_on_the_device() -> None:
-    assert len(emulated("on the device")) == 2
+    assert len(emulated("on the device")) == 3
 
 
 def test_tasks_of_another_query_are_refused() -> None:
@@ -189,6 +189,16 @@ def test_fewer_blocks_where_memory_is_short() -> None:
     assert plan_memory(_SIZES, 264, refusal.value.needed_bytes).n_blocks == 1
     with pytest.raises(MemoryBudgetExceeded):
         plan_memory(_SIZES, 264, refusal.value.needed_bytes - 1)
+
+
+def test_blocks_that_stay_on_the_device_are_within_the_budget() -> None:
+    with_copies = replace(_SIZES, n_copies=2)
+    for budget in (_GIB // 16, _GIB, 64 * _GIB):
+        alone, held = plan_memory(_SIZES, 264, budget), plan_memory(with_copies, 264, budget)
+        assert held.total_bytes <= budget
+        assert held.n_blocks <= alone.n_blocks
+        copies = 2 * 4 * (held.members + held.cliques)
+        assert replace(held, n_copies=0).total_bytes + copies == held.total_bytes
 
 
 def test_a_technique_that_does_not_exist_is_named() -> None:
