@@ -56,6 +56,8 @@ class ParquetSink:
         Rows in canonical order, ascending by `clique_key`.
     block_bytes : int
         Size of the blocks that will come.
+    memory_budget : int
+        Bytes that decide how many threads may write.
     derived : sequence of DerivedCollector
         Who else takes each block in, with its keys.
     journal : Journal, optional
@@ -82,6 +84,7 @@ class ParquetSink:
         compression: str = "zstd",
         sort: bool = False,
         block_bytes: int = 16 << 20,
+        memory_budget: int = 1 << 30,
         derived: Sequence[DerivedCollector] = (),
         journal: Journal | None = None,
     ) -> None:
@@ -100,6 +103,7 @@ class ParquetSink:
             compression=compression,
             order=order,
             block_bytes=block_bytes,
+            memory_budget=memory_budget,
             is_begun=self._kept.is_begun,
         )
 
