@@ -9,16 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from pipeline.outputs.bicliques.arrow.summaries import Summaries
+from mbe_stage.cliques.results import CliqueBlock
+from pipeline.backends.arrow.summaries import Summaries
 from pipeline.outputs.bicliques.arrow.summary import Summary
+from pipeline.outputs.cliques.arrow.summary import Summary as CliqueSummary
 from tests.pipeline.test_summary import N_LEFT, N_RIGHT, plain, random_block, summed
+
+
+def nothing() -> Summary:
+    return Summary(N_LEFT, N_RIGHT)
 
 
 @pytest.mark.parametrize("most_bytes", [0, 3 << 20, 64 << 20])
 def test_what_threads_add_is_what_there_is(most_bytes: int) -> None:
     chance = np.random.default_rng(most_bytes % 97)
     parts = [random_block(chance, 40) for _ in range(60)]
-    sums = Summaries(N_LEFT, N_RIGHT, 20, most_bytes)
+    sums = Summaries(nothing, most_bytes)
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda part: sums.add(*part), parts[:50]))
     assert plain(sums.whole()) == plain(summed(*parts[:50]))
@@ -51,9 +57,28 @@ def test_as_many_threads_add_at_once_as_memory_allows(
     monkeypatch.setattr(Summary, "add", counted)
     chance = np.random.default_rng(0)
     parts = [random_block(chance, 5) for _ in range(4)]
-    sums = Summaries(N_LEFT, N_RIGHT, 20, most_bytes)
+    sums = Summaries(nothing, most_bytes)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda part: sums.add(*part), parts))
     assert most_inside == at_once
     monkeypatch.undo()
     assert plain(sums.whole()) == plain(summed(*parts))
+
+
+def test_cliques_too() -> None:
+    chance = np.random.default_rng(1)
+    whole, parts = CliqueSummary(30), []
+    for _ in range(40):
+        sizes = chance.integers(1, 5, 20).astype(np.int32)
+        members = [np.sort(chance.choice(30, size, replace=False)) for size in sizes]
+        parts.append((CliqueBlock(20, sizes, np.concatenate(members).astype(np.int32)), chance.integers(-99, 99, 20)))
+        whole.add(*parts[-1])
+    sums = Summaries(lambda: CliqueSummary(30))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda part: sums.add(*part), parts))
+    of_threads = sums.whole()
+    assert str(of_threads.fingerprint) == str(whole.fingerprint)
+    assert of_threads.sizes.counts == whole.sizes.counts
+    assert of_threads.members == whole.members
+    for name in ("n_bicliques", "largest_edges", "largest_keys"):
+        assert getattr(of_threads.vertices, name).tolist() == getattr(whole.vertices, name).tolist()

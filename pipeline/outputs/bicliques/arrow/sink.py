@@ -21,12 +21,12 @@ from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.kept_rows import KeptRows
 from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
 from pipeline.backends.arrow.parts import write_table
+from pipeline.backends.arrow.summaries import Summaries
 from pipeline.backends.backend import FrameWriter
 from pipeline.config import OutputConfig
 from pipeline.errors import PublishError
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
-from pipeline.outputs.bicliques.arrow.summaries import Summaries
 from pipeline.outputs.bicliques.arrow.summary import Summary
 from pipeline.outputs.bicliques.arrow.tables import (
     biclique_batch,
@@ -113,7 +113,7 @@ class ParquetSink:
         spills: bool = False,
         parts: WorkerParts | None = None,
     ) -> None:
-        self._summaries = Summaries(left_hashes.size, right_hashes.size, n_shown)
+        self._summaries = Summaries(lambda: Summary(left_hashes.size, right_hashes.size, n_shown))
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self._hashes = left_hashes, right_hashes
         self._derived = derived

@@ -33,7 +33,7 @@ class Summary:
 
     Notes
     -----
-    Blocks may be taken in from several threads, one at a time: `Summaries` has several of these.
+    Threads take blocks in one at a time; `pipeline.backends.arrow.summaries` has several of these.
     """
 
     def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:

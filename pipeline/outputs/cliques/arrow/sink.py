@@ -17,6 +17,7 @@ from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.kept_rows import KeptRows
 from pipeline.backends.arrow.parts import write_table
+from pipeline.backends.arrow.summaries import Summaries
 from pipeline.backends.backend import FrameWriter
 from pipeline.journal import Journal
 from pipeline.outputs.cliques.arrow.summary import Summary
@@ -88,7 +89,7 @@ class ParquetSink:
         derived: Sequence[DerivedCollector] = (),
         journal: Journal | None = None,
     ) -> None:
-        self.summary = Summary(hashes.size)
+        self._summaries = Summaries(lambda: Summary(hashes.size))
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self._hashes, self._derived = hashes, derived
         self._kept = KeptRows(journal, run_path, "cliques")
@@ -106,6 +107,11 @@ class ParquetSink:
             memory_budget=memory_budget,
             is_begun=self._kept.is_begun,
         )
+
+    @property
+    def summary(self) -> Summary:
+        """Of all that was accepted; asked while nothing is being written: at a checkpoint, and in the end."""
+        return self._summaries.whole()
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -153,7 +159,7 @@ class ParquetSink:
         return clique_batch(block, keys)
 
     def _take_in(self, block: CliqueBlock, keys: np.ndarray) -> None:
-        self.summary.add(block, keys)
+        self._summaries.add(block, keys)
         for each in self._derived:
             each.accept(block, keys)
 

@@ -14,7 +14,7 @@ __all__ = ["Summary"]
 
 
 class Summary:
-    """What is known of all cliques after they have streamed past; blocks may come from several threads.
+    """What is known of all cliques after they have streamed past; threads take blocks in one at a time.
 
     Attributes
     ----------
@@ -32,6 +32,11 @@ class Summary:
         self.members = 0
         self._lock = threading.Lock()
 
+    @property
+    def n_bytes(self) -> int:
+        """What it takes of memory, beside the few sizes."""
+        return 3 * self.vertices.n_bicliques.nbytes
+
     def vertex_statistics(self) -> VertexStatistics:
         """Of the vertices, in host memory."""
         return self.vertices
@@ -45,3 +50,11 @@ class Summary:
             self.sizes.accept(block)
             self.vertices.add(block.sizes, block.members, block.sizes.astype(np.int64), keys)
             self.members += block.members.size
+
+    def merge(self, other: Summary) -> None:
+        """Take in what another part of the cliques, disjoint from these, sums up to."""
+        with self._lock:
+            self.fingerprint.merge(other.fingerprint)
+            self.sizes.counts.update(other.sizes.counts)
+            self.vertices.merge(other.vertices)
+            self.members += other.members

@@ -4,51 +4,65 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-
-from mbe_stage.bicliques.results import BicliqueBlock
-from pipeline.outputs.bicliques.arrow.summary import Summary
 
 __all__ = ["Summaries"]
 
 _MOST_BYTES = 64 << 20
 
 
-class Summaries:
+class _Summary(Protocol):
+    """What is known of all results after they have streamed past."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes of memory."""
+
+    def add(self, block: Any, keys: np.ndarray) -> None:
+        """Take in one block and the keys of its results."""
+
+    def merge(self, other: Any) -> None:
+        """Take in what other results sum up to."""
+
+
+_S = TypeVar("_S", bound=_Summary)
+
+
+class Summaries(Generic[_S]):
     """Takes blocks in from several threads, each into a sum of its own as far as memory goes.
 
     Parameters
     ----------
-    n_left, n_right : int
-        Vertices.
-    n_shown : int
-        As of `Summary`.
+    make : callable
+        A sum of nothing yet, which several threads may call the methods of.
     most_bytes : int
         Of all sums but the first; threads that find no spare one wait for it.
     """
 
-    def __init__(self, n_left: int, n_right: int, n_shown: int, most_bytes: int = _MOST_BYTES) -> None:
-        self._of = n_left, n_right, n_shown
-        self._whole = Summary(*self._of)
+    def __init__(self, make: Callable[[], _S], most_bytes: int = _MOST_BYTES) -> None:
+        self._make = make
+        self._whole = make()
         self._n_more = most_bytes // self._whole.n_bytes
         self._adding = threading.Lock()
-        self._spare: queue.SimpleQueue[Summary] = queue.SimpleQueue()
+        self._spare: queue.SimpleQueue[_S] = queue.SimpleQueue()
         self._spare.put(self._whole)
 
-    def add(self, block: BicliqueBlock, keys: np.ndarray) -> None:
-        """Take in one block and the keys of its bicliques."""
+    def add(self, block: Any, keys: np.ndarray) -> None:
+        """Take in one block and the keys of its results."""
         summary = self._taken()
         try:
             summary.add(block, keys)
         finally:
             self._spare.put(summary)
 
-    def merge(self, other: Summary) -> None:
-        """Take in what another part of the bicliques, disjoint from these, sums up to."""
+    def merge(self, other: _S) -> None:
+        """Take in what another part of the results, disjoint from these, sums up to."""
         self._whole.merge(other)
 
-    def whole(self) -> Summary:
+    def whole(self) -> _S:
         """All that was added, as one sum; asked while no thread adds."""
         spare = [self._spare.get() for _ in range(self._spare.qsize())]
         for summary in spare:
@@ -58,7 +72,7 @@ class Summaries:
         self._spare.put(self._whole)
         return self._whole
 
-    def _taken(self) -> Summary:
+    def _taken(self) -> _S:
         """One that nobody else adds to."""
         try:
             return self._spare.get_nowait()
@@ -66,4 +80,4 @@ class Summaries:
             with self._adding:
                 is_new = self._n_more > 0
                 self._n_more -= is_new
-            return Summary(*self._of) if is_new else self._spare.get()
+            return self._make() if is_new else self._spare.get()
