@@ -96,10 +96,11 @@ def run(
         The graph does not fit the budget.
     """
     from mbe_stage.bicliques.cuda.search import Search
+    from mbe_stage.device.held_roots import with_barriers
 
     search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
     has_work = not search.is_done
-    for quantum in search.quanta(barrier):
+    for quantum in with_barriers(search, barrier):
         yield from quantum.host_blocks(execution.block_bytes)
     if statistics is not None and has_work:
         statistics.update(search.session.statistics())
@@ -122,9 +123,10 @@ def device_blocks(
     """
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.bicliques.cuda.search import Search
+    from mbe_stage.device.held_roots import with_barriers
 
     search = Search(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, _EVERYTHING)
-    for quantum in search.quanta(barrier):
+    for quantum in with_barriers(search, barrier):
         yield from quantum.device_blocks()
     yield DeviceBlock.empty(work_done=1.0)
 

@@ -8,31 +8,33 @@ search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from mbe_stage.cliques import reduction
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.memory_plan import SearchSizes, plan_memory
+from mbe_stage.cliques.cuda.root_order import RootOrder, on_host, task_costs
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
 from mbe_stage.cliques.results import CliqueBlock, Detail
-from mbe_stage.cliques.roots import roots_of
 from mbe_stage.compile_ahead import CompileStep
 from mbe_stage.device.available import unavailable_reason
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.options import Execution
 from mbe_stage.ragged import offsets_of
-from mbe_stage.tasks import Task, cut, positions, ranges_of
+from mbe_stage.tasks import Task, cut
+from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-    from mbe_stage.cliques.cuda.session import Session
+    from mbe_stage.cliques.cuda.search import Asked, Quantum
 
-__all__ = ["compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["TAKES_BARRIER", "compile_steps", "device", "device_blocks", "run", "tasks_of", "unavailable_reason"]
+
+TAKES_BARRIER = True
+"""See `mbe_stage.engines`."""
 
 _EVERYTHING = Techniques()
 _LARGEST_SIZE = 2**31 - 1
@@ -71,6 +73,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
+    barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, int] | None = None,
     techniques: Techniques = _EVERYTHING,
@@ -87,6 +90,9 @@ def run(
     detail : Detail
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    barrier : Barrier, optional
+        Asked, it is followed by an empty block with the tasks that remain (`CliqueBlock.remaining`): no other root is
+        begun until those that have been are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
@@ -103,14 +109,15 @@ def run(
     """
     part = _part(graph, query)
 
-    def found(session: Session) -> Iterator[CliqueBlock]:
-        return _found(session, part, detail, execution.block_bytes)
+    def found(quantum: Quantum) -> Iterator[CliqueBlock]:
+        return _found(quantum, part, detail, execution.block_bytes)
 
-    wanted = None if tasks is None else _wanted(list(tasks), graph, query, part)
+    roots = RootOrder(graph, query, part)
+    wanted = None if tasks is None else roots.of_tasks(tasks)
     is_something = part.is_possible and (wanted is None or wanted.size > 0)
     if part.graph.n > 0 and is_something:
-        search = _Search(part, query, execution, detail, wanted, sizes or {}, techniques)
-        yield from _searched(search, found, statistics)
+        asked = _asked(part, roots, query, execution, detail, wanted, sizes, techniques)
+        yield from _searched(asked, found, barrier, statistics)
     elif part.held and is_something and query.accepts(len(part.held)):
         yield from _blocks(np.zeros(1, np.int32), np.empty(0, np.int32), part, detail, execution.block_bytes, 1.0)
     yield CliqueBlock.empty(detail, work_done=1.0)
@@ -122,6 +129,7 @@ def device_blocks(
     execution: Execution,
     tasks: Iterable[Task] | None = None,
     *,
+    barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, int] | None = None,
 ) -> Iterator[DeviceCliqueBlock]:
@@ -133,14 +141,17 @@ def device_blocks(
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
     if query.containing:
-        for block in run(graph, query, execution, Detail.MEMBERS, tasks, sizes=sizes, statistics=statistics):
+        options: dict[str, Any] = {"barrier": barrier, "sizes": sizes, "statistics": statistics}
+        for block in run(graph, query, execution, Detail.MEMBERS, tasks, **options):
             yield _uploaded(block)
         return
     part = _part(graph, query)
-    wanted = None if tasks is None else _wanted(list(tasks), graph, query, part)
+    roots = RootOrder(graph, query, part)
+    wanted = None if tasks is None else roots.of_tasks(tasks)
     if graph.n > 0 and (wanted is None or wanted.size > 0):
-        search = _Search(part, query, execution, Detail.MEMBERS, wanted, sizes or {}, _EVERYTHING, _BLOCKS_ON_DEVICE)
-        yield from _searched(search, _found_on_device, statistics)
+        asked = _asked(part, roots, query, execution, Detail.MEMBERS, wanted, sizes)
+        asked = replace(asked, n_copies=_BLOCKS_ON_DEVICE)
+        yield from _searched(asked, _found_on_device, barrier, statistics)
     yield DeviceCliqueBlock.empty(work_done=1.0)
 
 
@@ -149,43 +160,20 @@ def _uploaded(block: CliqueBlock) -> DeviceCliqueBlock:
 
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
-    return DeviceCliqueBlock(cp.asarray(block.sizes), cp.asarray(block.members), block.work_done)
+    return DeviceCliqueBlock(cp.asarray(block.sizes), cp.asarray(block.members), block.work_done, block.remaining)
 
 
-def _found_on_device(session: Session) -> Iterator[DeviceCliqueBlock]:
+def _found_on_device(quantum: Quantum) -> Iterator[DeviceCliqueBlock]:
     """What a quantum found; the next one writes where it did, if there is one."""
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
-    sizes, members = session.written()
-    if not session.is_output_kept:
+    if quantum.remaining is not None:
+        yield DeviceCliqueBlock.empty(quantum.share, quantum.remaining)
+        return
+    sizes, members = quantum.session.written()
+    if not quantum.session.is_output_kept:
         sizes, members = sizes.copy(), members.copy()
-    yield DeviceCliqueBlock(sizes, members, 0.999 * session.share)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """What is searched for, and with what means.
-
-    Attributes
-    ----------
-    part : CommonPart
-        With one vertex at least.
-    query, execution, detail, sizes, techniques
-        As `run` has them.
-    wanted : (n_roots,) int64 or None
-        Vertices of the part; None for all.
-    n_copies : int
-        As `MemoryPlan.n_copies`.
-    """
-
-    part: CommonPart
-    query: CliqueQuery
-    execution: Execution
-    detail: Detail
-    wanted: np.ndarray | None
-    sizes: dict[str, Any]
-    techniques: Techniques
-    n_copies: int = 0
+    yield DeviceCliqueBlock(sizes, members, quantum.share)
 
 
 def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
@@ -201,17 +189,16 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     n : int
     """
     part = _part(graph, query)
-    order = _order(part)
-    host = _on_host(part.graph)
-    later = np.zeros(part.graph.n)
+    roots = RootOrder(graph, query, part)
+    if part.graph.n == 0:
+        return cut(roots.identity, np.ones(roots.identity.n), n)
+    host, ranks = on_host(part.graph), roots.ranks
+    later = np.zeros(host.n, np.int64)
     if host.members.size:
-        ranks = np.empty(host.n, np.int64)
-        ranks[order] = np.arange(host.n)
         sources, targets = host.edges()
         first = np.where(ranks[sources] < ranks[targets], sources, targets)
         later += np.bincount(first, minlength=host.n)
-    costs = 1.0 + later[order] ** 2 if part.graph.n else np.ones(_root_vertices(part).size)
-    return cut(roots_of(graph, query, _root_vertices(part)), costs, n)
+    return cut(roots.identity, task_costs(later[roots.order]), n)
 
 
 def _mode(query: CliqueQuery, detail: Detail) -> int:
@@ -225,86 +212,62 @@ def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
     """What the query is about; the graph stays where it is, unless vertices must be members."""
     if not query.containing:
         return CommonPart(graph, np.empty(0, np.int32), (), True)
-    return common_part(_on_host(graph), query)
+    return common_part(on_host(graph), query)
 
 
-def _on_host(graph: UndirectedCSR) -> UndirectedCSR:
-    if graph.is_on_host:
-        return graph
-    import cupy as cp
+def _asked(
+    part: CommonPart,
+    roots: RootOrder,
+    query: CliqueQuery,
+    execution: Execution,
+    detail: Detail,
+    wanted: np.ndarray | None,
+    sizes: dict[str, Any] | None,
+    techniques: Techniques = _EVERYTHING,
+) -> Asked:
+    """What is searched for, and with what means.
 
-    return UndirectedCSR(graph.n, cp.asnumpy(graph.offsets), cp.asnumpy(graph.members))
+    Parameters
+    ----------
+    part : CommonPart
+    roots : RootOrder
+        Of the part.
+    query, execution, detail, sizes, techniques
+        As `run` has them.
+    wanted : (n,) int64 or None
+        Which of the roots.
+    """
+    from mbe_stage.cliques.cuda.search import Asked
+    from mbe_stage.device.memory_budget import device_budget
 
-
-def _order(part: CommonPart) -> np.ndarray:
-    """The vertices of a part in the order of the search, int64."""
-    degrees = part.graph.degrees
-    if not part.graph.is_on_host:
-        import cupy as cp
-
-        degrees = cp.asnumpy(degrees)
-    return np.argsort(degrees, kind="stable")
-
-
-def _root_vertices(part: CommonPart) -> np.ndarray:
-    """The user's vertices that the roots are; where nothing is left beside those that must be members, one of these."""
-    if part.graph.n == 0:
-        return np.array(part.held[:1] if part.is_possible else (), np.int64)
-    order = _order(part)
-    return part.vertices[order] if part.held else order
-
-
-def _wanted(tasks: list[Task], graph: UndirectedCSR, query: CliqueQuery, part: CommonPart) -> np.ndarray:
-    """The vertices of a part that are the roots of some tasks; where it has none, a zero for the root that is left."""
-    found = positions(ranges_of(tasks, roots_of(graph, query, _root_vertices(part))))
-    return found if part.graph.n == 0 else _order(part)[found]
+    most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
+    limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
+    mode, budget = _mode(query, detail), device_budget(execution)
+    return Asked(part.graph, roots, mode, limits, budget, wanted, sizes or {}, techniques.kernel_mask)
 
 
 def _searched(
-    search: _Search, found: Callable[[Session], Iterator[Block]], statistics: dict[str, int] | None
+    asked: Asked,
+    found: Callable[[Quantum], Iterator[Block]],
+    barrier: Barrier | None,
+    statistics: dict[str, int] | None,
 ) -> Iterator[Block]:
     """What each quantum finds; device memory is held from the first to the last."""
-    from mbe_stage.cliques.cuda.kernels import searching_blocks
-    from mbe_stage.cliques.cuda.prepare import prepare
-    from mbe_stage.cliques.cuda.session import Session
-    from mbe_stage.device.launch import resident_blocks
-    from mbe_stage.device.memory_budget import device_budget, device_work
+    from mbe_stage.cliques.cuda.search import Search
+    from mbe_stage.device.held_roots import with_barriers
 
-    part, query = search.part, search.query
-    budget = device_budget(search.execution)
-    mode = _mode(query, search.detail)
-    most = _LARGEST_SIZE if query.max_size is None else min(_LARGEST_SIZE, query.max_size - len(part.held))
-    limits = (min(_LARGEST_SIZE, max(0, query.min_size - len(part.held))), most)
-    with device_work(budget):
-        prepared = prepare(_on_device(part.graph), resident_blocks(), budget)
-        if search.wanted is not None:
-            prepared = prepared.with_roots(search.wanted)
-        of_graph = (part.graph.n_edges, prepared.most_later, prepared.most_neighbours)
-        facts = SearchSizes(*of_graph, mode, search.n_copies)
-        plan = replace(plan_memory(facts, searching_blocks(), budget), **search.sizes)
-        session = Session(prepared, mode, limits, plan, budget, search.techniques.kernel_mask)
-    is_over = False
-    while not is_over:
-        with device_work(budget):
-            is_over = session.quantum()
+    for quantum in with_barriers(Search(asked), barrier):
         if statistics is not None:
-            statistics.update(session.statistics)
-        yield from found(session)
-        if not is_over:
-            with device_work(budget):
-                is_over = not session.make_room()
+            statistics.update(quantum.session.statistics)
+        yield from found(quantum)
 
 
-def _on_device(graph: UndirectedCSR) -> UndirectedCSR:
-    import cupy as cp
-
-    return UndirectedCSR(graph.n, cp.asarray(graph.offsets, cp.int64), cp.asarray(graph.members, cp.int32))
-
-
-def _found(session: Session, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
+def _found(quantum: Quantum, part: CommonPart, detail: Detail, block_bytes: int) -> Iterator[CliqueBlock]:
     """What a quantum found, and how far the search is."""
-    share = 0.999 * session.share
-    if detail == Detail.COUNT:
+    session, share = quantum.session, quantum.share
+    if quantum.remaining is not None:
+        yield CliqueBlock.empty(detail, share, quantum.remaining)
+    elif detail == Detail.COUNT:
         yield CliqueBlock(session.n_found, work_done=share)
     elif detail == Detail.SIZES:
         yield from _of_histogram(session.take_histogram(), len(part.held), block_bytes, share)

@@ -96,7 +96,7 @@ def main(which: str) -> None:
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     launcher = put_in_place()
-    from mbe_stage.bicliques.cuda import held_roots
+    from mbe_stage.device import held_roots
 
     for number, (name, graph, query) in enumerate({"few": few_cases, "many": many_cases}[which]()):
         launcher.seed = number

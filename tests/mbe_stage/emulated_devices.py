@@ -214,7 +214,7 @@ def _left_out(graph: BipartiteCSR) -> Iterator[dict[str, Any]]:
 
 
 def barrier_cases(launcher: Any) -> Iterator[dict[str, Any]]:
-    from mbe_stage.bicliques.cuda import held_roots
+    from mbe_stage.device import held_roots
 
     graph = graphs.from_matrix(graphs.random_matrix(2, 60, 50, 0.06))
     wanted = wanted_of(graph)

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink, time_quanta
 from mbe_stage.bicliques import engine_cpu, reference
-from mbe_stage.bicliques.cuda.held_roots import begun_all_the_same, ranges_from
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.cliques import engine_cpu as cliques_cpu
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
+from mbe_stage.device.held_roots import begun_all_the_same, ranges_from
 from mbe_stage.stream import Course, stream
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier

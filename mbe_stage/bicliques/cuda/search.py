@@ -12,10 +12,9 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.bicliques.constraints import size_constraints
-from mbe_stage.bicliques.cuda import held_roots, kernels, session
+from mbe_stage.bicliques.cuda import kernels, session
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
-from mbe_stage.bicliques.cuda.held_roots import begun_all_the_same, ranges_from
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan, ReducedSizes, plan_memory
 from mbe_stage.bicliques.cuda.modes import mode_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph, prepare
@@ -25,11 +24,11 @@ from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.bicliques.roots import roots_of
 from mbe_stage.device import launch
+from mbe_stage.device.held_roots import ranges_from
 from mbe_stage.device.memory_budget import device_budget, device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
-from mbe_stage.worker_pool import Barrier
 
 __all__ = ["MOST_DONE", "Quantum", "Search", "planned"]
 
@@ -132,7 +131,7 @@ class Search:
         self.detail = detail
         self.list_sizes: ListSizes | None = None
         self.budget_bytes = budget = device_budget(execution)
-        self._held: np.ndarray | None = None
+        self._holds_back = False
         with device_work(budget):
             prepared = prepare(graph, query, launch.resident_blocks(), budget, by_degree=techniques.ordering)
             wanted = None
@@ -150,17 +149,10 @@ class Search:
                 log.debug("memory on the device:\n%s", plan.describe())
             self.session = session.Session(prepared, constraints, mode, plan, budget, techniques.kernel_mask, wanted)
 
-    def quanta(self, barrier: Barrier | None = None) -> Iterator[Quantum]:
-        """The work, quantum by quantum, and where a barrier is asked for, what marks it."""
+    def quanta(self) -> Iterator[Quantum]:
+        """The work, quantum by quantum."""
         while not self.is_done:
             yield self.quantum()
-            if self.is_done and self._held is not None:
-                yield self._marker(self._held)
-                assert barrier is not None
-                barrier.reached()
-                self._go_on(self._held)
-            elif barrier is not None and barrier.is_asked and self._held is None:
-                self._hold_roots()
 
     def quantum(self) -> Quantum:
         """Work for a while; what the last one found has been taken."""
@@ -179,26 +171,30 @@ class Search:
 
     def _share(self) -> float:
         """Of the work that is done."""
-        return MOST_DONE if self.is_done and self._held is None else min(MOST_DONE, self.session.work_done())
+        return MOST_DONE if self.is_done and not self._holds_back else min(MOST_DONE, self.session.work_done())
 
-    def _hold_roots(self) -> None:
-        """Begin no other roots, but for those without which what is left would be too many ranges."""
+    def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """As `mbe_stage.device.held_roots.HoldsRoots`, as all that follows."""
         with device_work(self.budget_bytes):
             rows = self.session.roots_ahead()
-            if rows.size:
-                is_begun = begun_all_the_same(rows, self.session.paths_of(rows), held_roots.MOST_RANGES)
-                self.session.replace_roots(rows[is_begun])
-                self._held = rows[~is_begun]
+            return (rows, self.session.paths_of(rows)) if rows.size else None
 
-    def _go_on(self, rows: np.ndarray) -> None:
+    def replace_roots(self, roots: np.ndarray) -> None:
+        """Have these begun in the place of those ahead; the others are held back."""
+        with device_work(self.budget_bytes):
+            self.session.replace_roots(roots)
+        self._holds_back = True
+
+    def restart(self, roots: np.ndarray) -> None:
         """Begin with roots that were held back."""
         with device_work(self.budget_bytes):
-            self.session.restart(rows)
-        self._held, self.is_done = None, False
+            self.session.restart(roots)
+        self._holds_back = self.is_done = False
 
-    def _marker(self, rows: np.ndarray) -> Quantum:
+    def marker(self, roots: np.ndarray) -> Quantum:
+        """What marks a barrier."""
         with device_work(self.budget_bytes):
-            return Quantum(self, self._share(), self._tasks_of(rows, self.session.paths_of(rows)))
+            return Quantum(self, self._share(), self._tasks_of(roots, self.session.paths_of(roots)))
 
     def _tasks_of(self, rows: np.ndarray, paths: np.ndarray) -> tuple[Task, ...]:
         """Some roots as tasks, ascending."""

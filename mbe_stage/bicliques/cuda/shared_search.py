@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage.bicliques.cuda import held_roots
 from mbe_stage.bicliques.cuda.handing_over import Parcel, Room, Standing
-from mbe_stage.bicliques.cuda.held_roots import begun_all_the_same
 from mbe_stage.bicliques.cuda.search import MOST_DONE, Search
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.device import held_roots
+from mbe_stage.device.held_roots import begun_all_the_same
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.options import Execution

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import cupy as cp
 
+from mbe_stage.tasks import Task
+
 __all__ = ["DeviceCliqueBlock"]
 
 
@@ -21,16 +23,19 @@ class DeviceCliqueBlock:
         Dense ids, clique after clique, ascending within each.
     work_done : float
         Share of the whole work that is finished with this block, 0 to 1 (an estimate).
+    remaining : tuple of Task or None
+        As of `CliqueBlock`: what is left, of an empty block that marks a barrier.
     """
 
     sizes: cp.ndarray
     members: cp.ndarray
     work_done: float = 0.0
+    remaining: tuple[Task, ...] | None = None
 
     @classmethod
-    def empty(cls, work_done: float) -> DeviceCliqueBlock:
-        """No clique: such a block only reports progress."""
-        return cls(cp.empty(0, cp.int32), cp.empty(0, cp.int32), work_done)
+    def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceCliqueBlock:
+        """No clique: such a block only reports progress, or marks a barrier."""
+        return cls(cp.empty(0, cp.int32), cp.empty(0, cp.int32), work_done, remaining)
 
     def __len__(self) -> int:
         return self.n_cliques

@@ -59,11 +59,11 @@ class Session:
         self._nanoseconds = self._n_found = self._n_written = self._n_roots_done = 0
         self._is_written = mode == at.MEMBERS
         self._graph, self._size_limits, self._plan, self._budget = prepared.lists, size_limits, plan, budget_bytes
-        n_roots = int(self._graph.order.size)
+        self._n_wanted, self._n_roots_before = int(self._graph.order.size), 0
         # Small roots fit any frame, but those that a test makes narrower.
         n_small = prepared.n_small if techniques & SUB_WARPS and plan.narrow >= at.SMALL_ROOT else 0
-        self._n_large = n_roots - n_small
-        self._n_turns = self._n_large + -(-n_small // at.ROOTS_AT_ONCE)
+        self._n_large = self._n_wanted - n_small
+        self._n_large_held, self._holds_back = 0, False
         self._kernel = kernel_for(mode, techniques)
         n_warps = plan.n_warps
         state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
@@ -106,16 +106,15 @@ class Session:
             "nodes": int(self._control[at.N_NODES]),
             "pool_words": int(self._control[at.POOL_TOP]),
             "warps": self._plan.n_warps,
-            "roots": int(self._graph.order.size),
-            "roots_done": self._n_roots_done,
+            "roots": self._n_wanted,
+            "roots_done": self._n_roots_before + self._n_roots_done,
             "plan_bytes": self._plan.total_bytes,
         }
 
     @property
     def share(self) -> float:
         """Of the roots, which are finished."""
-        n_roots = int(self._graph.order.size)
-        return self._n_roots_done / n_roots if n_roots else 1.0
+        return (self._n_roots_before + self._n_roots_done) / self._n_wanted if self._n_wanted else 1.0
 
     def quantum(self) -> bool:
         """Work for a while; whether the search is over. What was found before is forgotten.
@@ -153,9 +152,64 @@ class Session:
         pending = self._state[:, [at.PENDING_NODE, at.PENDING_CHILD]]
         self._kept = KeptNodes(self._device.nodes, pending[:, 0])
         n_left = unfinished_roots(self._kept.fields, self._device.words, pending, self._graph.order)
+        self._n_roots_done = self._n_begun - n_left
+
+    @property
+    def _n_turns(self) -> int:
+        """How often warps take roots: large ones one by one."""
+        n_small = int(self._graph.order.size) - self._n_large
+        return self._n_large + -(-n_small // at.ROOTS_AT_ONCE)
+
+    @property
+    def _n_begun(self) -> int:
+        """Roots that warps have taken."""
         n_turns = min(self._n_turns, int(self._control[at.NEXT_ROOT]))
         n_begun = min(n_turns, self._n_large) + at.ROOTS_AT_ONCE * max(0, n_turns - self._n_large)
-        self._n_roots_done = min(n_begun, int(self._graph.order.size)) - n_left
+        return min(n_begun, int(self._graph.order.size))
+
+    def later_neighbours(self) -> np.ndarray:
+        """How many each vertex has; (n,) int64, on the host."""
+        return cp.asnumpy(self._graph.later_ends - self._graph.offsets[:-1])
+
+    def roots_ahead(self) -> np.ndarray | None:
+        """The vertices that no warp has taken as roots, in the order in which they are to be; (n,) int32, on the host.
+
+        None where there are none, or none has been taken yet. Between two quanta.
+        """
+        n_begun = self._n_begun
+        return cp.asnumpy(self._graph.order[n_begun:]) if 0 < n_begun < self._graph.order.size else None
+
+    def replace_roots(self, vertices: np.ndarray) -> None:
+        """Have some of the roots ahead begun, in their order, and hold the others back; between two quanta.
+
+        What has been taken stays where it is: tasks of small roots are called by their places.
+        """
+        n_begun = self._n_begun
+        large_ahead = cp.asnumpy(self._graph.order[n_begun : max(n_begun, self._n_large)])
+        # Of those ahead the large ones come first, and small ones are taken in whole turns.
+        self._n_large_held = large_ahead.size - int(np.isin(vertices, large_ahead).sum())
+        order = cp.concatenate([self._graph.order[:n_begun], cp.asarray(vertices, cp.int32)])
+        self._set_roots(order, self._n_large - self._n_large_held)
+        self._holds_back = True
+
+    def restart(self, vertices: np.ndarray) -> None:
+        """Begin with the roots that were held back, in their order; the search of all others is over.
+
+        Cliques that were counted stay so.
+        """
+        self._n_roots_before += int(self._graph.order.size)
+        self._n_roots_done = 0
+        self._set_roots(cp.asarray(vertices, cp.int32), self._n_large_held)
+        self.is_over = self._holds_back = False
+        for word in (at.NEXT_ROOT, at.N_NODES, at.POOL_TOP, at.N_OPEN):
+            self._control[word] = 0
+        # A node that has no end is taken for one that is being written.
+        self._device.nodes.fill(0)
+
+    def _set_roots(self, order: cp.ndarray, n_large: int) -> None:
+        """Have these in the place of all roots, so many large ones first."""
+        self._graph, self._n_large = self._graph._replace(order=order), n_large
+        self._device = self._device._replace(settings=cp.asarray(self._settings()))
 
     @property
     def n_found(self) -> int:
@@ -177,7 +231,7 @@ class Session:
     @property
     def is_output_kept(self) -> bool:
         """Whether `written` may be kept as it is: nothing is written there any more, and most of the room is used."""
-        return self.is_over and 2 * self.written()[1].size >= self._output.members.size
+        return self.is_over and not self._holds_back and 2 * self.written()[1].size >= self._output.members.size
 
     @property
     def _written_end(self) -> int:

@@ -6,6 +6,7 @@ Run as a script, with one of `PARTS`: prints a JSON line per case.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import warnings
 from collections import Counter
@@ -18,7 +19,10 @@ import numpy as np
 from mbe_stage import CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.cliques import engine_cuda, reference
 from mbe_stage.cliques.cuda.techniques import Techniques
+from mbe_stage.cliques.reduction import common_part
 from mbe_stage.cliques.results import CliqueTable, CliqueTableSink, Detail
+from mbe_stage.tasks import Task, positions, ranges_of
+from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.emulated_cuda import put_in_place
 
@@ -254,6 +258,99 @@ def device_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 _ALL_ONES = [(1 << bits) - 1 for bits in range(64)]
 
 
+def barrier_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any]]:
+    """Barriers at random moments: what was found before one, and what is below the roots that are left, is all, and
+    shares nothing."""
+    from mbe_stage.device import held_roots
+
+    for seed in range(first, end):
+        shape = BARRIER_SHAPES[seed % len(BARRIER_SHAPES)]
+        graph = graphs.random_graph(np.random.default_rng(seed), *shape)
+        query = CliqueQuery(containing=(3,)) if shape[1] > 0.3 else BARRIER_QUERIES[seed // 2 % 3]
+        detail = Detail(2 - seed % 3)
+        launcher.seed, held_roots.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
+        tasks = tuple(engine_cuda.tasks_of(graph, query, 4)[::2]) if seed % 4 == 3 else None
+        sizes = SMALL | {"quantum_seconds": 0.01} | TINY[seed // 2 % len(TINY)]
+        yield {"case": f"barriers {seed}", "seed": seed} | asked_at_random(graph, query, detail, tasks, sizes, seed)
+
+
+BARRIER_SHAPES = [(90, 0.05), (60, 0.1), (40, 0.25), (70, 0.4), (150, 0.02)]
+BARRIER_QUERIES = [CliqueQuery(), CliqueQuery(2), CliqueQuery(1, 3)]
+
+
+def asked_at_random(
+    graph: UndirectedCSR,
+    query: CliqueQuery,
+    detail: Detail,
+    tasks: tuple[Task, ...] | None,
+    sizes: dict[str, Any],
+    seed: int,
+) -> dict[str, Any]:
+    """Whether all is found, and nothing twice, before and behind each barrier; how many there were."""
+    wanted = below(graph, query, tasks)
+    dice, barrier, blocks, shares = random.Random(seed), Barrier(), [], [0.0]
+    # Blocks that stay on the device are looked at long after the next one was made.
+    options: dict[str, Any] = {"barrier": barrier, "sizes": sizes}
+    execution = Execution(block_bytes=200)
+    if detail == Detail.MEMBERS and seed % 2 == 0:
+        found_blocks = engine_cuda.device_blocks(graph, query, execution, tasks, **options)
+    else:
+        found_blocks = engine_cuda.run(graph, query, execution, detail, tasks, **options)
+    told: dict[str, Any] = {"same": True, "markers": 0, "ranges": 0, "rest": 0}
+    barrier.ask()
+    for block in found_blocks:
+        blocks.append(block)
+        shares.append(block.work_done)
+        if block.remaining is not None:
+            told["markers"] += 1
+            told["ranges"] = max(told["ranges"], len(block.remaining))
+            assert len(block) == 0
+            assert not barrier.is_asked
+            rest = below(graph, query, block.remaining)
+            told["rest"] += len(rest)
+            told["same"] &= counted_blocks(blocks, detail) + as_counted(rest, detail) == as_counted(wanted, detail)
+        if dice.random() < 0.8:
+            barrier.ask()
+    told["same"] &= (
+        counted_blocks(blocks, detail) == as_counted(wanted, detail) and shares == sorted(shares) and shares[-1] == 1.0
+    )
+    return told
+
+
+def below(graph: UndirectedCSR, query: CliqueQuery, tasks: tuple[Task, ...] | None) -> set[tuple[int, ...]]:
+    """The cliques that are specified of some tasks: each belongs to its first member in ascending degree.
+
+    Those that must be members do not count, nor do neighbours that they do not share.
+    """
+    cliques = {one for one in reference.maximal_cliques(graph) if reference.matches(one, query)}
+    if tasks is None:
+        return cliques
+    part = common_part(graph, query)
+    order = np.argsort(part.graph.degrees, kind="stable")
+    places = {int(part.vertices[vertex]): place for place, vertex in enumerate(order)}
+    wanted = set(positions(ranges_of(tasks, tasks[0].roots)).tolist()) if tasks else set()
+    return {one for one in cliques if min((places[v] for v in one if v in places), default=0) in wanted}
+
+
+def counted_blocks(blocks: list[Any], detail: Detail) -> Counter[Any]:
+    """The cliques of some blocks, with what is known of each at such a detail."""
+    counted: Counter[Any] = Counter()
+    for block in blocks:
+        if detail == Detail.MEMBERS:
+            ends = np.cumsum(block.sizes)
+            counted.update(tuple(part.tolist()) for part in np.split(block.members, ends[:-1]) if part.size)
+        else:
+            counted.update(block.sizes.tolist() if detail == Detail.SIZES else [0] * len(block))
+    return counted
+
+
+def as_counted(cliques: Any, detail: Detail) -> Counter[Any]:
+    """The same of a set of cliques."""
+    if detail == Detail.MEMBERS:
+        return Counter(cliques)
+    return Counter(len(one) if detail == Detail.SIZES else 0 for one in cliques)
+
+
 def full_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """An output that is full again and again, in a word that has just room for what is counted in it.
 
@@ -329,6 +426,8 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "tasks": task_cases,
     "on the device": device_cases,
     "full": full_cases,
+    "barriers": lambda launcher: barrier_cases(launcher, 0, 8),
+    "more barriers": lambda launcher: barrier_cases(launcher, 8, 80),
 }
 
 

@@ -109,6 +109,17 @@ def test_blocks_stay_on_the_device() -> None:
     assert len(emulated("on the device")) == 3
 
 
+@on_the_emulator
+@pytest.mark.parametrize("part", ["barriers", pytest.param("more barriers", marks=pytest.mark.slow)])
+def test_what_is_before_a_barrier_and_what_is_left_is_all(part: str) -> None:
+    cases = emulated(part)
+    assert sum(case["markers"] for case in cases) > 3
+    assert sum(case["rest"] for case in cases) > 30
+    # Of what is left at a barrier there are few ranges, where few are wanted.
+    assert all(case["ranges"] <= (2 if case["seed"] % 3 == 0 else 1024) for case in cases)
+    assert any(case["ranges"] > 2 for case in cases)
+
+
 def test_tasks_of_another_query_are_refused() -> None:
     graph = UndirectedCSR.from_edges([0, 1, 2], [1, 2, 3])
     tasks = engine_cuda.tasks_of(graph, CliqueQuery(), 2)

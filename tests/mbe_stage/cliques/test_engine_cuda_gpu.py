@@ -14,6 +14,7 @@ from mbe_stage.cliques import engine_cpu, engine_cuda, reference
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.results import CliqueTableSink, Detail
 from mbe_stage.errors import MemoryBudgetExceeded
+from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage.cliques import undirected_graphs as graphs
 from tests.mbe_stage.cliques.fingerprints import fingerprint
 
@@ -124,6 +125,55 @@ def test_parts_of_the_work() -> None:
         parts = [table_of(graph, query, tasks=part).as_set() for part in (tasks[::2], tasks[1::2])]
         assert not parts[0] & parts[1]
         assert parts[0] | parts[1] == table_of(graph, query).as_set()
+
+
+def found_before_barriers(graph: UndirectedCSR, query: CliqueQuery, **options: Any) -> tuple[list[tuple], CliqueTable]:
+    """What was found before each barrier, with the tasks that were left, and at last everything; all are asked for."""
+    barrier, sink, markers = Barrier(), CliqueTableSink(), []
+    barrier.ask()
+    for block in engine_cuda.run(graph, query, PLENTY, Detail.MEMBERS, barrier=barrier, **options):
+        sink.accept(block)
+        if block.remaining is not None:
+            assert len(block) == 0
+            markers.append((sink.table(), block.remaining))
+        barrier.ask()
+    return markers, sink.table()
+
+
+def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
+    n_markers = 0
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        # Many roots, some of them small, and few warps, so that quanta end before all are begun.
+        graph = graphs.random_graph(rng, 900, 0.01) if seed % 2 else graphs.two_densities(rng, 500, 120, 0.4)
+        query = QUERIES[seed // 2 % 4]
+        sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
+        wanted = table_of(graph, query).as_set()
+        markers, everything = found_before_barriers(graph, query, sizes=sizes)
+        assert len(everything) == len(wanted)
+        assert everything.as_set() == wanted, seed
+        n_markers += len(markers)
+        for before, remaining in markers[:: max(1, len(markers) // 3)]:
+            rest = table_of(graph, query, tasks=remaining).as_set()
+            assert len(before) + len(rest) == len(wanted), seed
+            assert before.as_set() | rest == wanted, seed
+    assert n_markers > 40
+
+
+def test_barriers_where_blocks_stay_on_the_device() -> None:
+    graph = graphs.two_densities(np.random.default_rng(8), 600, 150, 0.4)
+    barrier, found, n_markers = Barrier(), [], 0
+    barrier.ask()
+    options: dict[str, Any] = {"barrier": barrier, "sizes": {"n_blocks": 1, "quantum_seconds": 0.001}}
+    for block in engine_cuda.device_blocks(graph, CliqueQuery(), PLENTY, **options):
+        found.append(block)
+        n_markers += block.remaining is not None
+        barrier.ask()
+    assert n_markers > 1
+    wanted = table_of(graph, CliqueQuery()).as_set()
+    tables = [CliqueTable(block.offsets.get(), block.members.get()).as_set() for block in found]
+    assert sum(map(len, tables)) == len(wanted)
+    assert set().union(*tables) == wanted
 
 
 def test_a_budget_is_refused_or_kept_to() -> None:

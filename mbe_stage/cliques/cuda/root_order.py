@@ -1,0 +1,90 @@
+"""The roots of a search in the order of their tasks, by ascending degree; worked out when somebody asks.
+
+Needs neither numba-cuda nor a GPU, unless the graph is on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+from mbe_stage.cliques.query import CliqueQuery
+from mbe_stage.cliques.reduction import CommonPart
+from mbe_stage.cliques.roots import roots_of
+from mbe_stage.graphs.undirected import UndirectedCSR
+from mbe_stage.tasks import Roots, Task, positions, ranges_of
+
+__all__ = ["RootOrder", "on_host", "task_costs"]
+
+
+class RootOrder:
+    """The roots of the cliques of a part.
+
+    Parameters
+    ----------
+    graph : UndirectedCSR
+        The user's; its arrays may be CuPy's.
+    query : CliqueQuery
+    part : CommonPart
+        What the query is about.
+    """
+
+    def __init__(self, graph: UndirectedCSR, query: CliqueQuery, part: CommonPart) -> None:
+        self._graph, self._query, self._part = graph, query, part
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The vertex of the part that each root is, (n,) int64."""
+        degrees = self._part.graph.degrees
+        if not self._part.graph.is_on_host:
+            import cupy as cp
+
+            degrees = cp.asnumpy(degrees)
+        return np.argsort(degrees, kind="stable")
+
+    @cached_property
+    def ranks(self) -> np.ndarray:
+        """The root that each vertex of the part is, (n,) int64."""
+        ranks = np.empty(self.order.size, np.int64)
+        ranks[self.order] = np.arange(ranks.size)
+        return ranks
+
+    @cached_property
+    def identity(self) -> Roots:
+        """What tasks know them by: the user's vertices that they are.
+
+        Where nothing is left beside those that must be members, the root is one of these.
+        """
+        part = self._part
+        vertices = self.order
+        if part.graph.n == 0:
+            vertices = np.array(part.held[:1] if part.is_possible else (), np.int64)
+        elif part.held:
+            vertices = part.vertices[vertices]
+        return roots_of(self._graph, self._query, vertices)
+
+    def of_tasks(self, tasks: Iterable[Task]) -> np.ndarray:
+        """The roots that some tasks have, (n,) int64.
+
+        Raises
+        ------
+        InvalidArgument
+            Tasks of another graph or query, or that overlap.
+        """
+        return positions(ranges_of(tasks, self.identity))
+
+
+def task_costs(n_later: np.ndarray) -> np.ndarray:
+    """Work expected below vertices with so many later neighbours, float64, in no unit."""
+    return 1.0 + np.asarray(n_later, np.float64) ** 2
+
+
+def on_host(graph: UndirectedCSR) -> UndirectedCSR:
+    """The graph, copied from the device where it is there."""
+    if graph.is_on_host:
+        return graph
+    import cupy as cp
+
+    return UndirectedCSR(graph.n, cp.asnumpy(graph.offsets), cp.asnumpy(graph.members))
