@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,16 +29,20 @@ from mbe_stage.pq_counts.cpu.tree import later_paths
 from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.reduction import Reduced, is_possible, to_choose, without_search
-from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock, PqSink
+from mbe_stage.pq_counts.results import Detail, Leaves, PqBlock
 from mbe_stage.pq_counts.roots import roots_of
-from mbe_stage.tasks import Task, positions, ranges_of
+from mbe_stage.tasks import Roots, Task, positions, ranges_of
+from mbe_stage.worker_pool import Barrier
 
 if TYPE_CHECKING:
     from mbe_stage.pq_counts.cuda.local.cells import DeviceLocalSearch
     from mbe_stage.pq_counts.cuda.searches import CoreInParts, WholeCore
     from mbe_stage.pq_counts.cuda.session import Counted
 
-__all__ = ["compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+__all__ = ["ENDS_ITSELF", "TAKES_BARRIER", "compile_steps", "device", "run", "tasks_of", "unavailable_reason"]
+
+ENDS_ITSELF = TAKES_BARRIER = True
+"""See `mbe_stage.engines`."""
 
 _EVERYTHING = Techniques()
 
@@ -106,6 +111,7 @@ def run(
     detail: Detail,
     tasks: Iterable[Task] | None = None,
     *,
+    barrier: Barrier | None = None,
     sizes: dict[str, Any] | None = None,
     statistics: dict[str, int] | None = None,
     techniques: Techniques = _EVERYTHING,
@@ -123,6 +129,9 @@ def run(
         Beyond `Detail.COUNTS`, each cell has at least one block that says it of all vertices (and edges).
     tasks : iterable of Task, optional
         Which part of them: what `tasks_of` gave for the same graph and query. By default all.
+    barrier : Barrier, optional
+        Asked, it is followed by an empty block with the tasks that remain (`PqBlock.remaining`): no other root is begun
+        until those that have been are finished.
     sizes : dict, optional
         Fields of the `MemoryPlan` to override. For tests.
     statistics : dict, optional
@@ -138,17 +147,22 @@ def run(
         What is below one vertex does not fit the budget; or, beyond `Detail.COUNTS`, tables, or the whole graph.
     """
     deadline = time.perf_counter() + (execution.time_limit_seconds or math.inf)
-    wanted = None if tasks is None else list(tasks)
-    counted = _counted(graph, query, execution, wanted, sizes or {}, statistics, techniques)
+    wanted = None if tasks is None else tuple(tasks)
+    counted = partial(_counted, graph, query, execution, sizes or {}, statistics, techniques)
     if detail == Detail.COUNTS:
-        yield from counted
+        yield from counted(wanted, barrier)
     else:
+        from mbe_stage.pq_counts.cuda.local.rounds import Rounds
+
         host, began = _on_host(graph), time.perf_counter()
         search = Search(host, query)
         host_us = round(1e6 * (time.perf_counter() - began))
-        ranges = None if wanted is None else ranges_of(wanted, search.roots(host, query))
+
+        def ranges(tasks: tuple[Task, ...] | None) -> list[tuple[int, int]]:
+            return [(0, search.costs.size)] if tasks is None else ranges_of(tasks, search.roots(host, query))
+
         local = _local_search(host, query, search, execution, detail, sizes or {})
-        yield from _with_local(counted, query, local, ranges, deadline)
+        yield from Rounds(counted, query, local, ranges, deadline).blocks(wanted, barrier)
         if statistics is not None:
             facts = local.facts | {"host_us": host_us}
             statistics.update({f"local_{name}": fact for name, fact in facts.items()})
@@ -178,56 +192,29 @@ def _local_search(
     return DeviceLocalSearch(graph, query, search, execution, detail, device_budget(execution), sizes)
 
 
-def _with_local(
-    counted: Iterator[PqBlock],
-    query: PqQuery,
-    local: DeviceLocalSearch,
-    ranges: list[tuple[int, int]] | None,
-    deadline: float,
-) -> Iterator[PqBlock]:
-    """The counts, which say how large the numbers get; then what each vertex and edge is in.
-
-    Parameters
-    ----------
-    counted : iterator of PqBlock
-    query : PqQuery
-    local : DeviceLocalSearch
-    ranges : list of (int, int), or None
-        Of the roots, the first of which is what is known without a search.
-    deadline : float
-    """
-    # Each cell takes longer than the counts of all.
-    share, found = 1.0 / (1 + local.n_searched), PqSink(query)
-    for block in counted:
-        found.accept(block)
-        yield replace(block, work_done=share * block.work_done)
-    is_first = ranges is None or (bool(ranges) and ranges[0][0] == 0)
-    rows = None if ranges is None else positions(ranges) - 1
-    if rows is not None:
-        rows = rows[rows >= 0]
-    yield from local.blocks(rows, found.counts(), share, deadline, is_first=is_first)
-
-
 def _counted(
     graph: BipartiteCSR,
     query: PqQuery,
     execution: Execution,
-    tasks: list[Task] | None,
     sizes: dict[str, Any],
     statistics: dict[str, int] | None,
     techniques: Techniques,
-) -> Iterator[PqBlock]:
+    tasks: tuple[Task, ...] | None,
+    barrier: Barrier | None,
+) -> Generator[PqBlock]:
     """What is known at once, then what each quantum finds; device memory is held from the first to the last.
 
     Parameters
     ----------
-    graph, query, execution, techniques
+    graph, query, execution, techniques, barrier
         As `run` has them.
-    tasks : list of Task, or None
     sizes : dict
     statistics : dict, optional
+    tasks : tuple of Task, or None
     """
-    from mbe_stage.device.memory_budget import device_budget, device_work
+    from mbe_stage.device.held_roots import with_barriers
+    from mbe_stage.device.memory_budget import device_budget
+    from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
     from mbe_stage.pq_counts.cuda.pairs_as_given import pairs_as_given
     from mbe_stage.pq_counts.cuda.searches import Job, core_within
 
@@ -238,15 +225,19 @@ def _counted(
     # Tasks are of roots in the order of a core.
     pairs = pairs_as_given(job) if is_searched and tasks is None else None
     core = core_within(job) if is_searched and pairs is None else None
-    rows = None if tasks is None else _rows_of(tasks, graph, query, part, core)
+    roots = partial(_roots, graph, query, part, core)
+    rows = None if tasks is None else positions(ranges_of(tasks, roots())) - 1
     if rows is not None and not (rows.size > 0 and rows[0] < 0):
         known = []
     if rows is not None:
         rows = rows[rows >= 0]
+    left: RowTasks | None = None
     if pairs is not None:
+        # It is over in seconds, whatever the graph: nobody waits for a barrier.
         begun, rows_are_left = pairs.searches(), pairs.rows_are_left
     elif core is not None and (rows is None or rows.size > 0):
         begun, rows_are_left = core.searches(rows), core.rows_are_left
+        left = None if barrier is None else RowTasks(core, roots, rows)
     else:
         yield from map(PqBlock, known)
         return
@@ -255,15 +246,13 @@ def _counted(
         # Not before the memory is planned: behind the first block no other engine takes over.
         yield from map(PqBlock, known)
         while search is not None:
-            is_over = False
-            while not is_over:
-                with device_work(budget):
-                    is_over, counted = search.session.quantum()
-                done = search.before + search.share * search.session.share_taken
-                yield PqBlock(_leaves(counted, part, rows_are_left), work_done=0.999 * done)
-            job.tell_session(search.session)
+            counting = Counting(search, left, budget)
+            for found in with_barriers(counting, barrier):
+                leaves = Leaves.none() if found.counted is None else _leaves(found.counted, part, rows_are_left)
+                yield PqBlock(leaves, work_done=found.share, remaining=found.remaining)
+            job.tell_session(counting.session)
             # Its memory is the next one's.
-            search = None
+            del search, counting
             search = next(searches, None)
     if statistics is not None:
         statistics.update(job.facts)
@@ -307,17 +296,14 @@ def _degrees_of(graph: BipartiteCSR) -> BipartiteCSR:
     return BipartiteCSR(graph.n_left, graph.n_right, left, nothing, right, nothing)
 
 
-def _rows_of(
-    tasks: list[Task], graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None
-) -> np.ndarray:
-    """The rows that are the roots of some tasks, ascending; -1 for what is known without a search, the first root."""
+def _roots(graph: BipartiteCSR, query: PqQuery, part: Reduced, core: WholeCore | CoreInParts | None) -> Roots:
+    """What tasks know the roots by: the user's vertices that the rows are, behind what is known without a search."""
     vertices, are_left = np.empty(0, np.int64), False
     if core is not None:
         are_left, vertices = core.rows_are_left, core.vertices
         if part.left_ids.size + part.right_ids.size:
             vertices = (part.left_ids if are_left else part.right_ids)[vertices]
-    roots = roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)
-    return positions(ranges_of(tasks, roots)) - 1
+    return roots_of(graph, query, np.concatenate([[-1], vertices]), are_left=are_left)
 
 
 def _leaves(counted: Counted, part: Reduced, rows_are_left: bool) -> Leaves:

@@ -118,11 +118,14 @@ class Search(NamedTuple):
     session : Session
     before, share : float
         Of the work of all searches: what was done before this one, and what this one is.
+    n_rows_later : int
+        The rows below this one are the roots of later searches, as far as they are wanted; none where it is 0.
     """
 
     session: Session | WedgeSession
     before: float
     share: float
+    n_rows_later: int = 0
 
 
 def core_within(job: Job) -> WholeCore | CoreInParts | None:
@@ -225,6 +228,11 @@ class WholeCore:
         return cp.asnumpy(self._graph.vertices).astype(np.int64)
 
     @property
+    def paths(self) -> np.ndarray:
+        """Two-step paths from each row to later ones, (n_rows,) int64; copied from the device."""
+        return cp.asnumpy(self._graph.paths)
+
+    @property
     def fits(self) -> bool:
         """Whether the budget has room for the lists and the smallest plan."""
         of_pairs = wedge_bytes(self._graph.max_row_degree) + 4 * self._graph.n_rows
@@ -305,10 +313,13 @@ class CoreInParts:
     rows_are_left : bool
     vertices : (n_rows,) int64
         Which vertex of the job's graph each row is.
+    paths : (n_rows,) int64
+        Two-step paths from each row to later ones.
     """
 
     def __init__(self, core: Core, vertices: np.ndarray, rows_are_left: bool, job: Job) -> None:
-        self.vertices, self.rows_are_left, self._core, self._job = vertices, rows_are_left, core, job
+        self.vertices, self.rows_are_left, self.paths = vertices, rows_are_left, core.paths
+        self._core, self._job = core, job
         asked = job.asked(rows_are_left)
         self._sizes = SearchSizes(
             core.paths.size,
@@ -365,7 +376,9 @@ class CoreInParts:
                     coming.append(ahead.submit(lists_of, self._core, following))
                 share = part.sizes.paths / total
                 # Nothing here holds on to the session: its memory is the next one's.
-                yield Search(self._session(part, plan, lists), before, share)
+                # The last rows are in the first part.
+                n_later = 0 if following is None else int(following.roots[-1]) + 1
+                yield Search(self._session(part, plan, lists), before, share, n_later)
                 before += share
 
     def _session(self, part: Part, plan: MemoryPlan, lists: PartLists) -> Session:

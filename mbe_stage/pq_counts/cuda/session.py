@@ -14,6 +14,7 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.kernels import kernel_for
 from mbe_stage.pq_counts.cuda.layout import Device, Graph, Warps
 from mbe_stage.pq_counts.cuda.memory_plan import KeyLayout, MemoryPlan, settings_of
+from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
 from mbe_stage.pq_counts.cuda.stretches import Stretches
 from mbe_stage.pq_counts.cuda.techniques import ALL_TECHNIQUES
 from mbe_stage.pq_counts.cuda.waiting import Waiting
@@ -32,7 +33,7 @@ class Counted:
     times: np.ndarray
 
 
-class Session:
+class Session(RootsInTurn):
     """Device memory of one search, and the quanta that work on it.
 
     Parameters
@@ -51,7 +52,6 @@ class Session:
     Attributes
     ----------
     n_quanta : int
-    n_roots_taken : int
     """
 
     def __init__(
@@ -63,11 +63,12 @@ class Session:
         budget_bytes: int,
         techniques: int = ALL_TECHNIQUES,
     ) -> None:
-        self.n_quanta = self.n_roots_taken = self._n_kinds = self._n_undone = self._n_done = 0
+        super().__init__(graph)
+        self.n_quanta = self._n_kinds = self._n_undone = self._n_done = 0
         self._n_waits = self._n_drains = 0
         self._seconds = self._waiting_seconds = 0.0
         self._n_fruitless, self._left = 0, (-1, -1, -1, -1)
-        self._graph, self._asked, self._keys, self._plan, self._budget = graph, asked, keys, plan, budget_bytes
+        self._asked, self._keys, self._plan, self._budget = asked, keys, plan, budget_bytes
         self._kernel = kernel_for(techniques)
         n_warps = plan.n_warps
         state = cp.zeros((n_warps, at.STATE_FIELDS), cp.int64)
@@ -113,10 +114,16 @@ class Session:
             "plan_bytes": self._plan.total_bytes,
         }
 
-    @property
-    def share_taken(self) -> float:
-        """Of the roots."""
-        return self.n_roots_taken / max(1, self._graph.order.size)
+    def restart(self, rows: np.ndarray) -> None:
+        """Begin with rows that were held back, where all that was begun is over and has been taken."""
+        super().restart(rows)
+        # The last quantum has left its leaves in the table, and nodes whose children are all taken.
+        self._device.keys.fill(0)
+        self._device.times.fill(0)
+        self._device.nodes.fill(0)
+        for word in (at.N_NODES, at.POOL_TOP, at.N_OPEN):
+            self._control[word] = 0
+        self._n_fruitless, self._is_draining = 0, False
 
     def quantum(self) -> tuple[bool, Counted]:
         """Work for a while; whether the search is over, and the leaves found."""

@@ -13,6 +13,7 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda import wedges
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
+from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
 from mbe_stage.pq_counts.cuda.session import Counted
 
 __all__ = ["PAIR", "WedgeSession", "wedge_bytes"]
@@ -27,7 +28,7 @@ def wedge_bytes(max_row_degree: int) -> int:
     return 24 * (max_row_degree + 1) + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
 
 
-class WedgeSession:
+class WedgeSession(RootsInTurn):
     """Device memory of one search, and the quanta that work on it; as `session.Session`.
 
     Parameters
@@ -48,7 +49,6 @@ class WedgeSession:
     Attributes
     ----------
     n_quanta : int
-    n_roots_taken : int
     """
 
     def __init__(
@@ -62,9 +62,10 @@ class WedgeSession:
         short_list: int,
         quantum_seconds: float = QUANTUM_SECONDS,
     ) -> None:
-        self.n_quanta = self.n_roots_taken = self._n_kinds = 0
+        super().__init__(graph)
+        self.n_quanta = self._n_kinds = 0
         self._seconds = 0.0
-        self._graph, self._n_blocks, self._max_row_degree = graph, n_blocks, max_row_degree
+        self._n_blocks, self._max_row_degree = n_blocks, max_row_degree
         settings = np.zeros(at.N_SETTINGS, np.int64)
         settings[at.QUANTUM_NS], settings[at.FEWEST_COLUMNS] = int(quantum_seconds * 1e9), fewest_columns
         settings[at.NARROW], settings[at.MOST_ROWS] = short_list, n_ranked
@@ -82,10 +83,10 @@ class WedgeSession:
             "plan_bytes": wedge_bytes(self._max_row_degree),
         }
 
-    @property
-    def share_taken(self) -> float:
-        """Of the roots."""
-        return self.n_roots_taken / max(1, self._graph.order.size)
+    def restart(self, rows: np.ndarray) -> None:
+        """Begin with rows that were held back, where what was counted has been taken."""
+        super().restart(rows)
+        self._wedges.times.fill(0)
 
     def quantum(self) -> tuple[bool, Counted]:
         """Work for a while; whether the search is over, and the leaves found."""

@@ -36,9 +36,9 @@ on_the_emulator = pytest.mark.skipif(
 )
 
 
-def emulated(part: str) -> list[dict[str, Any]]:
+def emulated(part: str, module: str = "emulated_counts") -> list[dict[str, Any]]:
     """Cases of one part, each of them right."""
-    cases = [json.loads(line) for line in run_module("tests.mbe_stage.pq_counts.emulated_counts", part).splitlines()]
+    cases = [json.loads(line) for line in run_module(f"tests.mbe_stage.pq_counts.{module}", part).splitlines()]
     for case in cases:
         assert case["same"], case
     return cases
@@ -172,6 +172,28 @@ def test_lists_in_pieces_are_those_that_are_made_at_once_and_columns_can_be_orde
     # Both directions on the host, or that of rows, or none.
     assert {case["mapped"] / (4 * case["n"]) for case in cases if case["n"]} == {0, 1, 2}
     assert any(case.get("moved") for case in cases)
+
+
+@on_the_emulator
+def test_what_is_before_a_barrier_and_what_is_left_is_all() -> None:
+    cases = {case["case"]: case for case in emulated("some", "emulated_barriers")}
+    # Where lists are searched as they are given there is no barrier.
+    assert cases.pop("as given 2")["markers"] == 0
+    assert {name.split()[0] for name, case in cases.items() if case["between"]} == {"random", "parts", "local", "pairs"}
+    # A core in parts has a barrier behind each of them at least.
+    assert cases["parts 0"]["markers"] > 10
+    # Of what is left there are few ranges, where few are wanted.
+    assert all(case["ranges"] <= 2 for case in cases.values() if case["seed"] % 3 == 0)
+
+
+@on_the_emulator
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "n"), [("random", 60), ("pairs", 20), ("parts", 12), ("local", 20)])
+def test_barriers_at_random_moments(part: str, n: int) -> None:
+    cases = emulated(part, "emulated_barriers")
+    assert len(cases) == n
+    assert sum(case["between"] for case in cases) > n // 4
+    assert any(case["ranges"] > 2 for case in cases) == (part != "parts")
 
 
 def test_importing_the_engine_needs_no_gpu_library() -> None:

@@ -18,6 +18,7 @@ from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from tests.mbe_stage import graphs
+from tests.mbe_stage.pq_counts.asked_at_random import asked_at_random
 from tests.mbe_stage.pq_counts.counting import by_subsets, of_complete, of_crown
 
 pytestmark = pytest.mark.gpu
@@ -79,6 +80,38 @@ def test_every_technique_can_be_left_out() -> None:
     wanted = counted(graph, query)
     for field in fields(Techniques):
         assert counted(graph, query, techniques=Techniques.flipped(field.name)) == wanted
+
+
+@pytest.mark.parametrize("detail", [Detail.COUNTS, Detail.EDGES])
+def test_what_is_before_a_barrier_and_what_is_left_is_all(detail: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole in nodes and in wedges, and local counts in rounds."""
+    from mbe_stage.pq_counts.cuda.local import rounds
+
+    monkeypatch.setattr(rounds, "ROUND_SECONDS", 0.0)
+    told = []
+    for seed in range(12 if detail == Detail.COUNTS else 6):
+        graph = graphs.from_matrix(graphs.random_matrix(seed, 700, 500, 0.01 + 0.004 * (seed % 3)))
+        query = (PqQuery(1, 3, 1, 3), PqQuery.of(3, 3), PqQuery(2, 4, 2, 5), PqQuery(1, 3, 2, 3, (3,)))[seed % 4]
+        tasks = tuple(engine_cpu.tasks_of(graph, query, 4)[::2]) if seed % 3 == 2 else None
+        # Few warps, so that quanta end before all roots are begun.
+        sizes = {"n_blocks": 1, "quantum_seconds": 0.0001} | SIZES[seed % len(SIZES)]
+        told.append(asked_at_random(graph, query, detail, tasks, seed, PLENTY, 4, sizes=sizes))
+        assert told[-1]["same"], seed
+    assert sum(case["between"] for case in told) > 5
+
+
+def test_barriers_in_little_memory_and_in_parts() -> None:
+    graph = sparse_with_a_block(30_000, 200_000, 40)
+    between = 0
+    for budget in (60 << 20, 12 << 20):
+        execution = Execution(device_memory_bytes=budget)
+        for query in (PqQuery.of(3, 3), PqQuery(2, 2, 2, 4)):
+            told = asked_at_random(
+                graph, query, Detail.COUNTS, None, 1, execution, 3, sizes={"quantum_seconds": 0.0001}
+            )
+            assert told["same"], (budget, query)
+            between += told["between"]
+    assert between > 0
 
 
 def sparse_with_a_block(n: int, n_edges: int, n_block: int) -> BipartiteCSR:

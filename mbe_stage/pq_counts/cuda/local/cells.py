@@ -69,6 +69,10 @@ class DeviceLocalSearch(LocalSearch):
         self._on_device: Graph | None = None
         super().__init__(graph, query, search, execution, detail)
 
+    def let_go(self) -> None:
+        """Give back the device memory that is kept between two calls of `blocks`."""
+        self._on_device = None
+
     def _beside(self) -> tuple[str, str]:
         return "", ""
 

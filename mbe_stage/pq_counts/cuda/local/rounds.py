@@ -1,0 +1,119 @@
+"""Counts and local counts in rounds, where barriers may be asked for: so many roots, counted and then searched again.
+
+What is local of a root is known when all cells have been searched below it. So a barrier can only be behind all cells
+of some roots. A round counts for a moment, holds the other roots back, and searches each cell below those that were
+counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from mbe_stage.pq_counts.query import PqQuery
+from mbe_stage.pq_counts.results import Leaves, PqBlock, PqSink
+from mbe_stage.tasks import Task, positions, without
+from mbe_stage.worker_pool import Barrier
+
+__all__ = ["ROUND_SECONDS", "Rounds"]
+
+ROUND_SECONDS = 1.0
+"""How long a round counts, before it finishes the roots that were begun: short beside the time between checkpoints."""
+_BEFORE_THE_END = 0.999
+
+
+class LocalBlocks(Protocol):
+    """What searches all cells below some rows: `cells.DeviceLocalSearch`."""
+
+    n_searched: int
+
+    def blocks(
+        self,
+        pieces: np.ndarray | None,
+        counts: dict[tuple[int, int], int],
+        work_done: float,
+        deadline: float,
+        *,
+        is_first: bool,
+    ) -> Iterator[PqBlock]:
+        """What the rows amount to."""
+
+    def let_go(self) -> None:
+        """Give back the device memory that is kept between two calls."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """The counts, which say how large the numbers get; then what each vertex and edge is in.
+
+    Attributes
+    ----------
+    counted : callable
+        Counts what is below some tasks, or all, with a barrier of its own; gives a generator.
+    query : PqQuery
+    local : LocalBlocks
+    ranges : callable
+        The ranges of some tasks, or of all where it is given None; the first root is what is known without a search.
+    deadline : float
+        In the time of `time.perf_counter`.
+    """
+
+    counted: Callable[[tuple[Task, ...] | None, Barrier | None], Generator[PqBlock]]
+    query: PqQuery
+    local: LocalBlocks
+    ranges: Callable[[tuple[Task, ...] | None], list[tuple[int, int]]]
+    deadline: float
+
+    def blocks(self, tasks: tuple[Task, ...] | None, barrier: Barrier | None) -> Iterator[PqBlock]:
+        """What is below some tasks, or all; in one round, unless barriers may be asked for."""
+        done = 0.0
+        while True:
+            remaining: tuple[Task, ...] | None = None
+            for block in self._round(tasks, is_asked=barrier is not None):
+                remaining = block.remaining
+                if remaining is None:
+                    yield replace(block, work_done=done + (1.0 - done) * block.work_done)
+                else:
+                    done += (1.0 - done) * block.work_done
+            if remaining is None or barrier is None:
+                return
+            self.local.let_go()
+            if time.perf_counter() > self.deadline:
+                # What is local may fall short of the counts. Whoever set the limit knows by this that there was more.
+                yield PqBlock(Leaves.none(), work_done=min(_BEFORE_THE_END, done))
+                return
+            if barrier.is_asked:
+                barrier.reached()
+                yield PqBlock(Leaves.none(), work_done=done, remaining=remaining)
+            tasks = remaining
+
+    def _round(self, tasks: tuple[Task, ...] | None, *, is_asked: bool) -> Iterator[PqBlock]:
+        """One round; the last block has the tasks that remain, where there are any."""
+        # Each cell takes longer than the counts of all.
+        share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
+        own, began, last = Barrier() if is_asked else None, time.perf_counter(), PqBlock(Leaves.none(), work_done=1.0)
+        with closing(self.counted(tasks, own)) as counted:
+            for block in counted:
+                if block.remaining is not None:
+                    last = block
+                    break
+                found.accept(block)
+                yield replace(block, work_done=share * block.work_done)
+                if own is not None and time.perf_counter() - began > ROUND_SECONDS:
+                    own.ask()
+        counted_ranges = self.ranges(tasks)
+        if last.remaining is not None:
+            counted_ranges = without(counted_ranges, self.ranges(last.remaining))
+        is_first = bool(counted_ranges) and counted_ranges[0][0] == 0
+        rows = positions(counted_ranges) - 1
+        # All of them are not listed.
+        wanted = None if tasks is None and last.remaining is None else rows[rows >= 0]
+        for block in self.local.blocks(wanted, found.counts(), share, self.deadline, is_first=is_first):
+            yield replace(block, work_done=last.work_done * block.work_done)
+        if last.remaining is not None:
+            yield last
