@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import logging
 import random
 import signal
@@ -20,6 +22,7 @@ from pipeline.journal import read_journal
 from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
 from pipeline.verify import verify_run
+from tests.mbe_stage.processes import run_module
 from tests.patience import output_of
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import Killed, ended_after, whatever_they_cost
@@ -128,6 +131,21 @@ def ended_again(config: Config) -> None:
 
     with pytest.raises(Killed):
         run(config, on_progress=on_progress, resume=bool(rooms))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
+@pytest.mark.parametrize(("problem", "n"), [("cliques", 1), ("pq_counts", 2)])
+def test_what_an_emulated_device_has_kept_is_gone_on_with(tmp_path, problem, n) -> None:
+    """The engine `cuda` itself, with barriers between its quanta."""
+    lines = run_module("tests.pipeline.emulated_resume", str(tmp_path), problem).splitlines()
+    cases = [json.loads(line) for line in lines]
+    assert len(cases) == n
+    for case in cases:
+        assert case["same"], case
+        assert case["resumed"], case
+        assert case["engine"] == "cuda"
+        assert 0 < case["work_done"] < 1
+    assert cases[0]["kept"] > 0
 
 
 @pytest.fixture(scope="module")

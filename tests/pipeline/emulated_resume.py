@@ -1,0 +1,147 @@
+"""Runs of cliques and counts on the engine `cuda`, emulated, that are ended behind a checkpoint and gone on with.
+
+Run as a script, with a directory and a problem: prints a JSON line for each that says whether what is published is what
+the engine `cpu` publishes of the same, and how much of it was kept when the run was ended.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mbe_stage import stream
+from pipeline import Config, RunStore, run
+from pipeline.journal import read_journal
+from pipeline.unfinished import list_unfinished
+from tests.mbe_stage.cliques import emulated_cliques
+from tests.mbe_stage.pq_counts import emulated_counts
+from tests.pipeline.resume_support import Killed
+
+ASKED: dict[str, dict[str, Any]] = {
+    "cliques": {"problem": "cliques"},
+    "counts": {"problem": "pq_counts", "pq_counts": {"p": 3, "q": 3, "table": True}},
+    "counts of vertices": {"problem": "pq_counts", "pq_counts": {"p": 3, "q": 3, "local": "vertices"}},
+}
+
+
+PATIENCE = 20.0
+# The blocks that have marked a barrier.
+MARKERS: list[Any] = []
+
+
+def noting(note: Any) -> Any:
+    """Of `stream._Checkpoints`, with the markers among the blocks noted here."""
+
+    def noted(checkpoints: Any, block: Any, *others: Any) -> None:
+        note(checkpoints, block, *others)
+        if getattr(block, "remaining", None):
+            MARKERS.append(block)
+
+    return noted
+
+
+def use_short_quanta(problem: str) -> None:
+    """The engine runs here, in little memory, and a quantum is over soon."""
+    short = {"quantum_seconds": 0.005}
+    if problem == "cliques":
+        emulated_cliques.use_the_emulator()
+        from mbe_stage.cliques import engine_cuda
+        from mbe_stage.cliques.cuda import search
+
+        search.plan_memory = planned(search.plan_memory, emulated_cliques.SMALL | short)
+    else:
+        emulated_counts.use_the_emulator()
+        from mbe_stage.pq_counts import engine_cuda  # type: ignore[no-redef]
+        from mbe_stage.pq_counts.cuda import searches
+        from mbe_stage.pq_counts.cuda.local import memory_plan, rounds
+
+        for module in (searches, memory_plan):
+            module.plan_memory = planned(module.plan_memory, short)
+        rounds.ROUND_SECONDS = 0.0
+    engine_cuda.unavailable_reason = lambda: None
+    engine_cuda.device = lambda _execution: "cuda, emulated"
+    engine_cuda.compile_steps = lambda *_: ()
+    stream._TIMES_ITS_COST = 0.0
+    stream._Checkpoints.note = noting(stream._Checkpoints.note)  # type: ignore[method-assign]
+
+
+def planned(plan_memory: Any, sizes: dict[str, Any]) -> Any:
+    """What plans memory, with some sizes in place of its own."""
+    return lambda *arguments: replace(plan_memory(*arguments), **sizes)
+
+
+def input_of(problem: str, directory: Path) -> Path:
+    """Few dozen edges more than an engine has warps for."""
+    dice, path = random.Random(7), directory / f"{problem}.csv"
+    if problem == "cliques":
+        pairs = [(f"v{u}", f"v{v}") for u in range(80) for v in range(u) if dice.random() < 0.06]
+    else:
+        pairs = [(f"u{u}", f"v{v}") for u in range(50) for v in range(40) if dice.random() < 0.1]
+    path.write_text("a,b\n" + "".join(f"{one},{other}\n" for one, other in pairs))
+    return path
+
+
+def resumed(name: str, directory: Path) -> dict[str, Any]:
+    """End a run behind its first checkpoint, and go on with it."""
+    asked = ASKED[name]
+    source = input_of(asked["problem"], directory)
+
+    def config_for(engine: str, checkpoint_seconds: float | None = None) -> Config:
+        output = {
+            "directory": str(directory / name / engine),
+            "report": False,
+            "checkpoint_seconds": checkpoint_seconds,
+        }
+        execution = {"engine": engine, "threads": 1}
+        values = {"input": {"path": str(source), "header": True}, "execution": execution, "output": output}
+        return Config.from_mapping({**values, **asked})
+
+    config = config_for("cuda", 0.0001)
+
+    def on_progress(_: object) -> None:
+        # It is booked by a thread beside the search; what fails there the next block says.
+        until = time.perf_counter() + PATIENCE
+        while MARKERS and time.perf_counter() < until:
+            rooms = RunStore(config.output.directory).unfinished()
+            if rooms and read_journal(rooms[-1])[1]:
+                raise Killed
+            time.sleep(0.01)
+
+    MARKERS.clear()
+    try:
+        run(config, on_progress=on_progress)
+    except Killed:
+        pass
+    else:
+        return {"case": name, "same": False, "said": "no checkpoint"}
+    (begun,) = list_unfinished(config.output.directory)
+    result, wanted = run(config_for("cuda", 0.5), resume=True).manifest, run(config_for("cpu")).manifest
+    return {
+        "case": name,
+        "same": result.content_fingerprint == wanted.content_fingerprint and result.counts == wanted.counts,
+        "engine": result.engine,
+        "kept": begun.n_found,
+        "work_done": begun.work_done,
+        "resumed": any("and resumed:" in text for text in result.warnings),
+    }
+
+
+def main(directory: Path, problem: str) -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    use_short_quanta(problem)
+    for name, asked in ASKED.items():
+        if asked["problem"] == problem:
+            print(json.dumps(resumed(name, directory)), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
