@@ -8,6 +8,7 @@ search in bounded quanta (`cuda.session`, `cuda.kernels`). Importing this module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
