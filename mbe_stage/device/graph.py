@@ -9,7 +9,7 @@ from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["graph_from_edges", "on_device", "on_host", "undirected_from_edges"]
+__all__ = ["copy_bytes", "graph_from_edges", "on_device", "on_host", "undirected_from_edges"]
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -102,6 +102,11 @@ def on_host(graph: BipartiteCSR) -> BipartiteCSR:
         cp.asnumpy(graph.right_offsets),
         cp.asnumpy(graph.right_members),
     )
+
+
+def copy_bytes(graph: BipartiteCSR) -> int:
+    """What `on_device` takes of device memory for a graph: nothing for one that is there."""
+    return 8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0
 
 
 def on_device(graph: BipartiteCSR) -> BipartiteCSR:

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import cupy as cp
 
-from mbe_stage.device.graph import on_device
+from mbe_stage.device.graph import copy_bytes, on_device
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
@@ -91,7 +91,7 @@ def pairs_as_given(job: Job) -> PairsAsGiven | None:
     wanted = [are_left for are_left in (True, False) if job.asked(are_left)[:2] == (PAIR, PAIR)]
     if not techniques.layer_choice:
         wanted = [are_left for are_left in wanted if are_left]
-    copied = 8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0
+    copied = copy_bytes(graph)
     if not techniques.wedges or not wanted or not 0 < graph.n_edges < MOST_EDGES:
         return None
     with device_work(job.budget):

@@ -8,6 +8,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.device.core import core_of
+from mbe_stage.device.graph import copy_bytes
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.techniques import Techniques
@@ -91,7 +92,7 @@ class DeviceGraph:
 def preparation_bytes(graph: BipartiteCSR) -> int:
     """Device memory that `prepare` takes at most, with the graph itself where it is on the host."""
     own = _BYTES_PER_EDGE * graph.n_edges + _BYTES_PER_VERTEX * (graph.n_left + graph.n_right)
-    return own + (8 * (graph.n_edges + graph.n_left + graph.n_right + 2) if graph.is_on_host else 0)
+    return own + copy_bytes(graph)
 
 
 def prepare(

@@ -17,7 +17,7 @@ import cupy as cp
 import numpy as np
 
 from mbe_stage.compile_ahead import compile_ahead
-from mbe_stage.device.graph import on_device, on_host
+from mbe_stage.device.graph import copy_bytes, on_device, on_host
 from mbe_stage.device.grid import SHORT
 from mbe_stage.device.launch import resident_blocks
 from mbe_stage.device.mapped import mapped_copy
@@ -176,9 +176,9 @@ def _in_little_memory(job: Job) -> WholeCore | CoreInParts | None:
 def _reachable(job: Job) -> tuple[BipartiteCSR, int]:
     """The graph where kernels can read it, in the host's memory if need be, and what is left of the budget."""
     graph = job.part.graph
-    n_bytes = 8 * (graph.n_edges + graph.n_left + graph.n_right + 2)
     if not graph.is_on_host:
         return graph, job.budget
+    n_bytes = copy_bytes(graph)
     if n_bytes + peeling_bytes(graph) <= job.budget // 2:
         return on_device(graph), job.budget - n_bytes
     members = mapped_copy(graph.left_members), mapped_copy(graph.right_members)
