@@ -20,6 +20,7 @@ from mbe_stage.outlook import Forecast, Outlook, seconds_left
 from mbe_stage.problem import Problem
 from mbe_stage.runners import devices, local
 from mbe_stage.runners.parts import Part
+from mbe_stage.runners.waiting import Waiting
 from mbe_stage.sampling import SAMPLED_ENGINE, outlook_beside, sampler_of
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
@@ -356,7 +357,7 @@ def pulled(
         taken_over = (lambda _name: None) if may_take_over else None
         *_, found, _warnings = _begun(problem, name, chosen, blocks_of, execution, taken_over)
         with closing(found):
-            yield from found
+            yield from (block for block in found if not isinstance(block, Waiting))
 
     return blocks()
 
@@ -382,7 +383,8 @@ def _done_by(runner: Any, engine: Engine, execution: Execution) -> dict[str, Any
 
 def _take(sink: Any, block: Any) -> None:
     """Hand a block to a sink, or a part, which comes to those only that have said how it is made."""
-    (sink.take_part if isinstance(block, Part) else sink.accept)(block)
+    if not isinstance(block, Waiting):
+        (sink.take_part if isinstance(block, Part) else sink.accept)(block)
 
 
 def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import pickle
 import queue
 import threading
@@ -28,6 +29,7 @@ from mbe_stage.runners.lease_work import Finished, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
 from mbe_stage.runners.ranks import RankFacts, busy_shares
+from mbe_stage.runners.waiting import Waiting
 from mbe_stage.tasks import Task, ranges_of
 from mbe_stage.worker_pool import Barrier
 
@@ -41,6 +43,8 @@ _MOST_PIECES = 4096
 _LEASE_SECONDS = 15.0
 # Nobody is asked to hand over what it has just been lent: to begin takes time too.
 _LEAST_LEASE_SECONDS = 0.5
+# Of what is left of a time limit: roots that were begun by then are finished, and brought back, before it is reached.
+_SHARE_OF_LIMIT = 0.9
 # A lease brings back at least so much, where there is as much, or as many blocks.
 _BLOCKS_OF_LEASE = 8
 # How often is looked who is there, and how long for a first worker, or for another when the last is lost.
@@ -62,13 +66,17 @@ _QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 
 @dataclass(slots=True)
 class _Run:
-    """What all leases of a run have in common, and who is at which."""
+    """What all leases of a run have in common, and who is at which.
+
+    The limit is when its time is over, by `time.perf_counter`.
+    """
 
     job: str
     search: Search
     graph: Any
     execution: Execution
     terms: Terms
+    limit: float = math.inf
     threads: Mapping[str, int] = field(default_factory=dict)
     makes_parts: dict[str, bool] = field(default_factory=dict)
     at_work: dict[str, int] = field(default_factory=dict)
@@ -165,9 +173,10 @@ class DaskRunner:
         self.ranks, self.seconds = [], 0.0
         alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
         terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
+        limit = time.perf_counter() + (execution.time_limit_seconds or math.inf)
         search = Search(problem, engine, query, detail, parts)
         n_workers = len(self._awaited_workers())
-        with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms)) as run:
+        with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # They load and prepare while the work is cut here.
             self._greet(run, self._threads())
             pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
@@ -178,6 +187,7 @@ class DaskRunner:
         done: queue.SimpleQueue[int] = queue.SimpleQueue()
         ranks: dict[str, RankFacts] = {}
         begun = looked = time.perf_counter()
+        last, is_marked = None, False
         while not ledger.is_over:
             now = time.perf_counter()
             if now - looked > _LOOK_SECONDS or not run.threads:
@@ -187,19 +197,33 @@ class DaskRunner:
             try:
                 number = done.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
+                # Until something has come another engine may take over; from the limit on nobody waits for that.
+                is_late = now > run.limit
+                if last is not None or is_late:
+                    marker = None if is_marked and not is_late else self._at_barrier(ledger, barrier, last)
+                    is_marked |= marker is not None
+                    yield marker or Waiting(ledger.work_done)
                 continue
             lease, finished = self._taken(run, ledger, number)
             if lease is None or finished is None or not ledger.accept(number, finished.remaining):
                 continue
             self._book(ranks.setdefault(lease.worker, RankFacts(lease.worker)), finished)
             self.ranks, self.seconds = list(ranks.values()), time.perf_counter() - begun
-            last: Any = None
             for last in _blocks_of(finished, ledger.work_done):
                 yield last
-            if barrier is not None and barrier.is_asked and last is not None and not ledger.is_over:
-                barrier.reached()
-                yield replace(last.first(0), remaining=ledger.remaining())
+            marker = self._at_barrier(ledger, barrier, last)
+            is_marked = marker is not None
+            if is_marked:
+                yield marker
         self.seconds = time.perf_counter() - begun
+
+    @staticmethod
+    def _at_barrier(ledger: Ledger, barrier: Barrier | None, last: Any) -> Any:
+        """What marks a barrier where one is asked for, made of a block; between two leases all is one."""
+        if barrier is None or not barrier.is_asked or last is None or ledger.is_over:
+            return None
+        barrier.reached()
+        return replace(last.first(0), work_done=ledger.work_done, remaining=ledger.remaining())
 
     @staticmethod
     def _book(rank: RankFacts, finished: Finished) -> None:
@@ -237,13 +261,14 @@ class DaskRunner:
 
     def _submit(self, run: _Run, lease: Lease, put: Callable[[int], None]) -> None:
         threads = run.execution.threads or run.threads[lease.worker]
+        seconds = max(_LEAST_LEASE_SECONDS, _SHARE_OF_LIMIT * (run.limit - time.perf_counter()))
         future = self._client.submit(
             lease_work.do_lease,
             run.job,
             lease.number,
             lease.tasks,
             replace(run.execution, threads=threads),
-            run.terms,
+            replace(run.terms, seconds=min(run.terms.seconds, seconds)),
             makes_part=run.makes_parts[lease.worker],
             key=f"{run.job}-{lease.number}",
             workers=[lease.worker],

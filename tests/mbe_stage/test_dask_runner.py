@@ -135,6 +135,37 @@ def test_a_long_search_keeps_all_workers_busy(client: Any) -> None:
     assert runner.device().startswith("2 Dask workers: cpu, ")
 
 
+class Noting(TableSink):
+    """A sink with checkpoints."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[tuple[int, tuple[Any, ...]]] = []
+
+    def checkpoint(self, remaining: tuple[Any, ...], _work_done: float) -> None:
+        self.kept.append((len(self.table()), remaining))
+
+
+@pytest.mark.parametrize("ends_in_time", [True, False], ids=["leases end in time", "leases go on"])
+def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, ends_in_time: bool) -> None:
+    """They are of half a minute."""
+    if not ends_in_time:
+        monkeypatch.setattr(dask_runner, "_SHARE_OF_LIMIT", 1e6)
+    graph, sink = random_graph(150, 1500, 0.25), Noting()
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=30.0)
+    # Workers have loaded what they need before the time counts.
+    sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
+    execution = Execution(runner=runner, time_limit_seconds=3.0, block_bytes=1 << 24)
+    facts = stream(PROBLEM, sink, graph, BicliqueQuery(), execution, "cpu", course=Course(checkpoint_seconds=1e6))
+    assert facts.truncated == "stopped at time_limit_seconds = 3"
+    assert 3.0 < facts.seconds < 15.0
+    if ends_in_time:
+        # What was found until shortly before has come, and is kept.
+        assert 0 < sink.kept[-1][0] <= facts.n_found
+    # Nobody is at it any more.
+    assert sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
+
+
 def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(client: Any) -> None:
     graph = random_graph(*LONG)
     expected = sizes(graph, Execution())
