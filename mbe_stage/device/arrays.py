@@ -52,9 +52,11 @@ def copying_beside() -> Iterator[None]:
     """
     beside = _second_stream(cp.cuda.runtime.getDevice())
     beside.wait_event(cp.cuda.get_current_stream().record())
-    with beside:
-        yield
-    beside.synchronize()
+    try:
+        with beside:
+            yield
+    finally:
+        beside.synchronize()
 
 
 class WordsBeside:

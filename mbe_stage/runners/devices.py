@@ -279,6 +279,8 @@ def _went_on(k: int, search: DeviceSearch, exchange: Exchange, generation: int, 
         if parcel is None:
             return False
         search.take_in(parcel)
+        # Who gave it gets its memory back now, not behind the next quantum.
+        del parcel
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
     start = time.perf_counter()

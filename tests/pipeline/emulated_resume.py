@@ -65,7 +65,7 @@ def use_short_quanta(problem: str) -> None:
 
         for module in (searches, memory_plan):
             module.plan_memory = planned(module.plan_memory, short)
-        rounds.ROUND_SECONDS = 0.0
+        rounds.ROUND_SECONDS = rounds.TIMES_ITS_BEGINNING = 0.0
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.device = lambda _execution: "cuda, emulated"
     engine_cuda.compile_steps = lambda *_: ()

@@ -104,6 +104,7 @@ def test_the_published_tables_are_the_same(
         assert f"{name}: {did}" in caplog.text
 
 
+@pytest.mark.slow
 def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: Path) -> None:
     shared = by_cluster(cluster, tmp_path / "cluster", edges, sort=False)
     alone = run(settings(tmp_path / "alone", edges, sort=False))

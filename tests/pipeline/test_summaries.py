@@ -13,6 +13,7 @@ from mbe_stage.cliques.results import CliqueBlock
 from pipeline.backends.arrow.summaries import Summaries
 from pipeline.outputs.bicliques.arrow.summary import Summary
 from pipeline.outputs.cliques.arrow.summary import Summary as CliqueSummary
+from tests.patience import PATIENCE
 from tests.pipeline.test_summary import N_LEFT, N_RIGHT, plain, random_block, summed
 
 
@@ -41,14 +42,14 @@ def test_as_many_threads_add_at_once_as_memory_allows(
 ) -> None:
     inside, most_inside, lock = 0, 0, threading.Lock()
     add = Summary.add
-    meet: Callable[[], object] = threading.Barrier(at_once).wait
+    meet: Callable[[], object] = threading.Barrier(at_once, timeout=PATIENCE).wait
 
     def counted(self: Summary, *part: object) -> None:
         nonlocal inside, most_inside
         with lock:
             inside += 1
             most_inside = max(most_inside, inside)
-        # As many as may have to be here together, else this waits for good.
+        # As many as may have to be here together.
         meet()
         add(self, *part)  # type: ignore[arg-type]
         with lock:

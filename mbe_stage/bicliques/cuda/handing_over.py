@@ -116,7 +116,7 @@ def give_nodes(pool: at.Pool, n_nodes: int, rooms: Sequence[Room], spare_ints: i
     rooms : sequence of Room
         Of who gets the parcels.
     spare_ints : int
-        What all parcels may take of device memory.
+        What the nodes of all parcels may take of device memory.
     parcels : list of Parcel
         One for each; changed.
     """
@@ -173,8 +173,10 @@ def _shares(fields: np.ndarray, cursors: np.ndarray, rooms: Sequence[Room]) -> l
                 used[k] += size
     ranks = np.arange(heaviest.size)
     for k, room in enumerate(rooms):
+        left_ints = room.ints - used[k]
         whole = heaviest[(ranks % n == k + 1) & ~is_cut]
-        fit = np.searchsorted(np.cumsum(sizes[whole]), room.ints - used[k], side="right")
+        whole = whole[sizes[whole] <= left_ints]
+        fit = np.searchsorted(np.cumsum(sizes[whole]), left_ints, side="right")
         whole = whole[: max(0, min(int(fit), room.nodes - len(shares[k])))]
         shares[k] += zip(whole.tolist(), cursors[whole].tolist(), ends[whole].tolist(), strict=True)
     return shares

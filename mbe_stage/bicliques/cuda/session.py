@@ -319,7 +319,8 @@ class Session:
             state = cp.asnumpy(self._warps.state)
             spare = self._budget_bytes - self.plan.total_bytes - self._task_bytes(state)
             n_nodes = min(int(self._control.host[at.N_NODES]), self.plan.nodes)
-            n_closed = give_nodes(self._pool, n_nodes, rooms, spare // 4, parcels)
+            # Half of it: what is handed over stays until it is copied, and memory may be planned anew by then.
+            n_closed = give_nodes(self._pool, n_nodes, rooms, spare // 8, parcels)
             self._control.host[at.N_OPEN] -= n_closed
             give_tasks(self._warps, state, self.mode > at.COUNTS, rooms, parcels)
             # Another device copies them without a look at what is enqueued on this one.

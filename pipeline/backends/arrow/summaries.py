@@ -45,7 +45,7 @@ class Summaries(Generic[_S]):
     def __init__(self, make: Callable[[], _S], most_bytes: int = _MOST_BYTES) -> None:
         self._make = make
         self._whole = make()
-        self._n_more = most_bytes // self._whole.n_bytes
+        self._n_more = most_bytes // max(1, self._whole.n_bytes)
         self._adding = threading.Lock()
         self._spare: queue.SimpleQueue[_S] = queue.SimpleQueue()
         self._spare.put(self._whole)

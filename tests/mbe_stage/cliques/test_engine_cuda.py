@@ -164,6 +164,7 @@ def test_what_an_output_holds_fits_the_word_that_counts_it() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_an_output_that_is_full_is_counted_within_its_word() -> None:
     full, told = emulated("full")
     assert full["quanta"] > 5

@@ -84,7 +84,7 @@ def local_cases(launcher: Any, seeds: Iterable[int]) -> Iterator[dict[str, Any]]
     """Rounds of a quantum each."""
     from mbe_stage.pq_counts.cuda.local import rounds
 
-    rounds.ROUND_SECONDS = 0.0
+    rounds.ROUND_SECONDS = rounds.TIMES_ITS_BEGINNING = 0.0
     for seed in seeds:
         launcher.seed = seed
         detail = (Detail.VERTICES, Detail.EDGES)[seed % 2]

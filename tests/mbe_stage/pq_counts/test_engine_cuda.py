@@ -70,6 +70,7 @@ def test_what_is_wider_than_a_frame(part: str, n: int) -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_pivots_on_both_sides_leave_few_nodes() -> None:
     (nearly_complete,) = emulated("pivots")
     # Subsets of the rows would be 2,048.
@@ -109,6 +110,7 @@ def test_members_that_are_asked_for_and_parts_of_the_work() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_tasks_that_the_cpu_engine_cut_have_the_same_roots() -> None:
     cases = emulated("sides")
     assert len(cases) == 6
@@ -140,6 +142,7 @@ def test_what_has_no_room_in_the_pool_waits_on_the_host() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_a_root_of_short_columns_has_room_for_its_leaves() -> None:
     """More than a column has rows: where places were planned for so many only, quanta went on for ever."""
     short_columns, no_places = emulated("short columns")
@@ -166,6 +169,7 @@ def test_graphs_are_counted_whole_in_little_memory() -> None:
 
 
 @on_the_emulator
+@pytest.mark.slow
 def test_lists_in_pieces_are_those_that_are_made_at_once_and_columns_can_be_ordered_by_heaviest_rows() -> None:
     cases = emulated("lists")
     assert sum(case["n"] > 100 for case in cases) > 9

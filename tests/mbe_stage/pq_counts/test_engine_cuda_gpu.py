@@ -88,6 +88,7 @@ def test_what_is_before_a_barrier_and_what_is_left_is_all(detail: Detail, monkey
     from mbe_stage.pq_counts.cuda.local import rounds
 
     monkeypatch.setattr(rounds, "ROUND_SECONDS", 0.0)
+    monkeypatch.setattr(rounds, "TIMES_ITS_BEGINNING", 0.0)
     told = []
     for seed in range(12 if detail == Detail.COUNTS else 6):
         graph = graphs.from_matrix(graphs.random_matrix(seed, 700, 500, 0.01 + 0.004 * (seed % 3)))

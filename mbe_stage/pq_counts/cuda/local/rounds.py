@@ -7,6 +7,7 @@ counted.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -23,7 +24,10 @@ from mbe_stage.worker_pool import Barrier
 __all__ = ["ROUND_SECONDS", "Rounds"]
 
 ROUND_SECONDS = 1.0
-"""How long a round counts, before it finishes the roots that were begun: short beside the time between checkpoints."""
+"""How long a round counts at least, before it finishes the roots that were begun: short beside the time between
+checkpoints."""
+TIMES_ITS_BEGINNING = 20.0
+"""A round counts so many times as long as it takes until the first quantum begins: the graph is prepared in each."""
 _BEFORE_THE_END = 0.999
 
 
@@ -96,15 +100,19 @@ class Rounds:
         """One round; the last block has the tasks that remain, where there are any."""
         # Each cell takes longer than the counts of all.
         share, found = 1.0 / (1 + self.local.n_searched), PqSink(self.query)
-        own, began, last = Barrier() if is_asked else None, time.perf_counter(), PqBlock(Leaves.none(), work_done=1.0)
+        own, last = Barrier() if is_asked else None, PqBlock(Leaves.none(), work_done=1.0)
+        began, until = time.perf_counter(), math.inf
         with closing(self.counted(tasks, own)) as counted:
             for block in counted:
+                now = time.perf_counter()
+                if until == math.inf:
+                    until = now + max(ROUND_SECONDS, TIMES_ITS_BEGINNING * (now - began))
                 if block.remaining is not None:
                     last = block
                     break
                 found.accept(block)
                 yield replace(block, work_done=share * block.work_done)
-                if own is not None and time.perf_counter() - began > ROUND_SECONDS:
+                if own is not None and now > until:
                     own.ask()
         counted_ranges = self.ranges(tasks)
         if last.remaining is not None:

@@ -55,6 +55,6 @@ class Summary:
         """Take in what another part of the cliques, disjoint from these, sums up to."""
         with self._lock:
             self.fingerprint.merge(other.fingerprint)
-            self.sizes.counts.update(other.sizes.counts)
+            self.sizes.merge(other.sizes)
             self.vertices.merge(other.vertices)
             self.members += other.members
