@@ -104,15 +104,15 @@ class Rounds:
         began, until = time.perf_counter(), math.inf
         with closing(self.counted(tasks, own)) as counted:
             for block in counted:
-                now = time.perf_counter()
                 if until == math.inf:
+                    now = time.perf_counter()
                     until = now + max(ROUND_SECONDS, TIMES_ITS_BEGINNING * (now - began))
                 if block.remaining is not None:
                     last = block
                     break
                 found.accept(block)
                 yield replace(block, work_done=share * block.work_done)
-                if own is not None and now > until:
+                if own is not None and time.perf_counter() > until:
                     own.ask()
         counted_ranges = self.ranges(tasks)
         if last.remaining is not None:
