@@ -15,7 +15,7 @@ import numpy as np
 
 from mbe_stage.cliques import reduction
 from mbe_stage.cliques.cuda import layout as at
-from mbe_stage.cliques.cuda.root_order import RootOrder, on_host, task_costs
+from mbe_stage.cliques.cuda.root_order import RootOrder, task_costs
 from mbe_stage.cliques.cuda.techniques import Techniques
 from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reduction import CommonPart, common_part
@@ -193,7 +193,7 @@ def tasks_of(graph: UndirectedCSR, query: CliqueQuery, n: int) -> list[Task]:
     roots = RootOrder(graph, query, part)
     if part.graph.n == 0:
         return cut(roots.identity, np.ones(roots.identity.n), n)
-    host, ranks = on_host(part.graph), roots.ranks
+    host, ranks = part.graph.on_host(), roots.ranks
     later = np.zeros(host.n, np.int64)
     if host.members.size:
         sources, targets = host.edges()
@@ -213,7 +213,7 @@ def _part(graph: UndirectedCSR, query: CliqueQuery) -> CommonPart:
     """What the query is about; the graph stays where it is, unless vertices must be members."""
     if not query.containing:
         return CommonPart(graph, np.empty(0, np.int32), (), True)
-    return common_part(on_host(graph), query)
+    return common_part(graph.on_host(), query)
 
 
 def _asked(

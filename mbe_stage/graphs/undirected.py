@@ -80,6 +80,13 @@ class UndirectedCSR:
         """Whether the arrays are NumPy's; else they are CuPy's."""
         return isinstance(self.offsets, np.ndarray)
 
+    def on_host(self) -> UndirectedCSR:
+        """The same graph in host memory: itself where it is there."""
+        if self.is_on_host:
+            return self
+        # CuPy's arrays; nothing of CuPy is imported here.
+        return UndirectedCSR(self.n, self.offsets.get(), self.members.get())  # type: ignore[attr-defined]
+
     @property
     def edges_checksum(self) -> int:
         """CRC-32 of the edges: it tells graphs apart by mistake, not against forgery."""

@@ -16,7 +16,7 @@ from mbe_stage.cliques.roots import roots_of
 from mbe_stage.graphs.undirected import UndirectedCSR
 from mbe_stage.tasks import Roots, Task, positions, ranges_of
 
-__all__ = ["RootOrder", "on_host", "task_costs"]
+__all__ = ["RootOrder", "task_costs"]
 
 
 class RootOrder:
@@ -79,12 +79,3 @@ class RootOrder:
 def task_costs(n_later: np.ndarray) -> np.ndarray:
     """Work expected below vertices with so many later neighbours, float64, in no unit."""
     return 1.0 + np.asarray(n_later, np.float64) ** 2
-
-
-def on_host(graph: UndirectedCSR) -> UndirectedCSR:
-    """The graph, copied from the device where it is there."""
-    if graph.is_on_host:
-        return graph
-    import cupy as cp
-
-    return UndirectedCSR(graph.n, cp.asnumpy(graph.offsets), cp.asnumpy(graph.members))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from mbe_stage.cliques.ordering import degeneracy_order
 from mbe_stage.cliques.results import Detail
-from pipeline.outputs.cliques.query import graph_on_host, keys_of
+from pipeline.outputs.cliques.query import keys_of
 from pipeline.outputs.cliques.schemas import SIZE_HISTOGRAM
 from pipeline.outputs.sink_collector import SinkCollector
 from pipeline.publication import Collected, Collecting
@@ -32,7 +32,7 @@ class CliqueCollector(SinkCollector):
             They cannot be written.
         """
         collecting, summary, frames = self._collecting, self._sink.summary, self._of_backend("tables")
-        run_path, graph = collecting.run_path, graph_on_host(collecting.graph, self._backend)
+        run_path, graph = collecting.run_path, collecting.graph.on_host()
         keys = keys_of(collecting.config.asked, collecting.edges)
         # Vertices are peeled off one by one: work of the host, whatever the backend.
         _, cores = degeneracy_order(graph)

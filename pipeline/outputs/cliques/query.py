@@ -11,7 +11,7 @@ from pipeline.config import Config
 from pipeline.outputs.cliques.section import CliquesSection
 from pipeline.query import KeyedEdges, dense_ids
 
-__all__ = ["graph_of", "graph_on_host", "hashes_of", "keys_of", "side_of", "to_query"]
+__all__ = ["graph_of", "hashes_of", "keys_of", "side_of", "to_query"]
 
 
 def to_query(asked: CliquesSection, edges: KeyedEdges) -> CliqueQuery:
@@ -58,10 +58,3 @@ def graph_of(config: Config, edges: Any) -> UndirectedCSR:
     bipartite = edges.to_host().graph()
     oriented = bipartite if asked.project == "left" else bipartite.swapped()
     return projected(oriented, asked.min_shared, config.execution.memory_budget)
-
-
-def graph_on_host(graph: UndirectedCSR, backend: Any) -> UndirectedCSR:
-    """The same graph in host memory: itself where it is there."""
-    if graph.is_on_host:
-        return graph
-    return UndirectedCSR(graph.n, backend.on_host(graph.offsets), backend.on_host(graph.members))

@@ -21,7 +21,7 @@ from pipeline.ingest import ingest
 from pipeline.installed_publications import reading_of
 from pipeline.outputs.cliques.cudf.summary import Summary
 from pipeline.outputs.cliques.cudf.tables import histogram_table, rows_of, vertex_table
-from pipeline.outputs.cliques.query import graph_of, graph_on_host, hashes_of, keys_of, to_query
+from pipeline.outputs.cliques.query import graph_of, hashes_of, keys_of, to_query
 
 __all__ = ["CliqueTables", "enumerate_cliques"]
 
@@ -120,7 +120,7 @@ def enumerate_cliques(
     sink = _FrameSink(hashes_of(config.asked, clean, backend), on_frame)
     execution = Execution(max_cliques=max_cliques, device_memory_bytes=device_memory)
     run = enumerate_cliques_into(sink, graph, query, execution, "cuda")
-    _, cores = degeneracy_order(graph_on_host(graph, backend))
+    _, cores = degeneracy_order(graph.on_host())
     summary = sink.summary
     return CliqueTables(
         cliques=sink.rows(),
