@@ -63,6 +63,7 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
     from mbe_stage.pq_counts.cuda.kernels import kernel_for
     from mbe_stage.pq_counts.cuda.lean_kernels import number_members_warp_per_part, write_members_thread_per_code
     from mbe_stage.pq_counts.cuda.techniques import WINDOWS
+    from mbe_stage.pq_counts.cuda.triples import count_partners_block_per_root, count_triples_block_per_root
     from mbe_stage.pq_counts.cuda.wedges import count_wedges_block_per_root
 
     usual = _EVERYTHING.kernel_mask
@@ -70,6 +71,8 @@ def compile_steps(query: PqQuery | None = None, detail: Detail | None = None) ->
         step_together(kernel_for(usual), kernel_for(usual | WINDOWS)),
         *compile_steps_of(
             count_wedges_block_per_root,
+            count_partners_block_per_root,
+            count_triples_block_per_root,
             number_members_warp_per_part,
             write_members_thread_per_code,
             peel_warp_per_vertex,
@@ -214,8 +217,8 @@ def _counted(
     """
     from mbe_stage.device.held_roots import with_barriers
     from mbe_stage.device.memory_budget import device_budget
+    from mbe_stage.pq_counts.cuda.as_given import as_given
     from mbe_stage.pq_counts.cuda.counting import Counting, RowTasks
-    from mbe_stage.pq_counts.cuda.pairs_as_given import pairs_as_given
     from mbe_stage.pq_counts.cuda.searches import Job, core_within
 
     part, known = _part(graph, query)
@@ -223,8 +226,8 @@ def _counted(
     job = Job(part, budget, sizes, techniques)
     is_searched = part.max_p >= 2 and part.max_q >= 2
     # Tasks are of roots in the order of a core.
-    pairs = pairs_as_given(job) if is_searched and tasks is None else None
-    core = core_within(job) if is_searched and pairs is None else None
+    given = as_given(job) if is_searched and tasks is None else None
+    core = core_within(job) if is_searched and given is None else None
     roots = partial(_roots, graph, query, part, core)
     rows = None if tasks is None else positions(ranges_of(tasks, roots())) - 1
     if rows is not None and not (rows.size > 0 and rows[0] < 0):
@@ -232,9 +235,9 @@ def _counted(
     if rows is not None:
         rows = rows[rows >= 0]
     left: RowTasks | None = None
-    if pairs is not None:
+    if given is not None:
         # It is over in seconds, whatever the graph: nobody waits for a barrier.
-        begun, rows_are_left = pairs.searches(), pairs.rows_are_left
+        begun, rows_are_left = given.searches(), given.rows_are_left
     elif core is not None and (rows is None or rows.size > 0):
         begun, rows_are_left = core.searches(rows), core.rows_are_left
         left = None if barrier is None else RowTasks(core, roots, rows)

@@ -48,10 +48,11 @@ def test_counting_alone_says_the_same() -> None:
     assert [each.values["counts"] for each in told if each is not None] == [told[0].values["counts"]] * 3
 
 
-def test_local_counts_are_those_of_an_engine_that_has_them(tmp_path: Path) -> None:
-    result = run(settings(tmp_path, "auto", p=3, q=3, local="edges"), EDGES)
-    assert result.manifest.engine == "cpu"
-    verify_run(result.run_dir, ingest(Config().input, EDGES))
+def test_local_counts_are_made_on_the_device_too(tmp_path: Path) -> None:
+    runs = [run(settings(tmp_path / each, each, p=3, q=3, local="edges"), EDGES) for each in ("cpu", "auto")]
+    assert [each.manifest.engine for each in runs] == ["cpu", "rapids"]
+    assert runs[0].manifest.content_fingerprint == runs[1].manifest.content_fingerprint
+    verify_run(runs[1].run_dir, ingest(Config().input, EDGES))
 
 
 def test_a_frame_of_counts(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from mbe_stage.pq_counts.cuda.memory_plan import (
 from mbe_stage.pq_counts.cuda.prepare import DeviceGraph, preparation_bytes, prepare
 from mbe_stage.pq_counts.cuda.session import Session
 from mbe_stage.pq_counts.cuda.techniques import WINDOWS, Techniques
-from mbe_stage.pq_counts.cuda.wedge_session import PAIR, WedgeSession, wedge_bytes
+from mbe_stage.pq_counts.cuda.wedge_session import PAIR, Asked, WedgeSession, wedge_bytes, wedges_of
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 from mbe_stage.pq_counts.ordering import roots_are_left, row_lists
 from mbe_stage.pq_counts.partition import Core, Fewest, Part, PartLists, compile_steps, core_of, cut, lists_of
@@ -264,11 +264,12 @@ class WholeCore:
         seconds = self._job.overrides.get("quantum_seconds", QUANTUM_SECONDS)
         # Over the bus, neighbouring lanes had better read neighbouring entries.
         short_list = SHORT if self._graph.mapped_bytes else SHORT_LIST
+        asked = Asked(n_rows, fewest, longest, short_list, seconds)
 
         def begun(graph: Graph) -> WedgeSession:
             # Rows are in the order of their degrees: their numbers are their ranks.
-            ranks = cp.arange(n_rows, dtype=cp.int32)
-            return WedgeSession(graph, ranks, n_rows, fewest, longest, wedge_blocks(), short_list, seconds)
+            shared = wedges_of(asked, cp.arange(n_rows, dtype=cp.int32))
+            return WedgeSession(graph, shared, wedge_blocks(), wedge_bytes(longest))
 
         return begun, wedge_bytes(longest) + 4 * n_rows
 

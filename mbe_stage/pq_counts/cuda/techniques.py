@@ -34,6 +34,9 @@ class Techniques:
         The roots' side is the one that `ordering.left_vertices_are_roots` says; without it the left one.
     wedges : bool
         Bicliques of two rows are counted without building anything (`wedges`); without it they are searched as others.
+    triples : bool
+        Bicliques of three rows are counted on masks of what each root shares with others (`triples`); without it they
+        are searched as others.
     border : bool
         Columns are in the order of their heaviest rows, so that those of a root stand together where rows share them
         (what Border is after: GBC, section V-B); usually they are in ascending degree. Not made in little memory.
@@ -45,6 +48,7 @@ class Techniques:
     truncation: bool = True
     layer_choice: bool = True
     wedges: bool = True
+    triples: bool = True
     border: bool = False
 
     @property

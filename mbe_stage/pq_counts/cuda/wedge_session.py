@@ -1,31 +1,80 @@
-"""The search of bicliques of two rows on the device: its memory and its time quanta."""
+"""The searches of bicliques of two and of three rows on the device: their memory and their time quanta."""
 
 from __future__ import annotations
 
 import time
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import on_grid
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda import wedges
 from mbe_stage.pq_counts.cuda.layout import Graph
-from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
 from mbe_stage.pq_counts.cuda.session import Counted
+from mbe_stage.pq_counts.cuda.triples import Triples, count_triples_block_per_root
+from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_per_root
 
-__all__ = ["PAIR", "WedgeSession", "wedge_bytes"]
+__all__ = ["PAIR", "TRIPLE", "Asked", "WedgeSession", "run_quantum", "wedge_bytes", "wedges_of"]
 
-PAIR = 2
-"""Rows of the largest bicliques."""
+PAIR, TRIPLE = 2, 3
+"""Rows of the bicliques."""
 
 
 def wedge_bytes(max_row_degree: int) -> int:
     """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
     # While leaves are fetched it is written down which there are.
     return 24 * (max_row_degree + 1) + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
+
+
+class Asked(NamedTuple):
+    """What kernels that walk windows of ranks are asked.
+
+    Attributes
+    ----------
+    n_ranked : int
+        Rows that have a rank.
+    fewest_columns : int
+    max_row_degree : int
+    short_list : int
+        Entries of a list that a lane walks alone.
+    quantum_seconds : float
+    """
+
+    n_ranked: int
+    fewest_columns: int
+    max_row_degree: int
+    short_list: int
+    quantum_seconds: float
+
+
+def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
+    """What blocks share, with no leaf counted.
+
+    Parameters
+    ----------
+    asked : Asked
+    ranks : (n_rows,) int32
+        As `Wedges` has them.
+    """
+    settings = np.zeros(at.N_SETTINGS, np.int64)
+    settings[at.QUANTUM_NS] = int(asked.quantum_seconds * 1e9)
+    settings[at.FEWEST_COLUMNS], settings[at.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
+    settings[at.NARROW] = asked.short_list
+    times = cp.zeros(asked.max_row_degree + 1, cp.int64)
+    return Wedges(times, cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
+
+
+def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Wedges | Triples, n_roots_taken: int) -> int:
+    """Have blocks take roots for a while, behind those that are taken; how many are taken then."""
+    control = np.zeros(at.CONTROL_WORDS, np.int64)
+    control[at.NEXT_ROOT] = n_roots_taken
+    upload(control, shared.control)
+    on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, shared))
+    return min(int(graph.order.size), int(cp.asnumpy(shared.control)[at.NEXT_ROOT]))
 
 
 class WedgeSession(RootsInTurn):
@@ -35,42 +84,22 @@ class WedgeSession(RootsInTurn):
     ----------
     graph : Graph
         With the roots that are wanted; its positions are not read.
-    ranks : (n_rows,) int32
-        As `Wedges` has them.
-    n_ranked : int
-        Rows that have one.
-    fewest_columns : int
-    max_row_degree : int
+    shared : Wedges or Triples
+        Wedges, where bicliques of two rows are searched, triples, where they have three.
     n_blocks : int
-    short_list : int
-        Entries of a list that a lane walks alone.
-    quantum_seconds : float
+    n_bytes : int
+        Of device memory that the search takes, for benchmarks and tests.
 
     Attributes
     ----------
     n_quanta : int
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        ranks: cp.ndarray,
-        n_ranked: int,
-        fewest_columns: int,
-        max_row_degree: int,
-        n_blocks: int,
-        short_list: int,
-        quantum_seconds: float = QUANTUM_SECONDS,
-    ) -> None:
+    def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
         super().__init__(graph)
         self.n_quanta = self._n_kinds = 0
         self._seconds = 0.0
-        self._n_blocks, self._max_row_degree = n_blocks, max_row_degree
-        settings = np.zeros(at.N_SETTINGS, np.int64)
-        settings[at.QUANTUM_NS], settings[at.FEWEST_COLUMNS] = int(quantum_seconds * 1e9), fewest_columns
-        settings[at.NARROW], settings[at.MOST_ROWS] = short_list, n_ranked
-        times, control = cp.zeros(max_row_degree + 1, cp.int64), cp.zeros(at.CONTROL_WORDS, cp.int64)
-        self._wedges = wedges.Wedges(times, control, cp.asarray(settings), ranks)
+        self._n_blocks, self._n_bytes, self._shared = n_blocks, n_bytes, shared
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -79,35 +108,33 @@ class WedgeSession(RootsInTurn):
             "kernel_us": round(1e6 * self._seconds),
             "kinds": self._n_kinds,
             "quanta": self.n_quanta,
-            "warps": self._n_blocks * wedges.THREADS // 32,
-            "plan_bytes": wedge_bytes(self._max_row_degree),
+            "warps": self._n_blocks * THREADS // WARP_SIZE,
+            "plan_bytes": self._n_bytes,
         }
 
     def restart(self, rows: np.ndarray) -> None:
         """Begin with rows that were held back, where what was counted has been taken."""
         super().restart(rows)
-        self._wedges.times.fill(0)
+        self._shared.times.fill(0)
 
     def quantum(self) -> tuple[bool, Counted]:
         """Work for a while; whether the search is over, and the leaves found."""
-        kernel, n_roots = wedges.count_wedges_block_per_root, self._graph.order.size
-        control = np.zeros(at.CONTROL_WORDS, np.int64)
-        control[at.NEXT_ROOT] = self.n_roots_taken
-        upload(control, self._wedges.control)
+        is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
+        kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
-        on_grid(kernel, self._n_blocks, wedges.THREADS)(*kernel_bundles(kernel, self._graph, self._wedges))
-        self.n_roots_taken = min(n_roots, int(cp.asnumpy(self._wedges.control)[at.NEXT_ROOT]))
+        self.n_roots_taken = run_quantum(kernel, self._n_blocks, self._graph, self._shared, self.n_roots_taken)
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
         is_over = self.n_roots_taken == n_roots
         return is_over, self._take_leaves(goes_on=not is_over)
 
     def _take_leaves(self, *, goes_on: bool) -> Counted:
-        """Pairs of rows by the columns that they share; there are none afterwards, where the search goes on."""
-        shared = cp.flatnonzero(self._wedges.times)
-        columns, times = cp.asnumpy(cp.stack([shared, self._wedges.times[shared]]))
+        """Rows by the columns that they share; there are none afterwards, where the search goes on."""
+        shared = cp.flatnonzero(self._shared.times)
+        columns, times = cp.asnumpy(cp.stack([shared, self._shared.times[shared]]))
         if goes_on:
-            self._wedges.times.fill(0)
+            self._shared.times.fill(0)
         self._n_kinds += columns.size
         nothing = np.zeros(columns.size, np.int64)
-        return Counted(nothing + PAIR, nothing, nothing, columns, times)
+        n_rows = TRIPLE if isinstance(self._shared, Triples) else PAIR
+        return Counted(nothing + n_rows, nothing, nothing, columns, times)

@@ -1,10 +1,9 @@
 """Where bicliques have two rows: later rows that share columns with a root are counted, and nothing is built.
 
 A block takes a root. Its warps walk the two-step paths to later rows, which are counted in shared memory, a window of
-ranks at a time; a row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional columns
-(wedge-based counting: Wang et al., PVLDB 12(10), 2019, with the ranks of rows by degree in place of priorities).
-There are no nodes, no pool and no table of kinds: leaves are counted by ``n``. Lists are read as they are given, and
-nothing of them is prepared but the ranks.
+ranks at a time (`rank_windows`); a row that shares ``n`` columns with the root is a leaf, two rows with ``n`` optional
+columns. There are no nodes, no pool and no table of kinds: leaves are counted by ``n``. Lists are read as they are
+given, and nothing of them is prepared but the ranks.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, types
 
-from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.jit import I32, I64, bundle, kernel
-from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
+from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as at
+from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, flush, next_root, tally, walk_with
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
 
@@ -26,7 +25,6 @@ WINDOW = 11_264
 """Ranks that are counted at a time: with `_SMALL` counters of leaves what a block may have of shared memory."""
 _SMALL = 512
 _FLUSH_FROM = 1 << 30
-_NEVER = 0x7FFFFFFF
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -57,97 +55,7 @@ _GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
 _WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 
-@cuda.jit(device=True, forceinline=True)
-def _next_root(order, deadline, control):
-    """A root that nobody has taken, int32; -1 where there is none, or the quantum is over. For one thread."""
-    if global_nanoseconds() > deadline:
-        cuda.atomic.or_(control, at.STATUS, _L(at.TIME_OVER))
-        return _I(-1)
-    taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
-    return order[taken] if taken < order.size else _I(-1)
-
-
-@cuda.jit(device=True, forceinline=True)
-def _meet(row, window, counts, ranks):
-    """Count a path to a row whose rank is in the window; the rank where it is behind it, else `_NEVER`, int32."""
-    rank = ranks[row]
-    beyond = _I(_NEVER)
-    if rank >= window + WINDOW:
-        beyond = rank
-    elif rank >= window:
-        cuda.atomic.add(counts, _I(rank - window), _I(1))
-    return beyond
-
-
-@cuda.jit(device=True, forceinline=True)
-def _walk_list(start, stop, window, counts, graph, ranks):
-    """Count the paths through one column, a lane alone; the first rank behind the window that there is one to, int32.
-
-    Parameters
-    ----------
-    start, stop : uint32
-        Where its list stands.
-    window, counts, graph, ranks
-        As `_walk_window` has them.
-    """
-    lane, beyond = _U(cuda.laneid), _I(_NEVER)
-    if start < stop:
-        # Lanes begin at different places: the same row often stands at the same place of several lists.
-        position = _U(start + lane % _U(stop - start))
-        n_left = _U(stop - start)
-        while n_left > _U(0):
-            beyond = min(beyond, _meet(graph.column_members[position], window, counts, ranks))
-            position = _U(position + _U(1))
-            if position == stop:
-                position = start
-            n_left = _U(n_left - _U(1))
-    return beyond
-
-
-@cuda.jit(device=True, forceinline=True)
-def _walk_window(root, window, short_list, counts, graph, ranks):
-    """Count the two-step paths to the ranks of a window; the first one behind it that this warp has a path to, int32.
-
-    Parameters
-    ----------
-    root : int32
-    window : int32
-        `WINDOW` ranks from this one on are counted.
-    short_list : uint32
-        Entries of a list that a lane walks alone.
-    counts : (WINDOW,) int32, shared
-    graph : Graph
-        Its positions are not read.
-    ranks : (n_rows,) int32, global
-    """
-    lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
-    n_warps = _I(cuda.blockDim.x // WARP_SIZE)
-    first = _U(graph.row_offsets[root])
-    n_columns = _I(_U(graph.row_offsets[root + 1]) - first)
-    # Roots of few columns are for all warps too.
-    at_once = min(_I(32), _I((n_columns + n_warps - 1) // n_warps))
-    beyond = _I(_NEVER)
-    group = _I(warp * at_once)
-    while group < n_columns:
-        start, stop = _U(0), _U(0)
-        if lane < at_once and group + lane < n_columns:
-            member = graph.row_members[_U(first + _U(group + lane))]
-            start, stop = _U(graph.column_offsets[member]), _U(graph.column_offsets[member + 1])
-        is_long = _U(stop - start) > short_list
-        if not is_long:
-            beyond = min(beyond, _walk_list(start, stop, window, counts, graph, ranks))
-        long_lists = ballot(is_long)
-        while long_lists != 0:
-            source = first_bit(long_lists)
-            long_lists = _U(long_lists & _U(long_lists - _U(1)))
-            position = _U(_U(cuda.shfl_sync(ALL, _I(start), source)) + _U(lane))
-            last = _U(cuda.shfl_sync(ALL, _I(stop), source))
-            while position < last:
-                beyond = min(beyond, _meet(graph.column_members[position], window, counts, ranks))
-                position = _U(position + _U(32))
-        group = _I(group + n_warps * at_once)
-    cuda.syncwarp()
-    return min_all(beyond)
+_walk = walk_with(add_path)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -172,25 +80,8 @@ def _tally_window(n_rows, fewest, counts, small, times):
         if n > 0:
             counts[k] = _I(0)
             if n >= fewest:
-                if n < _SMALL:
-                    cuda.atomic.add(small, n, _I(1))
-                else:
-                    cuda.atomic.add(times, n, _L(1))
+                tally(n, small, times)
         k = _I(k + _I(cuda.blockDim.x))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _flush(small, times):
-    """Add what is counted in shared memory to the counts of all blocks."""
-    cuda.syncthreads()
-    n = _I(cuda.threadIdx.x)
-    while n < _SMALL:
-        # There may be fewer columns.
-        if small[n] > 0:
-            cuda.atomic.add(times, n, _L(small[n]))
-            small[n] = _I(0)
-        n = _I(n + _I(cuda.blockDim.x))
-    cuda.syncthreads()
 
 
 @kernel(_GRAPH, _WEDGES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=3.0)
@@ -221,18 +112,19 @@ def count_wedges_block_per_root(graph, wedges):
     n_looked_at = _I(0)
     while True:
         if thread == 0:
-            slots[0] = _next_root(graph.order, deadline, wedges.control)
+            slots[0] = next_root(graph.order, deadline, wedges.control)
         cuda.syncthreads()
         root = slots[0]
         if root < 0:
             break
+        n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
         window = _I(wedges.ranks[root] + 1)
         while window < n_rows:
             if thread == 0:
-                slots[1] = _I(_NEVER)
+                slots[1] = _I(NEVER)
             cuda.syncthreads()
-            beyond = _walk_window(root, window, short_list, counts, graph, wedges.ranks)
-            if cuda.laneid == 0 and beyond != _NEVER:
+            beyond = _walk(root, _I(0), n_columns, window, _I(WINDOW), short_list, graph, wedges.ranks, counts)
+            if cuda.laneid == 0 and beyond != NEVER:
                 cuda.atomic.min(slots, 1, beyond)
             cuda.syncthreads()
             n_here = min(_I(WINDOW), _I(n_rows - window))
@@ -241,10 +133,10 @@ def count_wedges_block_per_root(graph, wedges):
             window = slots[1]
             cuda.syncthreads()
         if n_looked_at >= _FLUSH_FROM:
-            _flush(small, wedges.times)
+            flush(small, wedges.times)
             n_looked_at = _I(0)
         cuda.syncthreads()
-    _flush(small, wedges.times)
+    flush(small, wedges.times)
 
 
 def wedge_blocks() -> int:

@@ -39,15 +39,17 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.counting_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import lean_prepare, pairs_as_given, searches, session, wedges
+    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, session, triples, wedge_session
 
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
     for name in ("number_members_warp_per_part", "write_members_thread_per_code"):
         setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
-    wedges.count_wedges_block_per_root = launcher(wedges.count_wedges_block_per_root)
-    wedges.THREADS = 64
-    searches.wedge_blocks = pairs_as_given.wedge_blocks = lambda: 2
+    for name in ("count_wedges_block_per_root", "count_triples_block_per_root"):
+        setattr(wedge_session, name, launcher(getattr(wedge_session, name)))
+    triples.count_partners_block_per_root = launcher(triples.count_partners_block_per_root)
+    wedge_session.THREADS = 64
+    searches.wedge_blocks = as_given.wedge_blocks = lambda: 2
     from mbe_stage.pq_counts.cuda.local import kernels as local_kernels
     from mbe_stage.pq_counts.cuda.local import session as local_session
 
@@ -175,7 +177,7 @@ def technique_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 0
     graph = graphs.from_matrix(graphs.random_matrix(1, 13, 26, 0.75))
     for name in (field.name for field in fields(Techniques)):
-        query = PqQuery(2, 2, 2, 6) if name == "wedges" else PqQuery(2, 6, 2, 6)
+        query = {"wedges": PqQuery(2, 2, 2, 6), "triples": PqQuery(3, 3, 2, 6)}.get(name, PqQuery(2, 6, 2, 6))
         sizes, techniques = {"narrow": 8, "quantum_seconds": 0.05}, Techniques.flipped(name)
         yield case(f"{name} flipped", graph, query, sizes=sizes, techniques=techniques)
 
@@ -341,9 +343,9 @@ def root_of_short_columns(n: int, degree: int) -> tuple[BipartiteCSR, list[int]]
 def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Bicliques of two rows, in windows of a few of them; leaves with few columns and with more; quanta that end; lists
     as they are given, and those of a core."""
-    from mbe_stage.pq_counts.cuda import pairs_as_given, wedges
+    from mbe_stage.pq_counts.cuda import as_given, wedges
 
-    as_given = pairs_as_given.pairs_as_given
+    usual = as_given.as_given
     nothing = np.empty(0, np.int64)
     yield case("pairs of nothing", BipartiteCSR.from_edges(nothing, nothing), PqQuery.of(2, 2))
     wedges.WINDOW, wedges._SMALL = 8, 4
@@ -353,16 +355,33 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         # Few of these shapes have fewer paths between right vertices.
         query = (PqQuery(2, 2, 2, 6), PqQuery.of(2, 2), PqQuery(1, 2, 1, 2))[seed % 3]
         launcher.seed, wedges._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
-        pairs_as_given.pairs_as_given = as_given if seed % 4 < 2 else lambda _job: None
+        as_given.as_given = usual if seed % 4 < 2 else lambda _job: None
         yield case(f"pairs {seed}", graph, query, sizes={"quantum_seconds": 0.0004 * (1 + seed)})
+
+
+def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Bicliques of three rows: in windows of a few rows, or in one; masks that fit, that are made some columns at a
+    time, and that are in device memory; leaves with few columns and with more; quanta that end."""
+    from mbe_stage.pq_counts.cuda import triples
+
+    triples._PARTNER_WINDOW, triples._SMALL, triples.LEAST_CHUNK = 8, 4, 1
+    queries = PqQuery(3, 3, 2, 6), PqQuery.of(3, 3), PqQuery(2, 9, 3, 3), PqQuery(3, 3, 4, 9)
+    for seed in range(24):
+        (n_left, n_right), density = SHAPES[seed % len(SHAPES)]
+        n_right *= (1, 5)[seed // 6 % 2]
+        graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
+        launcher.seed, triples._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
+        triples.WINDOW, triples.AREA = ((8, 4096), (64, 40), (64, 24), (64, 8))[seed // 3 % 4]
+        sizes = {"quantum_seconds": 0.001 * (1 + seed)}
+        yield case(f"triples {seed}", graph, queries[seed % 4], sizes=sizes)
 
 
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Graphs that do not fit beside what preparing them at once takes: lists in pieces, rows in windows of 32, lists on
     the device and in the host's memory."""
-    from mbe_stage.pq_counts.cuda import lean_prepare, pairs_as_given, searches, windowed_root_piece
+    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, windowed_root_piece
 
-    pairs_as_given.pairs_as_given = lambda _job: None
+    as_given.as_given = lambda _job: None
     searches.preparation_bytes = lambda _graph: 1 << 40
     lean_prepare._FEWEST_ENTRIES, windowed_root_piece.WINDOW = 8, 32
     in_order, mapped = searches.in_order, []
@@ -443,6 +462,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "waiting": waiting_cases,
     "short columns": short_columns_cases,
     "pairs of rows": pair_cases,
+    "triples of rows": triple_cases,
     "little memory": lean_cases,
     "lists": list_cases,
 }

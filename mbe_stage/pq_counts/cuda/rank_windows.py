@@ -1,0 +1,163 @@
+"""The two-step paths from a root to rows of higher rank, walked by a block, a window of ranks at a time.
+
+Rows have their ranks by degree (wedge-based counting: Wang et al., PVLDB 12(10), 2019, has priorities in their place),
+so lists are read as they are given. What a kernel counts or notes of ranks stands in shared memory, which has room for
+a window of them; a walk tells the first rank behind the window, where the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.device import WARP_SIZE
+from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
+from mbe_stage.pq_counts.cuda import layout as at
+
+__all__ = ["NEVER", "add_path", "flush", "next_root", "tally", "walk_with"]
+
+NEVER = 0x7FFFFFFF
+"""In place of a rank, where there is none."""
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+@cuda.jit(device=True, forceinline=True)
+def next_root(order, deadline, control):
+    """A root that nobody has taken, int32; -1 where there is none, or the quantum is over. For one thread."""
+    if global_nanoseconds() > deadline:
+        cuda.atomic.or_(control, at.STATUS, _L(at.TIME_OVER))
+        return _I(-1)
+    taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
+    return order[taken] if taken < order.size else _I(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def add_path(k, column, counts):  # noqa: ARG001 - as `walk_with` calls it
+    """Count a path to the rank `k` of a window."""
+    cuda.atomic.add(counts, k, _I(1))
+
+
+def walk_with(visit: Callable[..., None]) -> Any:
+    """The device function that walks a window of a root.
+
+    Parameters
+    ----------
+    visit : device function
+        ``visit(k, column, state)``: there is a path to the rank `k` of the window, int32, through the root's neighbour
+        at the place `column` of its list, int32.
+    """
+
+    @cuda.jit(device=True, forceinline=True)
+    def meet(row, column, window, size, ranks, state):
+        rank = ranks[row]
+        beyond = _I(NEVER)
+        if rank >= window + size:
+            beyond = rank
+        elif rank >= window:
+            visit(_I(rank - window), column, state)
+        return beyond
+
+    @cuda.jit(device=True, forceinline=True)
+    def walk_list(start, stop, column, window, size, graph, ranks, state):
+        lane, beyond = _U(cuda.laneid), _I(NEVER)
+        if start < stop:
+            # Lanes begin at different places: the same row often stands at the same place of several lists.
+            position = _U(start + lane % _U(stop - start))
+            n_left = _U(stop - start)
+            while n_left > _U(0):
+                beyond = min(beyond, meet(graph.column_members[position], column, window, size, ranks, state))
+                position = _U(position + _U(1))
+                if position == stop:
+                    position = start
+                n_left = _U(n_left - _U(1))
+        return beyond
+
+    @cuda.jit(device=True, forceinline=True)
+    def walk(root, first_column, end_column, window, size, short_list, graph, ranks, state):
+        """Walk the paths to a window; the first rank behind it that this warp has a path to, int32.
+
+        Parameters
+        ----------
+        root : int32
+        first_column, end_column : int32
+            Places of the root's list, between which its neighbours are walked.
+        window, size : int32
+            The first rank, and how many.
+        short_list : uint32
+            Entries of a list that a lane walks alone.
+        graph : Graph
+            Its positions are not read.
+        ranks : (n_rows,) int32, global
+            -1 for rows that are not asked for.
+        state
+            What `visit` is given.
+        """
+        lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
+        n_warps = _I(cuda.blockDim.x // WARP_SIZE)
+        first = _U(graph.row_offsets[root])
+        # Roots of few columns are for all warps too.
+        at_once = min(_I(32), _I((end_column - first_column + n_warps - 1) // n_warps))
+        beyond = _I(NEVER)
+        group = _I(first_column + warp * at_once)
+        while group < end_column:
+            start, stop = _U(0), _U(0)
+            if lane < at_once and group + lane < end_column:
+                member = graph.row_members[_U(first + _U(group + lane))]
+                start, stop = _U(graph.column_offsets[member]), _U(graph.column_offsets[member + 1])
+            is_long = _U(stop - start) > short_list
+            if not is_long:
+                found = walk_list(start, stop, _I(group + lane), window, size, graph, ranks, state)
+                beyond = min(beyond, found)
+            long_lists = ballot(is_long)
+            while long_lists != 0:
+                source = first_bit(long_lists)
+                long_lists = _U(long_lists & _U(long_lists - _U(1)))
+                position = _U(_U(cuda.shfl_sync(ALL, _I(start), source)) + _U(lane))
+                last = _U(cuda.shfl_sync(ALL, _I(stop), source))
+                column = _I(group + source)
+                while position < last:
+                    row = graph.column_members[position]
+                    beyond = min(beyond, meet(row, column, window, size, ranks, state))
+                    position = _U(position + _U(32))
+            group = _I(group + n_warps * at_once)
+        cuda.syncwarp()
+        return min_all(beyond)
+
+    return walk
+
+
+@cuda.jit(device=True, forceinline=True)
+def tally(n, small, times):
+    """Count a leaf of `n` columns, int32.
+
+    Parameters
+    ----------
+    n : int32
+    small : int32, shared
+        Leaves with few columns, emptied now and then (`flush`).
+    times : int64, global
+        Leaves with more.
+    """
+    if n < small.size:
+        cuda.atomic.add(small, n, _I(1))
+    else:
+        cuda.atomic.add(times, n, _L(1))
+
+
+@cuda.jit(device=True, forceinline=True)
+def flush(small, times):
+    """Add what is counted in shared memory to the counts of all blocks. For the whole block."""
+    cuda.syncthreads()
+    n = _I(cuda.threadIdx.x)
+    while n < small.size:
+        # There may be fewer columns.
+        if small[n] > 0:
+            cuda.atomic.add(times, n, _L(small[n]))
+            small[n] = _I(0)
+        n = _I(n + _I(cuda.blockDim.x))
+    cuda.syncthreads()
