@@ -19,7 +19,7 @@ from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
-from mbe_stage.pq_counts.cuda.triples import Triples
+from mbe_stage.pq_counts.cuda.triples import Needs, Triples
 from mbe_stage.pq_counts.cuda.wedge_session import (
     PAIR,
     TRIPLE,
@@ -33,18 +33,13 @@ from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
 
 __all__ = ["RowsAsGiven", "as_given"]
 
-_SQUARE_BYTES, _RANK_BYTES, _PARTNER_BYTES = 24, 64, 96
-"""Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, and while it is worked
-out what roots of triples take."""
+_SQUARE_BYTES, _RANK_BYTES, _PARTNER_BYTES = 24, 64, 48
+"""Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, and while roots of
+triples are put in order."""
 _MOST_PATHS = 1 << 37
 """Two-step paths up to which all roots have their partners counted beforehand: two seconds of an H100."""
 _MOST_ROOT_WORDS = 1 << 32
 """Words of masks that are compared below one root, by one block."""
-_WORDS_PER_COLUMN = 64
-"""Words of masks that are compared in the time in which a column of a root is walked."""
-_NO_ROOM = 1 << 60
-_MOST_PARTNERS = 46_340
-"""Of a root: each two of them have a number of 30 bits."""
 
 
 class _Ranked(NamedTuple):
@@ -163,7 +158,7 @@ def as_given(job: Job) -> RowsAsGiven | None:
         del degrees
         needed = 8 * given.n_left + wedge_bytes(longest)
         if is_of_triples:
-            needed += 4 * given.n_left + _PARTNER_BYTES * n_ranked
+            needed += _PARTNER_BYTES * given.n_left
         needed = max(_RANK_BYTES * given.n_left, needed)
         if copied + needed > job.budget or n_ranked**2 > ROWS_PER_PATH * paths:
             return None
@@ -206,7 +201,7 @@ def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> _Ranked:
 
 
 def _roots(ranked: _Ranked, room: int) -> _Roots | None:
-    """Count the partners of all rows, and see what the masks of each root take; None where that is too much.
+    """Count the partners of all rows, and see what each root takes; None where that is too much.
 
     Parameters
     ----------
@@ -215,25 +210,21 @@ def _roots(ranked: _Ranked, room: int) -> _Roots | None:
         Bytes, for areas of blocks.
     """
     lists, ranks, asked = ranked
-    partners = cp.zeros(ranks.size, cp.int32)
-    shared = Triples(*wedges_of(asked, ranks), partners, cp.empty(1, cp.uint32))
-    kernel, n_taken = triples.count_partners_block_per_root, 0
+    roots = triples.Roots(
+        cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64)
+    )
+    kernel, shared, n_taken = triples.count_partners_block_per_root, wedges_of(asked, ranks), 0
     while n_taken < lists.order.size:
-        n_taken = run_quantum(kernel, wedge_blocks(), lists, shared, n_taken)
-    rows = cp.flatnonzero(partners >= TRIPLE - 1)
-    n = partners[rows].astype(cp.int64)
-    if n.size == 0:
-        return _Roots(rows.astype(cp.int32), partners, 0, wedge_blocks())
-    degrees = lists.row_offsets[rows + 1] - lists.row_offsets[rows]
-    n_words, n_pairs = (degrees + 31) >> 5, n * (n - 1) // 2
-    masks, is_one_window = n * n_words, asked.n_ranked - ranks[rows] - 1 <= triples.WINDOW
-    in_chunks = cp.where(is_one_window, n_pairs + triples.LEAST_CHUNK * n, _NO_ROOM)
-    least = cp.minimum(masks, in_chunks)
-    scratch_words = cp.where(least <= triples.AREA, 0, cp.minimum(masks, in_chunks + 3 * triples.LEAST_CHUNK * n))
-    largest = cp.stack([n.max(), (n_pairs * n_words).max(), scratch_words.max()])
-    most_partners, most_words, n_scratch = map(int, cp.asnumpy(largest))
-    if most_partners > _MOST_PARTNERS or most_words > _MOST_ROOT_WORDS or 4 * n_scratch > room:
+        n_taken = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
+    needs = cp.asnumpy(roots.needs).tolist()
+    scratch_words = needs[Needs.SCRATCH]
+    if (
+        needs[Needs.PARTNERS] > triples.MOST_PARTNERS
+        or needs[Needs.WORDS] > _MOST_ROOT_WORDS
+        or 4 * scratch_words > room
+    ):
         return None
-    n_blocks = min(wedge_blocks(), room // max(1, 4 * n_scratch))
-    heaviest = cp.argsort(-(n_pairs * n_words + _WORDS_PER_COLUMN * degrees))
-    return _Roots(rows[heaviest].astype(cp.int32), partners, n_scratch, n_blocks)
+    n_blocks = min(wedge_blocks(), room // max(1, 4 * scratch_words))
+    # Argsort is ascending: those without partners stand first.
+    heaviest = cp.argsort(roots.costs)[::-1][: needs[Needs.ROOTS]]
+    return _Roots(cp.ascontiguousarray(heaviest.astype(cp.int32)), roots.partners, scratch_words, n_blocks)

@@ -17,7 +17,7 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["NEVER", "add_path", "flush", "next_root", "tally", "walk_with"]
+__all__ = ["NEVER", "add_path", "fill", "flush", "next_root", "tally", "walk_with"]
 
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
@@ -129,6 +129,15 @@ def walk_with(visit: Callable[..., None]) -> Any:
         return min_all(beyond)
 
     return walk
+
+
+@cuda.jit(device=True, forceinline=True)
+def fill(array, start, stop, value):
+    """Write a value to the places from `start` up to `stop`. For the whole block."""
+    k = _I(start + _I(cuda.threadIdx.x))
+    while k < stop:
+        array[k] = value
+        k = _I(k + _I(cuda.blockDim.x))
 
 
 @cuda.jit(device=True, forceinline=True)

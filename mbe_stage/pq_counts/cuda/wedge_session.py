@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -68,13 +69,24 @@ def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
     return Wedges(times, cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 
 
-def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Wedges | Triples, n_roots_taken: int) -> int:
-    """Have blocks take roots for a while, behind those that are taken; how many are taken then."""
+def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any], n_roots_taken: int) -> int:
+    """Have blocks take roots for a while, behind those that are taken; how many are taken then.
+
+    Parameters
+    ----------
+    kernel : CUDA kernel
+    n_blocks : int
+    graph : Graph
+        With the roots.
+    shared : sequence of named tuples
+        The kernel's other arguments; of the first the control words are set.
+    n_roots_taken : int
+    """
     control = np.zeros(at.CONTROL_WORDS, np.int64)
     control[at.NEXT_ROOT] = n_roots_taken
-    upload(control, shared.control)
-    on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, shared))
-    return min(int(graph.order.size), int(cp.asnumpy(shared.control)[at.NEXT_ROOT]))
+    upload(control, shared[0].control)
+    on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, *shared))
+    return min(int(graph.order.size), int(cp.asnumpy(shared[0].control)[at.NEXT_ROOT]))
 
 
 class WedgeSession(RootsInTurn):
@@ -122,7 +134,7 @@ class WedgeSession(RootsInTurn):
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
-        self.n_roots_taken = run_quantum(kernel, self._n_blocks, self._graph, self._shared, self.n_roots_taken)
+        self.n_roots_taken = run_quantum(kernel, self._n_blocks, self._graph, [self._shared], self.n_roots_taken)
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
         is_over = self.n_roots_taken == n_roots

@@ -16,7 +16,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, flush, next_root, tally, walk_with
+from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, fill, flush, next_root, tally, walk_with
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
 
@@ -101,14 +101,8 @@ def count_wedges_block_per_root(graph, wedges):
     deadline = _L(global_nanoseconds() + wedges.settings[at.QUANTUM_NS])
     fewest, short_list = _I(wedges.settings[at.FEWEST_COLUMNS]), _U(wedges.settings[at.NARROW])
     n_rows = _I(wedges.settings[at.MOST_ROWS])
-    k = thread
-    while k < WINDOW:
-        counts[k] = _I(0)
-        k = _I(k + _I(cuda.blockDim.x))
-    k = thread
-    while k < _SMALL:
-        small[k] = _I(0)
-        k = _I(k + _I(cuda.blockDim.x))
+    fill(counts, _I(0), _I(WINDOW), _I(0))
+    fill(small, _I(0), _I(_SMALL), _I(0))
     n_looked_at = _I(0)
     while True:
         if thread == 0:

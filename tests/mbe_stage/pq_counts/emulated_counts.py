@@ -362,16 +362,18 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Bicliques of three rows: in windows of a few rows, or in one; masks that fit, that are made some columns at a
     time, and that are in device memory; leaves with few columns and with more; quanta that end."""
-    from mbe_stage.pq_counts.cuda import triples
+    from mbe_stage.pq_counts.cuda import as_given, triples
 
-    triples._PARTNER_WINDOW, triples._SMALL, triples.LEAST_CHUNK = 8, 4, 1
+    triples._PARTNER_WINDOW, triples._SMALL = 8, 4
+    triples._LEAST_CHUNK, triples._USUAL_CHUNK = 1, 2
     queries = PqQuery(3, 3, 2, 6), PqQuery.of(3, 3), PqQuery(2, 9, 3, 3), PqQuery(3, 3, 4, 9)
     for seed in range(24):
         (n_left, n_right), density = SHAPES[seed % len(SHAPES)]
         n_right *= (1, 5)[seed // 6 % 2]
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         launcher.seed, triples._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
-        triples.WINDOW, triples.AREA = ((8, 4096), (64, 40), (64, 24), (64, 8))[seed // 3 % 4]
+        triples._WINDOW, triples._AREA, head = ((8, 4096, 64), (64, 40, 6), (64, 24, 5), (64, 8, 3))[seed // 3 % 4]
+        triples._HEAD, as_given.SHORT_LIST = head * (seed // 2 % 2), (64, 4)[seed % 5 % 2]
         sizes = {"quantum_seconds": 0.001 * (1 + seed)}
         yield case(f"triples {seed}", graph, queries[seed % 4], sizes=sizes)
 
