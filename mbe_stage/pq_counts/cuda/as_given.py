@@ -14,12 +14,12 @@ import cupy as cp
 from mbe_stage.device.graph import copy_bytes, on_device
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
-from mbe_stage.pq_counts.cuda import triples
 from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
-from mbe_stage.pq_counts.cuda.triples import Needs, Triples
+from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, Roots, Triples
+from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
 from mbe_stage.pq_counts.cuda.wedge_session import (
     PAIR,
     TRIPLE,
@@ -210,19 +210,13 @@ def _roots(ranked: _Ranked, room: int) -> _Roots | None:
         Bytes, for areas of blocks.
     """
     lists, ranks, asked = ranked
-    roots = triples.Roots(
-        cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64)
-    )
-    kernel, shared, n_taken = triples.count_partners_block_per_root, wedges_of(asked, ranks), 0
+    roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
+    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
     while n_taken < lists.order.size:
         n_taken = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
     needs = cp.asnumpy(roots.needs).tolist()
     scratch_words = needs[Needs.SCRATCH]
-    if (
-        needs[Needs.PARTNERS] > triples.MOST_PARTNERS
-        or needs[Needs.WORDS] > _MOST_ROOT_WORDS
-        or 4 * scratch_words > room
-    ):
+    if needs[Needs.PARTNERS] > MOST_PARTNERS or needs[Needs.WORDS] > _MOST_ROOT_WORDS or 4 * scratch_words > room:
         return None
     n_blocks = min(wedge_blocks(), room // max(1, 4 * scratch_words))
     # Argsort is ascending: those without partners stand first.

@@ -16,7 +16,8 @@ from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
 from mbe_stage.pq_counts.cuda.session import Counted
-from mbe_stage.pq_counts.cuda.triples import Triples, count_triples_block_per_root
+from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
+from mbe_stage.pq_counts.cuda.triples.layout import Triples
 from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_per_root
 
 __all__ = ["PAIR", "TRIPLE", "Asked", "WedgeSession", "run_quantum", "wedge_bytes", "wedges_of"]

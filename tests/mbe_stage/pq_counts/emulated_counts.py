@@ -39,7 +39,7 @@ def use_the_emulator() -> Any:
     memory_budget.device_budget = lambda execution: execution.device_memory_bytes or 1 << 30  # type: ignore[attr-defined]
     kernels.counting_blocks = lambda: 1
     from mbe_stage.device import mapped
-    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, session, triples, wedge_session
+    from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, session, wedge_session
 
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
@@ -47,7 +47,7 @@ def use_the_emulator() -> Any:
         setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
     for name in ("count_wedges_block_per_root", "count_triples_block_per_root"):
         setattr(wedge_session, name, launcher(getattr(wedge_session, name)))
-    triples.count_partners_block_per_root = launcher(triples.count_partners_block_per_root)
+    as_given.count_partners_block_per_root = launcher(as_given.count_partners_block_per_root)
     wedge_session.THREADS = 64
     searches.wedge_blocks = as_given.wedge_blocks = lambda: 2
     from mbe_stage.pq_counts.cuda.local import kernels as local_kernels
@@ -362,18 +362,19 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
 def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     """Bicliques of three rows: in windows of a few rows, or in one; masks that fit, that are made some columns at a
     time, and that are in device memory; leaves with few columns and with more; quanta that end."""
-    from mbe_stage.pq_counts.cuda import as_given, triples
+    from mbe_stage.pq_counts.cuda import as_given
+    from mbe_stage.pq_counts.cuda.triples import kernels, layout, partners
 
-    triples._PARTNER_WINDOW, triples._SMALL = 8, 4
-    triples._LEAST_CHUNK, triples._USUAL_CHUNK = 1, 2
+    kernels.SMALL, partners.PARTNER_WINDOW, layout.LEAST_CHUNK, layout.USUAL_CHUNK = 4, 8, 1, 2
     queries = PqQuery(3, 3, 2, 6), PqQuery.of(3, 3), PqQuery(2, 9, 3, 3), PqQuery(3, 3, 4, 9)
     for seed in range(24):
         (n_left, n_right), density = SHAPES[seed % len(SHAPES)]
         n_right *= (1, 5)[seed // 6 % 2]
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
-        launcher.seed, triples._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
-        triples._WINDOW, triples._AREA, head = ((8, 4096, 64), (64, 40, 6), (64, 24, 5), (64, 8, 3))[seed // 3 % 4]
-        triples._HEAD, as_given.SHORT_LIST = head * (seed // 2 % 2), (64, 4)[seed % 5 % 2]
+        launcher.seed, layout.FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
+        window, area, head = ((8, 4096, 64), (64, 40, 6), (64, 24, 5), (64, 8, 3))[seed // 3 % 4]
+        kernels.WINDOW, kernels.AREA, layout.WINDOW, layout.AREA = window, area, window, area
+        layout.HEAD, as_given.SHORT_LIST = head * (seed // 2 % 2), (64, 4)[seed % 5 % 2]
         sizes = {"quantum_seconds": 0.001 * (1 + seed)}
         yield case(f"triples {seed}", graph, queries[seed % 4], sizes=sizes)
 

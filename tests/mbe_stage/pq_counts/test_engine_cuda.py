@@ -161,6 +161,14 @@ def test_bicliques_of_two_rows_are_counted_by_wedges() -> None:
 
 
 @on_the_emulator
+def test_bicliques_of_three_rows_are_counted_on_masks() -> None:
+    cases = emulated("triples of rows")
+    assert sum(case["n"] > 0 for case in cases) > 20
+    assert all("pool_words" not in case for case in cases)
+    assert any(case["quanta"] > 2 for case in cases)
+
+
+@on_the_emulator
 def test_graphs_are_counted_whole_in_little_memory() -> None:
     cases = emulated("little memory")
     assert sum(case["n"] > 0 for case in cases) > 3

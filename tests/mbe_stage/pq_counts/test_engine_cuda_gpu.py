@@ -76,10 +76,30 @@ def test_closed_forms() -> None:
 
 def test_every_technique_can_be_left_out() -> None:
     graph = graphs.from_matrix(graphs.random_matrix(3, 90, 70, 0.5))
-    query = PqQuery(2, 5, 2, 5)
-    wanted = counted(graph, query)
-    for field in fields(Techniques):
-        assert counted(graph, query, techniques=Techniques.flipped(field.name)) == wanted
+    for query in (PqQuery(2, 5, 2, 5), PqQuery(2, 2, 2, 5), PqQuery(3, 3, 2, 5)):
+        wanted = counted(graph, query)
+        for field in fields(Techniques):
+            assert counted(graph, query, techniques=Techniques.flipped(field.name)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("shape", "density", "scratch_words"),
+    [
+        pytest.param((60, 9000), 0.5, 0, id="rows that are all partners, some columns at a time"),
+        pytest.param((110, 9000), 0.4, 0, id="some columns at a time in shared memory"),
+        pytest.param((200, 5000), 0.4, 20_000, id="masks in device memory"),
+        pytest.param((9000, 60), 0.15, 0, id="several windows of rows"),
+        pytest.param((300, 400), 0.1, 0, id="masks in shared memory"),
+    ],
+)
+def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: float, scratch_words: int) -> None:
+    graph, statistics = graphs.from_matrix(graphs.random_matrix(5, *shape, density)), {}
+    for query in (PqQuery.of(3, 3), PqQuery(3, 3, 2, 6)):
+        found = counted(graph, query, statistics=statistics)
+        assert "pool_words" not in statistics
+        assert statistics["plan_bytes"] > 4 * scratch_words
+        assert found == counted(graph, query, techniques=Techniques(triples=False))
+        assert found == counted(graph, query, engine_cpu)
 
 
 @pytest.mark.parametrize("detail", [Detail.COUNTS, Detail.EDGES])

@@ -1,0 +1,1 @@
+"""Bicliques of three rows, counted on masks of the columns of roots."""

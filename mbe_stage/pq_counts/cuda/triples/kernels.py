@@ -1,0 +1,80 @@
+"""Where bicliques have three rows: two later rows and their root are counted on masks of the root's columns.
+
+A block takes a root. A later row that shares enough columns with it is a *partner*. Rows are in ascending degree, so
+the root has no more columns than its partners, and a mask of the columns that each partner shares with it is short:
+most roots have all of theirs in shared memory. Two partners whose masks have ``n`` columns in common are a leaf, three
+rows with ``n`` optional columns. There are no nodes, no pool and no table of kinds, and lists are read as they are
+given (`rank_windows`).
+
+Where the masks of a root do not fit, they are made for some of the columns at a time, and what two partners have in
+common is added up. The area for this is the block's part of shared memory, or where that is too small, of the device's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda, types
+
+from mbe_stage.device.jit import kernel
+from mbe_stage.device.warp import global_nanoseconds
+from mbe_stage.pq_counts.cuda import layout as words
+from mbe_stage.pq_counts.cuda.rank_windows import fill, flush, next_root
+from mbe_stage.pq_counts.cuda.triples import layout as at
+from mbe_stage.pq_counts.cuda.triples.heads import below_head
+from mbe_stage.pq_counts.cuda.triples.layout import AREA, SMALL, WINDOW
+from mbe_stage.pq_counts.cuda.triples.masks import below_root
+from mbe_stage.pq_counts.cuda.wedges import THREADS
+
+__all__ = ["count_triples_block_per_root"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+@kernel(at.GRAPH, at.TRIPLES, launch_bounds=(THREADS, 2), seconds=8.0)
+def count_triples_block_per_root(graph, triples):
+    """Count the triples of a root and two later rows by the columns that they share, for roots that nobody has taken.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its positions are not read.
+    triples : Triples
+        With the partners of the roots.
+    """
+    counts = cuda.shared.array(WINDOW, types.int32)
+    area = cuda.shared.array(AREA, types.uint32)
+    small = cuda.shared.array(SMALL, types.int32)
+    slots = cuda.shared.array(3, types.int32)
+    thread = _I(cuda.threadIdx.x)
+    deadline = _L(global_nanoseconds() + triples.settings[words.QUANTUM_NS])
+    fewest, short_list = _I(triples.settings[words.FEWEST_COLUMNS]), _U(triples.settings[words.NARROW])
+    n_scratch = _I(triples.scratch.size // cuda.gridDim.x)
+    fill(counts, _I(0), _I(WINDOW), _I(0))
+    fill(small, _I(0), _I(SMALL), _I(0))
+    n_counted = _L(0)
+    while True:
+        if thread == 0:
+            slots[0] = next_root(graph.order, deadline, triples.control)
+        cuda.syncthreads()
+        root = slots[0]
+        if root < 0:
+            break
+        n_partners = triples.partners[root]
+        n_pairs = _L(_L(n_partners) * _L(n_partners - 1) // _L(2))
+        n_words = _L((graph.row_offsets[root + 1] - graph.row_offsets[root] + _L(31)) >> _L(5))
+        n_later = _L(triples.settings[words.MOST_ROWS] - triples.ranks[root] - 1)
+        n_counted = _L(n_counted + n_pairs)
+        if n_counted >= at.FLUSH_FROM:
+            flush(small, triples.times)
+            n_counted = n_pairs
+        if n_later <= at.HEAD:
+            below_head(root, fewest, short_list, area, small, graph, triples)
+        elif at.scratch_words(_L(n_partners), n_words, n_later) == 0:
+            below_root(root, fewest, short_list, area, counts, small, slots, graph, triples)
+        else:
+            first = _L(cuda.blockIdx.x) * _L(n_scratch)
+            scratch = triples.scratch[first : first + n_scratch]
+            below_root(root, fewest, short_list, scratch, counts, small, slots, graph, triples)
+    flush(small, triples.times)

@@ -1,0 +1,140 @@
+"""The masks of a root's partners, which are found in windows of ranks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from mbe_stage.pq_counts.cuda import layout as words
+from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, fill, walk_with
+from mbe_stage.pq_counts.cuda.triples import layout as at
+from mbe_stage.pq_counts.cuda.triples.pairs import pairs
+
+__all__ = ["below_root"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+
+
+class _Marks(NamedTuple):
+    """Masks that are being made.
+
+    Attributes
+    ----------
+    numbers : (at.WINDOW,) int32, shared
+        Of the partners in a window, from 1 on; 0 for other ranks.
+    area : (n_words,) uint32
+        Word `w` of all masks stands together, in the order of the numbers, from `start` on.
+    start : int32
+    n_partners : int32
+    first_column : int32
+        The place in the root's list that the first bit is for.
+    """
+
+    numbers: Any
+    area: Any
+    start: Any
+    n_partners: Any
+    first_column: Any
+
+
+@cuda.jit(device=True, forceinline=True)
+def _mark(k, column, marks):
+    """Set the bit of a column in the mask of the rank `k` of a window, if that is a partner."""
+    number = marks.numbers[k]
+    if number > 0:
+        bit = _I(column - marks.first_column)
+        word = _I(marks.start + (bit >> 5) * marks.n_partners + number - 1)
+        cuda.atomic.or_(marks.area, word, _U(_U(1) << _U(bit & 31)))
+
+
+_count_paths = walk_with(add_path)
+_mark_paths = walk_with(_mark)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _number(n_here, fewest, counts, slots):
+    """Number the ranks of a window that share enough columns, in the place of their counters; zeros for the others."""
+    k = _I(cuda.threadIdx.x)
+    while k < n_here:
+        n = counts[k]
+        if n > 0:
+            counts[k] = _I(cuda.atomic.add(slots, 2, _I(1)) + 1) if n >= fewest else _I(0)
+        k = _I(k + _I(cuda.blockDim.x))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _window_of_root(root, n_columns, window, short_list, fewest, counts, slots, graph, triples):
+    """Number the partners in a window; how many there are so far, and where the next window begins, int32 both."""
+    if cuda.threadIdx.x == 0:
+        slots[1] = _I(NEVER)
+    cuda.syncthreads()
+    size, n_rows = _I(at.WINDOW), _I(triples.settings[words.MOST_ROWS])
+    beyond = _count_paths(root, _I(0), n_columns, window, size, short_list, graph, triples.ranks, counts)
+    if cuda.laneid == 0 and beyond != NEVER:
+        cuda.atomic.min(slots, 1, beyond)
+    cuda.syncthreads()
+    _number(min(size, _I(n_rows - window)), fewest, counts, slots)
+    cuda.syncthreads()
+    return slots[2], slots[1]
+
+
+@cuda.jit(device=True, forceinline=True)
+def below_root(root, fewest, short_list, area, counts, small, slots, graph, triples):
+    """Count the triples of a root.
+
+    Parameters
+    ----------
+    root : int32
+    fewest : int32
+        Columns that rows have to share.
+    short_list : uint32
+        As `rank_windows.walk_with` says.
+    area : (n_words,) uint32
+        Has room for all masks or, where all later rows are one window, for a counter of each two partners and a part of
+        the masks.
+    counts : (at.WINDOW,) int32, shared
+        Zeros, before and afterwards.
+    small : (at.SMALL,) int32, shared
+    slots : (3,) int32, shared
+    graph : Graph
+    triples : Triples
+    """
+    n_rows, n_partners = _I(triples.settings[words.MOST_ROWS]), triples.partners[root]
+    n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
+    n_words, start = _I((n_columns + 31) >> 5), _I(0)
+    in_one = _L(n_partners) * _L(n_words) <= _L(area.size)
+    if not in_one:
+        start = _I(n_partners * (n_partners - 1) // 2)
+        n_words = _I((_I(area.size) - start) // n_partners)
+    end = _I(start + n_partners * n_words)
+    fill(area, _I(0), end, _U(0))
+    if cuda.threadIdx.x == 0:
+        slots[2] = _I(0)
+    n_found, window = _I(0), _I(triples.ranks[root] + 1)
+    while window < n_rows and n_found < n_partners:
+        n_known = n_found
+        n_here = min(_I(at.WINDOW), _I(n_rows - window))
+        n_found, following = _window_of_root(root, n_columns, window, short_list, fewest, counts, slots, graph, triples)
+        if n_found > n_known:
+            first = _I(0)
+            while first < n_columns:
+                stop = min(n_columns, _I(first + 32 * n_words))
+                marks = _Marks(counts, area, start, n_partners, first)
+                _mark_paths(root, first, stop, window, _I(at.WINDOW), short_list, graph, triples.ranks, marks)
+                cuda.syncthreads()
+                if not in_one:
+                    pairs(n_partners, n_words, start, True, stop == n_columns, fewest, area, small, triples.times)
+                    cuda.syncthreads()
+                    fill(area, start, end, _U(0))
+                    cuda.syncthreads()
+                first = stop
+        fill(counts, _I(0), n_here, _I(0))
+        window = following
+        cuda.syncthreads()
+    if in_one:
+        pairs(n_partners, n_words, start, False, True, fewest, area, small, triples.times)
+    cuda.syncthreads()

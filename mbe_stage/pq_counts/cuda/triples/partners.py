@@ -1,0 +1,96 @@
+"""How many later rows share enough columns with each root, and what that says of the work below it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda, types
+
+from mbe_stage.device.jit import kernel
+from mbe_stage.device.warp import global_nanoseconds
+from mbe_stage.pq_counts.cuda import layout as words
+from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, fill, next_root, walk_with
+from mbe_stage.pq_counts.cuda.triples import layout as at
+from mbe_stage.pq_counts.cuda.triples.layout import PARTNER_WINDOW
+from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, THREADS
+
+__all__ = ["count_partners_block_per_root"]
+
+_I = np.int32
+_L = np.int64
+_U = np.uint32
+_count_paths = walk_with(add_path)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _count_enough(n_here, fewest, counts, slots):
+    """Count in `slots[2]` the ranks of a window that share enough columns; their counters are zeros afterwards."""
+    k, n = _I(cuda.threadIdx.x), _I(0)
+    while k < n_here:
+        if counts[k] >= fewest:
+            n = _I(n + 1)
+        counts[k] = _I(0)
+        k = _I(k + _I(cuda.blockDim.x))
+    if n > 0:
+        cuda.atomic.add(slots, 2, n)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _write_root(root, n_partners, n_columns, n_later, roots):
+    """What is below a root. For one thread; the arguments of the block's other threads are the same."""
+    roots.partners[root] = n_partners
+    if n_partners > 1:
+        n, n_words = _L(n_partners), _L((n_columns + 31) >> 5)
+        words = _L(n * (n - _L(1)) // _L(2) * n_words)
+        roots.costs[root] = _L(words + _L(at.WORDS_PER_COLUMN) * _L(n_columns))
+        cuda.atomic.add(roots.needs, at.Needs.ROOTS, _L(1))
+        cuda.atomic.max(roots.needs, at.Needs.PARTNERS, n)
+        cuda.atomic.max(roots.needs, at.Needs.WORDS, words)
+        cuda.atomic.max(roots.needs, at.Needs.SCRATCH, at.scratch_words(n, n_words, _L(n_later)))
+
+
+@kernel(at.GRAPH, at.WEDGES, at.ROOTS, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=2.0)
+def count_partners_block_per_root(graph, wedges, roots):
+    """Write how many later rows share enough columns with each root, and what will be below it.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its positions are not read.
+    wedges : Wedges
+        Its times are not written.
+    roots : Roots
+        Zeros before.
+    """
+    counts = cuda.shared.array(PARTNER_WINDOW, types.int32)
+    slots = cuda.shared.array(3, types.int32)
+    thread = _I(cuda.threadIdx.x)
+    deadline = _L(global_nanoseconds() + wedges.settings[words.QUANTUM_NS])
+    fewest, short_list = _I(wedges.settings[words.FEWEST_COLUMNS]), _U(wedges.settings[words.NARROW])
+    n_rows = _I(wedges.settings[words.MOST_ROWS])
+    fill(counts, _I(0), _I(PARTNER_WINDOW), _I(0))
+    while True:
+        if thread == 0:
+            slots[0] = next_root(graph.order, deadline, wedges.control)
+            slots[2] = _I(0)
+        cuda.syncthreads()
+        root = slots[0]
+        if root < 0:
+            break
+        n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
+        window = _I(wedges.ranks[root] + 1)
+        n_later = _I(n_rows - window)
+        while window < n_rows and n_later > at.HEAD:
+            if thread == 0:
+                slots[1] = _I(NEVER)
+            cuda.syncthreads()
+            size = _I(PARTNER_WINDOW)
+            beyond = _count_paths(root, _I(0), n_columns, window, size, short_list, graph, wedges.ranks, counts)
+            if cuda.laneid == 0 and beyond != NEVER:
+                cuda.atomic.min(slots, 1, beyond)
+            cuda.syncthreads()
+            _count_enough(min(size, _I(n_rows - window)), fewest, counts, slots)
+            window = slots[1]
+            cuda.syncthreads()
+        if thread == 0:
+            _write_root(root, slots[2] if n_later > at.HEAD else n_later, n_columns, n_later, roots)
+        cuda.syncthreads()
