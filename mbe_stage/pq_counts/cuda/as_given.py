@@ -6,6 +6,7 @@ pays only where more is done with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from typing import NamedTuple
 
@@ -165,7 +166,7 @@ def as_given(job: Job) -> RowsAsGiven | None:
         if is_of_triples and paths > _MOST_PATHS:
             return None
         ranked = _ranked(given, Asked(n_ranked, fewest, longest, SHORT_LIST, _seconds(job)), job)
-        roots = _roots(ranked, job.budget - copied - needed) if is_of_triples else None
+        roots = _roots(ranked, job.budget - copied - needed, job) if is_of_triples else None
     return None if is_of_triples and roots is None else RowsAsGiven(ranked, rows_are_left, job, roots)
 
 
@@ -200,7 +201,7 @@ def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> _Ranked:
     return _Ranked(lists, ranks, asked)
 
 
-def _roots(ranked: _Ranked, room: int) -> _Roots | None:
+def _roots(ranked: _Ranked, room: int, job: Job) -> _Roots | None:
     """Count the partners of all rows, and see what each root takes; None where that is too much.
 
     Parameters
@@ -208,12 +209,15 @@ def _roots(ranked: _Ranked, room: int) -> _Roots | None:
     ranked : _Ranked
     room : int
         Bytes, for areas of blocks.
+    job : Job
     """
     lists, ranks, asked = ranked
     roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
     kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
+    began = time.perf_counter()
     while n_taken < lists.order.size:
         n_taken = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
+    job.tell_time("kernel_us", began)
     needs = cp.asnumpy(roots.needs).tolist()
     scratch_words = needs[Needs.SCRATCH]
     if needs[Needs.PARTNERS] > MOST_PARTNERS or needs[Needs.WORDS] > _MOST_ROOT_WORDS or 4 * scratch_words > room:
