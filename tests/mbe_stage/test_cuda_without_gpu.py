@@ -48,7 +48,7 @@ _FACTS = ReducedSizes(
 )
 _GIB = 1 << 30
 # Bytes, of kernels that are quick all the same: those of local counts take little more time than that of the counts.
-SPILLED = {"add_vertices_warp_per_task": 48, "add_edges_warp_per_task": 96}
+SPILLED = {"add_vertices_warp_per_task": 48, "add_edges_warp_per_task": 96, "count_triples_block_per_root": 96}
 
 
 on_the_emulator = pytest.mark.skipif(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from typing import NamedTuple
 
 import cupy as cp
 
@@ -19,18 +18,17 @@ from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
-from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, Roots, Triples
-from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
+from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
 from mbe_stage.pq_counts.cuda.wedge_session import (
     PAIR,
     TRIPLE,
     Asked,
+    Ranked,
     WedgeSession,
-    run_quantum,
     wedge_bytes,
     wedges_of,
 )
-from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
+from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
 
 __all__ = ["RowsAsGiven", "as_given"]
 
@@ -39,24 +37,6 @@ _SQUARE_BYTES, _RANK_BYTES, _PARTNER_BYTES = 24, 64, 48
 triples are put in order."""
 _MOST_PATHS = 1 << 37
 """Two-step paths up to which all roots have their partners counted beforehand: two seconds of an H100."""
-_MOST_ROOT_WORDS = 1 << 32
-"""Words of masks that are compared below one root, by one block."""
-
-
-class _Ranked(NamedTuple):
-    """A graph whose rows have ranks, by degree.
-
-    Attributes
-    ----------
-    lists : Graph
-        Its order is that in which roots are taken.
-    ranks : (n_rows,) int32
-    asked : Asked
-    """
-
-    lists: Graph
-    ranks: cp.ndarray
-    asked: Asked
 
 
 class RowsAsGiven:
@@ -64,64 +44,39 @@ class RowsAsGiven:
 
     Parameters
     ----------
-    ranked : _Ranked
-    n_rows : int
-        Of a biclique.
+    ranked : Ranked
     rows_are_left : bool
         Whether they are the user's left vertices.
     job : Job
-    roots : _Roots or None
-        Of triples.
+    roots : PlannedRoots or None
+        Of triples; None where two rows are asked for.
 
     Attributes
     ----------
     rows_are_left : bool
     """
 
-    def __init__(self, ranked: _Ranked, rows_are_left: bool, job: Job, roots: _Roots | None) -> None:
+    def __init__(self, ranked: Ranked, rows_are_left: bool, job: Job, roots: PlannedRoots | None) -> None:
         self.rows_are_left, self._ranked, self._job, self._roots = rows_are_left, ranked, job, roots
 
     def searches(self) -> Generator[Search]:
         """The search, of all rows as roots; none where there are too few."""
         job, (lists, ranks, asked), roots = self._job, self._ranked, self._roots
-        n_entries = 2 * int(lists.row_members.size)
-        if lists.order.size == 0 or (roots is not None and roots.order.size == 0):
+        if roots is not None:
+            lists = lists._replace(order=roots.order)
+        if lists.order.size == 0:
             return
+        n_entries = 2 * int(lists.row_members.size)
         job.tell(parts=1, entries=n_entries, core_entries=n_entries)
-        n_bytes, n_blocks = wedge_bytes(asked.max_row_degree), wedge_blocks()
+        n_bytes = wedge_bytes(asked.max_row_degree) + (0 if roots is None else roots.n_bytes)
         with device_work(job.budget):
-            shared: Wedges | Triples
+            make_way(n_bytes, job.budget)
+            shared = wedges_of(asked, ranks)
             if roots is None:
-                shared = wedges_of(asked, ranks)
+                session = WedgeSession(lists, shared, wedge_blocks(), n_bytes)
             else:
-                n_bytes, n_blocks = n_bytes + 4 * roots.scratch_words * roots.n_blocks, roots.n_blocks
-                make_way(n_bytes, job.budget)
-                scratch = cp.empty(max(1, roots.scratch_words * n_blocks), cp.uint32)
-                shared, lists = (
-                    Triples(*wedges_of(asked, ranks), roots.partners, scratch),
-                    lists._replace(order=roots.order),
-                )
-            session = WedgeSession(lists, shared, n_blocks, n_bytes)
+                session = WedgeSession(lists, roots.triples(shared), roots.n_blocks, n_bytes)
         yield Search(session, 0.0, 1.0)
-
-
-class _Roots(NamedTuple):
-    """What is below the roots of triples.
-
-    Attributes
-    ----------
-    order : (n,) int32
-        Those that have two partners at least, the heaviest first.
-    partners : (n_rows,) int32
-    scratch_words : int
-        That a block needs beside shared memory.
-    n_blocks : int
-    """
-
-    order: cp.ndarray
-    partners: cp.ndarray
-    scratch_words: int
-    n_blocks: int
 
 
 def as_given(job: Job) -> RowsAsGiven | None:
@@ -166,8 +121,12 @@ def as_given(job: Job) -> RowsAsGiven | None:
         if is_of_triples and paths > _MOST_PATHS:
             return None
         ranked = _ranked(given, Asked(n_ranked, fewest, longest, SHORT_LIST, _seconds(job)), job)
-        roots = _roots(ranked, job.budget - copied - needed, job) if is_of_triples else None
-    return None if is_of_triples and roots is None else RowsAsGiven(ranked, rows_are_left, job, roots)
+        if not is_of_triples:
+            return RowsAsGiven(ranked, rows_are_left, job, None)
+        began = time.perf_counter()
+        roots = planned_roots(ranked, job.budget - copied - needed)
+        job.tell_time("kernel_us", began)
+    return None if roots is None else RowsAsGiven(ranked, rows_are_left, job, roots)
 
 
 def _paths(graph: BipartiteCSR) -> int:
@@ -180,7 +139,7 @@ def _seconds(job: Job) -> float:
     return float(job.overrides.get("quantum_seconds", QUANTUM_SECONDS))
 
 
-def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> _Ranked:
+def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> Ranked:
     """Rows that have enough columns get ranks by degree."""
     make_way(_RANK_BYTES * graph.n_left, job.budget)
     degrees = cp.diff(graph.left_offsets).astype(cp.int32)
@@ -198,31 +157,4 @@ def _ranked(graph: BipartiteCSR, asked: Asked, job: Job) -> _Ranked:
         graph.right_members,
         order,
     )
-    return _Ranked(lists, ranks, asked)
-
-
-def _roots(ranked: _Ranked, room: int, job: Job) -> _Roots | None:
-    """Count the partners of all rows, and see what each root takes; None where that is too much.
-
-    Parameters
-    ----------
-    ranked : _Ranked
-    room : int
-        Bytes, for areas of blocks.
-    job : Job
-    """
-    lists, ranks, asked = ranked
-    roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
-    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
-    began = time.perf_counter()
-    while n_taken < lists.order.size:
-        n_taken = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
-    job.tell_time("kernel_us", began)
-    needs = cp.asnumpy(roots.needs).tolist()
-    scratch_words = needs[Needs.SCRATCH]
-    if needs[Needs.PARTNERS] > MOST_PARTNERS or needs[Needs.WORDS] > _MOST_ROOT_WORDS or 4 * scratch_words > room:
-        return None
-    n_blocks = min(wedge_blocks(), room // max(1, 4 * scratch_words))
-    # Argsort is ascending: those without partners stand first.
-    heaviest = cp.argsort(roots.costs)[::-1][: needs[Needs.ROOTS]]
-    return _Roots(cp.ascontiguousarray(heaviest.astype(cp.int32)), roots.partners, scratch_words, n_blocks)
+    return Ranked(lists, ranks, asked)

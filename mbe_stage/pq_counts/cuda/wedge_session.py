@@ -20,7 +20,7 @@ from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_roo
 from mbe_stage.pq_counts.cuda.triples.layout import Triples
 from mbe_stage.pq_counts.cuda.wedges import THREADS, Wedges, count_wedges_block_per_root
 
-__all__ = ["PAIR", "TRIPLE", "Asked", "WedgeSession", "run_quantum", "wedge_bytes", "wedges_of"]
+__all__ = ["PAIR", "TRIPLE", "Asked", "Ranked", "WedgeSession", "run_quantum", "wedge_bytes", "wedges_of"]
 
 PAIR, TRIPLE = 2, 3
 """Rows of the bicliques."""
@@ -51,6 +51,22 @@ class Asked(NamedTuple):
     max_row_degree: int
     short_list: int
     quantum_seconds: float
+
+
+class Ranked(NamedTuple):
+    """A graph whose rows have ranks, by degree.
+
+    Attributes
+    ----------
+    lists : Graph
+        Its order is that in which roots are taken.
+    ranks : (n_rows,) int32
+    asked : Asked
+    """
+
+    lists: Graph
+    ranks: cp.ndarray
+    asked: Asked
 
 
 def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:

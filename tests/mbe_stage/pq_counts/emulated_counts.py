@@ -40,6 +40,7 @@ def use_the_emulator() -> Any:
     kernels.counting_blocks = lambda: 1
     from mbe_stage.device import mapped
     from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, session, wedge_session
+    from mbe_stage.pq_counts.cuda.triples import plan
 
     session.kernel_for = lambda techniques: launcher(kernels.kernel_for(techniques))
     mapped.mapped_empty, searches.mapped_copy = np.empty, np.copy
@@ -47,9 +48,9 @@ def use_the_emulator() -> Any:
         setattr(lean_prepare, name, launcher(getattr(lean_prepare, name)))
     for name in ("count_wedges_block_per_root", "count_triples_block_per_root"):
         setattr(wedge_session, name, launcher(getattr(wedge_session, name)))
-    as_given.count_partners_block_per_root = launcher(as_given.count_partners_block_per_root)
+    plan.count_partners_block_per_root = launcher(plan.count_partners_block_per_root)
     wedge_session.THREADS = 64
-    searches.wedge_blocks = as_given.wedge_blocks = lambda: 2
+    searches.wedge_blocks = as_given.wedge_blocks = plan.wedge_blocks = lambda: 2
     from mbe_stage.pq_counts.cuda.local import kernels as local_kernels
     from mbe_stage.pq_counts.cuda.local import session as local_session
 

@@ -78,14 +78,15 @@ class Roots(NamedTuple):
 class Needs(IntEnum):
     """What is asked of all roots.
 
-    How many have two partners at least; the most partners; the most words of masks that are compared below one; and of
-    its area in device memory, `NO_ROOM` where no area will do.
+    How many have two partners at least; the most partners; the most words of masks that are compared below one, and of
+    its area in device memory, `NO_ROOM` where no area will do; words that are compared below all.
     """
 
     ROOTS = 0
     PARTNERS = 1
     WORDS = 2
     SCRATCH = 3
+    WORDS_IN_ALL = 4
 
 
 GRAPH = bundle(Graph, I64, I32, I64, I64, I32, I32)

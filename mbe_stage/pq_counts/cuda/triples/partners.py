@@ -45,6 +45,7 @@ def _write_root(root, n_partners, n_columns, n_later, roots):
         cuda.atomic.add(roots.needs, at.Needs.ROOTS, _L(1))
         cuda.atomic.max(roots.needs, at.Needs.PARTNERS, n)
         cuda.atomic.max(roots.needs, at.Needs.WORDS, words)
+        cuda.atomic.add(roots.needs, at.Needs.WORDS_IN_ALL, words)
         cuda.atomic.max(roots.needs, at.Needs.SCRATCH, at.scratch_words(n, n_words, _L(n_later)))
 
 

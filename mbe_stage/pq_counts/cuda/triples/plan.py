@@ -1,0 +1,79 @@
+"""Which roots have triples, in which order they are taken, and the device memory that their masks need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy as cp
+
+from mbe_stage.pq_counts.cuda.triples.layout import MOST_PARTNERS, Needs, Roots, Triples
+from mbe_stage.pq_counts.cuda.triples.partners import count_partners_block_per_root
+from mbe_stage.pq_counts.cuda.wedge_session import Ranked, run_quantum, wedges_of
+from mbe_stage.pq_counts.cuda.wedges import Wedges, wedge_blocks
+
+__all__ = ["PlannedRoots", "planned_roots"]
+
+_FEW_WORDS, _MOST_WORDS, _UNEVEN = 1 << 24, 1 << 30, 4
+"""Words of masks that a block compares below a root: some twenty milliseconds, which others may wait for, and some
+seconds. Between them, how many times those of an average block the heaviest root may have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedRoots:
+    """Roots that have two partners at least.
+
+    Attributes
+    ----------
+    order : (n,) int32
+        The heaviest first.
+    partners : (n_rows,) int32
+    scratch_words : int
+        That a block needs beside shared memory.
+    n_blocks : int
+    """
+
+    order: cp.ndarray
+    partners: cp.ndarray
+    scratch_words: int
+    n_blocks: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the areas of all blocks."""
+        return 4 * self.scratch_words * self.n_blocks
+
+    def triples(self, wedges: Wedges) -> Triples:
+        """What blocks share; areas are taken here.
+
+        Parameters
+        ----------
+        wedges : Wedges
+        """
+        return Triples(*wedges, self.partners, cp.empty(max(1, self.scratch_words * self.n_blocks), cp.uint32))
+
+
+def planned_roots(ranked: Ranked, room: int) -> PlannedRoots | None:
+    """Count the partners of all rows, and plan for those that have enough.
+
+    None where no area will do, or a root has so much that other blocks would wait for the one that takes it.
+
+    Parameters
+    ----------
+    ranked : Ranked
+    room : int
+        Bytes, for areas of blocks.
+    """
+    lists, ranks, asked = ranked
+    roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
+    kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
+    while n_taken < lists.order.size:
+        n_taken = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
+    needs = cp.asnumpy(roots.needs).tolist()
+    heaviest, scratch_words = needs[Needs.WORDS], needs[Needs.SCRATCH]
+    is_uneven = heaviest > _FEW_WORDS and heaviest * wedge_blocks() > _UNEVEN * needs[Needs.WORDS_IN_ALL]
+    if needs[Needs.PARTNERS] > MOST_PARTNERS or heaviest > _MOST_WORDS or is_uneven or 4 * scratch_words > room:
+        return None
+    n_blocks = min(wedge_blocks(), room // max(1, 4 * scratch_words))
+    # Those without partners stand last.
+    order = cp.argsort(roots.costs)[::-1][: needs[Needs.ROOTS]].astype(cp.int32)
+    return PlannedRoots(cp.ascontiguousarray(order), roots.partners, scratch_words, n_blocks)
