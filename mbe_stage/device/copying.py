@@ -21,7 +21,7 @@ def copy_pieces(
     Parameters
     ----------
     source, target : int32, one dimension
-        Not the same memory.
+        The same one only where no piece is copied to where another one is, or was.
     starts, sizes, places : (n,) int64, on the host
     """
     if starts.size:

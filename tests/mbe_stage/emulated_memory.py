@@ -32,7 +32,7 @@ CASES: list[tuple[dict[str, Any], int, Detail]] = [
     ({"pool_extra": 64, "nodes": 2}, 120_000, Detail.MEMBERS),
     ({"pool_extra": 64, "n_blocks": 1}, 0, Detail.COUNT),
 ]
-EVENTS = {"in place", "grown", "grown partly", "fewer warps"}
+EVENTS = {"in place", "in gaps", "grown", "grown partly", "fewer warps"}
 MOST_SEEDS = 12
 """Seeds decide which warp goes on when, and so how much of the pool is in use at once: as many are tried as it takes
 until everything has happened."""
@@ -45,7 +45,7 @@ def graph() -> BipartiteCSR:
 
 def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
     """Give a session its plan and so many bytes as its budget, and have it say what becomes of the plan."""
-    from mbe_stage.bicliques.cuda import memory_replanning, session
+    from mbe_stage.bicliques.cuda import memory_replanning, pool_compaction, session
 
     class Limited(original):
         def __init__(
@@ -63,7 +63,13 @@ def limit(original: Any, spare_bytes: int, happened: list[str]) -> None:
             happened.append("fewer warps")
         return after
 
-    session.with_space_in_pool = with_space_in_pool
+    def filled(*live: Any) -> Any:
+        found = pool_compaction.filled(*live)
+        if found is not None:
+            happened.append("in gaps")
+        return found
+
+    session.with_space_in_pool, session.filled = with_space_in_pool, filled
     session.Session = Limited
 
 
@@ -84,7 +90,8 @@ def main() -> None:
     for seed, (sizes, spare, detail) in itertools.product(range(MOST_SEEDS), CASES):
         if seed > 0 and seen == EVENTS:
             break
-        launcher.seed = seed
+        # Nodes that count as large are moved into gaps.
+        launcher.seed, pool_compaction._LARGE_NODE = seed, (1 << 14, 1)[seed % 2]
         happened: list[str] = []
         limit(original, spare, happened)
         case: dict[str, Any] = {"sizes": sizes, "spare": spare, "happened": happened}

@@ -31,7 +31,7 @@ from mbe_stage.bicliques.cuda.memory_replanning import (
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.device import available
 from mbe_stage.errors import MemoryBudgetExceeded
-from tests.mbe_stage.emulated_memory import AT_THE_EDGE
+from tests.mbe_stage.emulated_memory import AT_THE_EDGE, EVENTS
 from tests.mbe_stage.emulated_sizes import TINY
 from tests.mbe_stage.processes import run_module
 from tests.patience import completed
@@ -116,12 +116,23 @@ def test_progress_counts_what_is_done() -> None:
 def test_a_run_lives_within_what_it_may_take() -> None:
     cases = [json.loads(line) for line in run_module("emulated_memory").splitlines()]
     happened = {event for case in cases for event in case["happened"]}
-    assert happened == {"in place", "grown", "grown partly", "fewer warps"}
+    assert happened == EVENTS
     for case in cases:
         if case["spare"] == 0 or (case["spare"] == AT_THE_EDGE and "refused" in case):
             assert re.search(r"needs [\d,]+ bytes of device memory to go on, its budget is", case["refused"])
         else:
             assert case["same"], case
+
+
+def test_nodes_are_moved_into_gaps_or_down_and_nothing_is_lost() -> None:
+    told = [json.loads(line) for line in run_module("emulated_pool").splitlines()]
+    assert len(told) == 300
+    assert all(each["same"] for each in told)
+    filled = [each for each in told if each["moved"] is not None]
+    assert len(filled) > 50
+    # What is moved is less than what stays, and few entries are lost in gaps.
+    assert sum(each["moved"] for each in filled) < sum(each["live"] for each in filled) / 2
+    assert any(each["moved"] is None for each in told)
 
 
 @on_the_emulator

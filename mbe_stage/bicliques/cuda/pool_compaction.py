@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cupy as cp
 import numpy as np
@@ -11,12 +11,20 @@ from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.memory_plan import PASSING_INTS
 from mbe_stage.device.copying import copy_pieces
 
-__all__ = ["LiveNodes", "laid_out", "live_nodes", "moved_down", "moved_out", "put_in", "table_of"]
+__all__ = ["LiveNodes", "filled", "laid_out", "live_nodes", "move", "moved_out", "put_in", "table_of"]
+
+_LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
+"""Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
+move; and how many nodes the host looks at in a few milliseconds."""
+_LOOKED_AT = 8
+"""Nodes at the end that are tried in a gap."""
+_LEFT_IN_GAPS = 4
+"""Of what is free, the part that may stay in gaps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveNodes:
-    """The nodes that stay, in the order they stand in; on the host.
+    """The nodes that stay, on the host.
 
     Attributes
     ----------
@@ -30,6 +38,8 @@ class LiveNodes:
         Entries of the pool that they will take.
     n_open : int
         How many of them have children that nobody has taken.
+    are_apart : bool
+        Whether no place is one where a node begins or stands now.
     """
 
     numbers: np.ndarray
@@ -39,6 +49,7 @@ class LiveNodes:
     unwritten: np.ndarray
     used: int
     n_open: int
+    are_apart: bool = False
 
     def new_numbers(self, n_nodes: int) -> np.ndarray:
         """For each old number the new one, -1 for nodes that are left out; -1 stays -1, as the last entry."""
@@ -62,9 +73,44 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     is_live[0] = True
     is_live[pending[pending >= 0]] = True
     numbers = np.flatnonzero(is_live)
-    # In this order nobody's place is taken by another one before it has been moved.
-    numbers = numbers[np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")]
-    return laid_out(nodes, numbers, int(is_open.sum()))
+    standing = laid_out(nodes, numbers[np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")], int(is_open.sum()))
+    # Numbers keep their order, wherever nodes stand: warps look for work at the lowest, which are the oldest.
+    by_age = np.argsort(standing.numbers)
+    names = ("numbers", "starts", "sizes", "places", "unwritten")
+    return replace(standing, **{name: getattr(standing, name)[by_age] for name in names})
+
+
+def filled(live: LiveNodes, size: int) -> LiveNodes | None:
+    """The nodes of a pool of `size` entries where most of them stay: those at its end are moved into gaps before.
+
+    None where nodes are small, or too much of what is free would be left in gaps.
+    """
+    n = live.numbers.size
+    if n > _MOST_LARGE or live.used < n * _LARGE_NODE:
+        return None
+    order = np.argsort(live.starts)
+    starts, sizes = live.starts[order], live.sizes[order]
+    ends = -(-(starts + sizes) // at.ALIGNMENT) * at.ALIGNMENT
+    places, filled_up_to = starts.copy(), 0
+    above, room = list(range(n)), sizes.tolist()
+    is_gap = starts[1:] - ends[:-1] >= at.ALIGNMENT
+    for begin, end in zip(ends[:-1][is_gap].tolist(), starts[1:][is_gap].tolist(), strict=True):
+        if starts[above[-1]] < end:
+            break
+        while begin < end:
+            last = above[: -_LOOKED_AT - 1 : -1]
+            fits = next((k for k, node in enumerate(last) if room[node] <= end - begin and starts[node] >= end), None)
+            if fits is None:
+                break
+            node = above.pop(-1 - fits)
+            places[node] = begin
+            begin = filled_up_to = begin + -(-room[node] // at.ALIGNMENT) * at.ALIGNMENT
+    used = max(int(ends[above[-1]]), filled_up_to)
+    if used - live.used > (size - live.used) // _LEFT_IN_GAPS:
+        return None
+    as_before = np.empty(n, np.int64)
+    as_before[order] = places
+    return replace(live, places=as_before, used=used, are_apart=True)
 
 
 def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
@@ -92,11 +138,25 @@ def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
     )
 
 
-def moved_down(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
-    """Move the nodes to their places within the pool, so many entries at a time (`PASSING_INTS` at least)."""
+def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
+    """Move the nodes to their places within the pool; where these are taken, so many entries at a time.
+
+    Parameters
+    ----------
+    ints : (n,) int32
+        The pool.
+    live : LiveNodes
+    passing_ints : int
+        Entries that pass through other memory at a time; `PASSING_INTS` at least.
+    """
     starts, sizes, places = _pieces(live)
-    moving = starts > places
+    moving = np.flatnonzero(starts > places)
+    # In this order nobody's place is taken by another one before it has been moved.
+    moving = moving[np.argsort(starts[moving], kind="stable")]
     starts, sizes, places = starts[moving], sizes[moving], places[moving]
+    if live.are_apart:
+        copy_pieces(ints, starts, sizes, ints, places)
+        return
     ends = np.cumsum(sizes)
     passing = cp.empty(min(max(passing_ints, PASSING_INTS), int(sizes.sum())), cp.int32)
     first = 0

@@ -25,7 +25,7 @@ from mbe_stage.bicliques.cuda.handing_over import (
 from mbe_stage.bicliques.cuda.kernels import THREADS, walking_kernel
 from mbe_stage.bicliques.cuda.memory_plan import MemoryPlan
 from mbe_stage.bicliques.cuda.memory_replanning import check_growth, with_larger_arenas, with_space_in_pool
-from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, live_nodes, moved_down, moved_out, put_in, table_of
+from mbe_stage.bicliques.cuda.pool_compaction import LiveNodes, filled, live_nodes, move, moved_out, put_in, table_of
 from mbe_stage.bicliques.cuda.prepare import DeviceGraph
 from mbe_stage.bicliques.cuda.task_suspension import (
     SuspendedTasks,
@@ -198,6 +198,8 @@ class Session:
         plan = with_space_in_pool(self.plan, live.used, needed, live.numbers.size, held, self._budget_bytes)
         if plan.n_blocks < self.plan.n_blocks:
             self._arrange_warps(replace(self.plan, n_blocks=plan.n_blocks), state)
+        if plan.pool == self._pool.ints.size:
+            live = filled(live, plan.pool) or live
         self._move_nodes(live, plan)
         self._pool = table_of(self._pool, live, n_nodes, plan.nodes)
         self._renumber(live.new_numbers(n_nodes))
@@ -236,7 +238,7 @@ class Session:
         pool = self._pool
         if plan.pool == pool.ints.size:
             spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)
-            moved_down(pool.ints, live, spare // 4)
+            move(pool.ints, live, spare // 4)
             return
         copy = moved_out(pool.ints, live)
         # Let go of before the larger one is taken.
