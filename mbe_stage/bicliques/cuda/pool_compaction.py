@@ -16,6 +16,8 @@ __all__ = ["LiveNodes", "filled", "laid_out", "live_nodes", "move", "moved_out",
 _LARGE_NODE, _MOST_LARGE = 1 << 14, 1 << 14
 """Entries of a node, on average, from which on the device takes longer to move all than the host to see which have to
 move; and how many nodes the host looks at in a few milliseconds."""
+_LARGE_PIECE = 1 << 17
+"""Entries of a large node that a block of threads moves."""
 _LOOKED_AT = 8
 """Nodes at the end that are tried in a gap."""
 _LEFT_IN_GAPS = 4
@@ -89,25 +91,15 @@ def filled(live: LiveNodes, size: int) -> LiveNodes | None:
     if n > _MOST_LARGE or live.used < n * _LARGE_NODE:
         return None
     order = np.argsort(live.starts)
-    starts, sizes = live.starts[order], live.sizes[order]
-    ends = -(-(starts + sizes) // at.ALIGNMENT) * at.ALIGNMENT
-    places, filled_up_to = starts.copy(), 0
-    above, room = list(range(n)), sizes.tolist()
-    is_gap = starts[1:] - ends[:-1] >= at.ALIGNMENT
-    for begin, end in zip(ends[:-1][is_gap].tolist(), starts[1:][is_gap].tolist(), strict=True):
-        if starts[above[-1]] < end:
-            break
-        while begin < end:
-            last = above[: -_LOOKED_AT - 1 : -1]
-            fits = next((k for k, node in enumerate(last) if room[node] <= end - begin and starts[node] >= end), None)
-            if fits is None:
-                break
-            node = above.pop(-1 - fits)
-            places[node] = begin
-            begin = filled_up_to = begin + -(-room[node] // at.ALIGNMENT) * at.ALIGNMENT
-    used = max(int(ends[above[-1]]), filled_up_to)
+    starts, room = live.starts[order], -(-live.sizes[order] // at.ALIGNMENT) * at.ALIGNMENT
+    ends = -(-(starts + room) // at.ALIGNMENT) * at.ALIGNMENT
+    gaps = np.flatnonzero(starts[1:] - ends[:-1] >= at.ALIGNMENT)
+    moved, used = _into_gaps(ends[gaps].tolist(), starts[gaps + 1].tolist(), starts.tolist(), room.tolist())
+    used = max(used, int(np.delete(ends, list(moved)).max()))
     if used - live.used > (size - live.used) // _LEFT_IN_GAPS:
         return None
+    places = starts.copy()
+    places[list(moved)] = list(moved.values())
     as_before = np.empty(n, np.int64)
     as_before[order] = places
     return replace(live, places=as_before, used=used, are_apart=True)
@@ -138,6 +130,35 @@ def laid_out(nodes: np.ndarray, numbers: np.ndarray, n_open: int) -> LiveNodes:
     )
 
 
+def _into_gaps(begins: list[int], ends: list[int], starts: list[int], room: list[int]) -> tuple[dict[int, int], int]:
+    """Nodes from the last on, each in the first gap before it that has room: where each is to stand; and up to where.
+
+    Parameters
+    ----------
+    begins, ends : list of int
+        Of the gaps, ascending.
+    starts, room : list of int
+        Where each node begins, ascending, and how much room it takes.
+    """
+    places: dict[int, int] = {}
+    used, node = 0, len(starts) - 1
+    for begin, end in zip(begins, ends, strict=True):
+        if starts[node] < end:
+            break
+        # One that does not fit waits for the next gap, and another one is tried.
+        first = node
+        for _ in range(_LOOKED_AT):
+            if starts[first] < end:
+                break
+            if first not in places and room[first] <= end - begin:
+                places[first] = begin
+                begin = used = begin + room[first]
+            first -= 1
+        while node in places:
+            node -= 1
+    return places, used
+
+
 def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     """Move the nodes to their places within the pool; where these are taken, so many entries at a time.
 
@@ -149,14 +170,15 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     passing_ints : int
         Entries that pass through other memory at a time; `PASSING_INTS` at least.
     """
-    starts, sizes, places = _pieces(live)
-    moving = np.flatnonzero(starts > places)
+    moving = np.flatnonzero(live.starts > live.places)
     # In this order nobody's place is taken by another one before it has been moved.
-    moving = moving[np.argsort(starts[moving], kind="stable")]
-    starts, sizes, places = starts[moving], sizes[moving], places[moving]
+    moving = moving[np.argsort(live.starts[moving])]
+    nodes = live.starts[moving], live.sizes[moving], live.places[moving]
     if live.are_apart:
+        starts, sizes, places = _pieces(*nodes, _LARGE_PIECE)
         copy_pieces(ints, starts, sizes, ints, places)
         return
+    starts, sizes, places = _pieces(*nodes, PASSING_INTS)
     ends = np.cumsum(sizes)
     passing = cp.empty(min(max(passing_ints, PASSING_INTS), int(sizes.sum())), cp.int32)
     first = 0
@@ -172,7 +194,7 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
 
 def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
     """A copy of the nodes alone, each at its place."""
-    starts, sizes, places = _pieces(live)
+    starts, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
     copy = cp.empty(live.used, cp.int32)
     copy_pieces(ints, starts, sizes, copy, places)
     return copy
@@ -180,7 +202,7 @@ def moved_out(ints: cp.ndarray, live: LiveNodes) -> cp.ndarray:
 
 def put_in(copy: cp.ndarray, live: LiveNodes, ints: cp.ndarray) -> None:
     """Put what `moved_out` made into another pool."""
-    _, sizes, places = _pieces(live)
+    _, sizes, places = _pieces(live.starts, live.sizes, live.places, PASSING_INTS)
     copy_pieces(copy, places, sizes, ints, places)
 
 
@@ -200,9 +222,11 @@ def table_of(pool: at.Pool, live: LiveNodes, n_nodes: int, size: int) -> at.Pool
     return pool
 
 
-def _pieces(live: LiveNodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts, sizes and places of the nodes, the large ones in pieces of at most `PASSING_INTS` entries."""
-    n_pieces = -(-live.sizes // PASSING_INTS)
-    node = np.repeat(np.arange(live.sizes.size), n_pieces)
-    within = (np.arange(node.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)) * PASSING_INTS
-    return live.starts[node] + within, np.minimum(live.sizes[node] - within, PASSING_INTS), live.places[node] + within
+def _pieces(
+    starts: np.ndarray, sizes: np.ndarray, places: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts, sizes and places of the nodes, the large ones in pieces of at most `most` entries."""
+    n_pieces = -(-sizes // most)
+    node = np.repeat(np.arange(sizes.size), n_pieces)
+    within = (np.arange(node.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)) * most
+    return starts[node] + within, np.minimum(sizes[node] - within, most), places[node] + within
