@@ -198,8 +198,9 @@ def test_a_technique_that_does_not_exist_is_named() -> None:
     any(importlib.util.find_spec(name) is None for name in ("numba_cuda", "cuda")),
     reason="numba-cuda is missing: the dependency group cuda-compile has it",
 )
-def test_kernels_compile_for_both_architectures_as_recorded() -> None:
-    found = json.loads(run_module("compiled_cuda"))
+@pytest.mark.parametrize("ptx", ["of small kernels", pytest.param("each", marks=pytest.mark.slow)])
+def test_kernels_compile_for_both_architectures_as_recorded(ptx: str) -> None:
+    found = json.loads(run_module("compiled_cuda", ptx))
     recorded = json.loads((Path(__file__).parent / "cuda_resources.json").read_text())
     assert found.keys() == recorded.keys()
     for kernel, resources in found.items():

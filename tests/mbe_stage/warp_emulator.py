@@ -231,8 +231,12 @@ def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, s
         block = chance.choice(running)
         ready = [warp for warp in block.warps if warp not in block.waiting]
         chosen = chance.choice(ready)
-        for _ in range(chance.randrange(1, 200)):
+        for left in reversed(range(chance.randrange(1, 200))):
             outcome = chosen.step()
+            if outcome == _ASLEEP:
+                # For the rest of its turn: idle warps would take much of the emulator's time.
+                _Clock.nanoseconds += left * _Clock.STEP
+                break
             if outcome == _DONE:
                 block.warps.remove(chosen)
             elif outcome == _AT_BARRIER:
@@ -242,7 +246,7 @@ def launch(kernel: Any, n_blocks: int, warps_per_block: int, arguments: tuple, s
                 break
 
 
-_RUNNING, _DONE, _AT_BARRIER = range(3)
+_RUNNING, _DONE, _AT_BARRIER, _ASLEEP = range(4)
 
 
 class _Block:
@@ -291,7 +295,7 @@ class _Warp:
         _Clock.nanoseconds += _Clock.STEP
         if self.asleep:
             self._next, self.asleep = self.asleep, []
-            return _RUNNING
+            return _ASLEEP
         name = names[0]
         if name is None and not any(names):
             return _DONE
