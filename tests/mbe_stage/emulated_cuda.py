@@ -120,14 +120,14 @@ def found(
 def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     everything = BicliqueQuery()
     result = [
-        ("crown", graphs.crown(9), everything),
+        ("crown", graphs.crown(8), everything),
         ("half graph", graphs.half_graph(66), everything),
         ("long lists", graphs.blocks([(1, 250), (230, 1), (3, 3)]), everything),
         ("empty", BipartiteCSR.from_edges([], [], 2, 2), everything),
         ("twins", graphs.from_matrix(np.repeat(np.repeat(np.tri(5, dtype=bool), 3, 0), 2, 1)), everything),
     ]
     for seed, (n_left, n_right, density) in enumerate(
-        [(12, 12, 0.5), (30, 25, 0.3), (14, 14, 0.8), (150, 9, 0.6), (200, 8, 0.5), (90, 60, 0.06), (40, 40, 0.2)]
+        [(12, 12, 0.5), (30, 25, 0.3), (14, 14, 0.8), (150, 7, 0.6), (200, 8, 0.5), (70, 50, 0.08), (40, 40, 0.2)]
     ):
         graph = graphs.from_matrix(graphs.random_matrix(seed, n_left, n_right, density))
         result.append((f"random {seed}", graph, everything))
@@ -277,17 +277,17 @@ def progress_case(launcher: Any) -> Iterator[dict[str, Any]]:
     launcher.seed = 0
     blocks = list(
         engine_cuda.run(
-            graphs.crown(12),
+            graphs.crown(11),
             BicliqueQuery(),
             Execution(),
             Detail.COUNT,
-            sizes={"n_blocks": 4, "quantum_seconds": 0.3},
+            sizes={"n_blocks": 4, "quantum_seconds": 0.15},
             techniques=Techniques.without("closed_sets"),
         )
     )
     n_found = sum(block.n_bicliques for block in blocks)
     shares = [block.work_done for block in blocks]
-    yield {"case": "progress", "wanted": 2**12 - 2, "counted": n_found, "shares": shares}
+    yield {"case": "progress", "wanted": 2**11 - 2, "counted": n_found, "shares": shares}
 
 
 def graph_cases(launcher: Any, remainders: tuple[int, ...]) -> Iterator[dict[str, Any]]:

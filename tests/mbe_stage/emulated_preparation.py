@@ -24,7 +24,7 @@ THRESHOLDS = [(0, 1), (8, 1024), (1 << 30, 1), (2, 3)]
 def cases() -> list[tuple[str, BipartiteCSR, BicliqueQuery]]:
     everything = BicliqueQuery()
     twins = graphs.from_matrix(np.repeat(np.repeat(graphs.random_matrix(5, 20, 30, 0.4), 3, 0), 2, 1))
-    long = graphs.from_matrix(graphs.random_matrix(3, 150, 120, 0.4))
+    long = graphs.from_matrix(graphs.random_matrix(3, 110, 90, 0.4))
     sparse = graphs.from_matrix(graphs.random_matrix(4, 300, 200, 0.02))
     chain = graphs.path(60)
     return [

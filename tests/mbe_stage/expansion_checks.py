@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Sequence[tuple[int, int]], Sequence[int], int]] = {
     "pieces": ([(n % 5 + 1, n % 7 + 1) if n % 6 else (0, 0) for n in range(120)], [1, 1, 2], 60),
     "pieces of whole tiles": ([(1, 1)] * 96, [1], 64),
     "each alone": ([(n % 3 + 1, 2) if n % 4 else (0, 0) for n in range(50)], [1, 9], 1),
-    "long ones in pieces": ([(n % 4 + 1, n % 8 + 1) if n % 5 else (40, 30) for n in range(45)], [1, 30], 700),
+    "long ones in pieces": ([(n % 4 + 1, n % 8 + 1) if n % 5 else (40, 30) for n in range(20)], [1, 30], 700),
 }
 
 
