@@ -94,7 +94,7 @@ TINY: list[dict[str, Any]] = [
 SHAPES = [((7, 9), 0.5), ((12, 10), 0.6), ((9, 14), 0.8), ((30, 12), 0.3), ((14, 40), 0.2), ((13, 13), 0.7)]
 QUERIES = [
     PqQuery(1, 6, 1, 6),
-    PqQuery(3, 3, 4, 4),
+    PqQuery(4, 4, 4, 4),
     PqQuery(2, 2, 2, 6),
     PqQuery(2, 5, 2, 2),
     PqQuery(4, 6, 3, 5),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -35,12 +37,18 @@ def leaves(n_parts: int, capacity: int, n_threads: int = 1) -> dict[tuple[int, .
     return found
 
 
-@pytest.mark.parametrize("capacity", [2, 16, 256])
+@functools.cache
+def all_leaves() -> dict[tuple[int, ...], int]:
+    """In one piece, and a table with room for all."""
+    return leaves(1, 1 << 14)
+
+
+@pytest.mark.parametrize("capacity", [2, pytest.param(16, marks=pytest.mark.slow), 256])
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_a_full_table_loses_and_doubles_nothing(capacity: int, n_threads: int) -> None:
-    assert leaves(1, capacity, n_threads) == leaves(1, 1 << 14)
+    assert leaves(1, capacity, n_threads) == all_leaves()
 
 
 @pytest.mark.parametrize("n_parts", [2, 3, 50])
 def test_parts_of_the_children_are_all_of_them_once(n_parts: int) -> None:
-    assert leaves(n_parts, 1 << 14) == leaves(1, 1 << 14)
+    assert leaves(n_parts, 1 << 14) == all_leaves()
