@@ -80,6 +80,8 @@ def moments(n: int) -> list[float]:
     return [(part + chance.random()) / n for part in range(n)]
 
 
+# Those are handled alike, and all of them come at moments of a run.
+OTHERS = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)]
 # Some by default, many more where there is time.
 N_MOMENTS = [10, pytest.param(40, marks=pytest.mark.slow)]
 
@@ -117,7 +119,7 @@ def test_signals_at_moments_of_a_run(tmp_path: Path, endless: Path, n: int) -> N
         assert not (out / "latest").exists()
 
 
-@pytest.mark.parametrize("number", ENDINGS)
+@pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
 def test_a_signal_ends_a_run_and_clears_up(tmp_path: Path, endless: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     process = start(*enumeration(endless, out))
@@ -149,7 +151,7 @@ def test_the_entry_imports_nothing_of_the_packages_but_the_handler() -> None:
     assert end(start(code=code)) == (0, f"{ours}\n", "")
 
 
-@pytest.mark.parametrize("number", ENDINGS)
+@pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
 def test_what_is_ignored_at_the_start_stays_ignored(tmp_path: Path, number: signal.Signals) -> None:
     """As `nohup` starts a command."""
     edges, out = tmp_path / "edges.csv", tmp_path / "out"
