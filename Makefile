@@ -11,7 +11,7 @@ TEST_READY := $(VENV)/.ready-to-test
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-gpu check bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu clean
+.PHONY: help run test test-all test-gpu check compiled checked bench bench-groups ablation bench-gpu bench-pq-gpu bench-cliques-gpu bench-rapids compare-tiers flow-gpu clean
 
 help:
 	@echo "make run       the maximal bicliques of two real graphs: tables, reports, the most interesting groups"
@@ -52,10 +52,17 @@ check: $(TEST_READY)
 	$(BIN)/lint-imports
 
 # Compiled once, for all processes of the tests: each would do it for itself, and those that are ended never be done.
-# Two of them: what takes longest, the kernels on the emulator, is one thread's work.
-test: check
-	$(BIN)/mbe compile
+# Checks take the cores that this leaves idle.
+# Two processes for the tests: what takes longest, the kernels on the emulator, is one thread's work.
+test: $(TEST_READY)
+	$(MAKE) --no-print-directory --jobs=2 compiled checked
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+compiled: $(TEST_READY)
+	$(BIN)/mbe compile
+
+checked: $(TEST_READY)
+	nice $(MAKE) --no-print-directory check
 
 test-all: check
 	$(BIN)/mbe compile
