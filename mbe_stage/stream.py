@@ -272,7 +272,8 @@ def stream(
         barrier = checkpoints.barrier_for(runner or worker)
         if runner is not None:
             asked = (problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
-            return runner.run(*asked, **_parts_for(runner, sink, limit))
+            further = _parts_for(runner, sink, limit) | ({"on_device": True} if is_on_device else {})
+            return runner.run(*asked, **further)
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def tell_of_taking_over(other: str) -> None:
@@ -416,10 +417,11 @@ def _with_runner(execution: Execution, engine: str) -> tuple[Execution, str]:
 
 
 def _check_runner(execution: Execution, *, is_on_host: bool) -> None:
-    if execution.runner is not None and not is_on_host:
+    runner = execution.runner
+    if runner is not None and not is_on_host and not getattr(runner, "FEEDS_DEVICES", False):
         raise InvalidArgument(
-            "the graph or the results are in the memory of a device, and a runner brings them to workers and back "
-            "through that of the host: expected no runner, or a graph and a sink of the host"
+            "the graph or the results are in the memory of a device, and this runner brings them to workers and back "
+            "through that of the host: expected devices, no runner, or a graph and a sink of the host"
         )
 
 

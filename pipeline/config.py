@@ -216,12 +216,12 @@ class ExecutionConfig(Section):
     def _devices_are_of_the_engine_cuda(self) -> ExecutionConfig:
         if self.devices is None:
             return self
-        for key, others in (("engine", ("auto", "cuda")), ("runner", ("local",))):
+        for key, others in (("engine", ("auto", "rapids", "cuda")), ("runner", ("local",))):
             if getattr(self, key) not in others:
                 raise ValueError(
                     f"{setting(f'execution.{key}')} is {getattr(self, key)}, and {setting('execution.devices')} is "
-                    "about GPUs of this machine that bring what they find to the host: take "
-                    f"{others[-1]}, or leave {setting('execution.devices')} out"
+                    "about GPUs of this machine that search together in this process: take "
+                    f"{' or '.join(others[1:] or others)}, or leave {setting('execution.devices')} out"
                 )
         return self
 
@@ -250,7 +250,7 @@ class ExecutionConfig(Section):
             )
         if self.runner == "dask" and self.engine == "rapids":
             raise ValueError(
-                f"{setting('execution.engine')} is rapids, which keeps all of a run on one device, and "
+                f"{setting('execution.engine')} is rapids, which keeps all of a run on devices of this machine, and "
                 f"{setting('execution.runner')} is dask: take cuda, cpu or auto, or the runner local"
             )
         return self

@@ -118,8 +118,17 @@ class Tier:
             from pipeline.backends.cudf.backend import CudfBackend
             from pipeline.backends.cudf.memory import device_pool
 
-            with device_pool(execution.device_memory) as pool:
+            with device_pool(execution.device_memory, _beside(execution)) as pool:
                 yield steps.Steps(CudfBackend(pool), self.engine)
+
+
+def _beside(execution: ExecutionConfig) -> tuple[int, ...]:
+    """The devices that search beside the one that holds the tables, which is the current one."""
+    if execution.devices is None:
+        return ()
+    from mbe_stage.device.selection import current_number, device_numbers
+
+    return tuple(sorted(set(device_numbers(execution.devices)) - {current_number()}))
 
 
 def choose_tier(
@@ -129,7 +138,8 @@ def choose_tier(
 ) -> Tier:
     """The tier that `execution.engine` asks for; ``auto`` takes the first of rapids, cuda, cpu that runs here.
 
-    A tier is passed over that the problem has no engine or no tables for, or one of the derived outputs no tables.
+    Where devices are to share the search ``auto`` is cuda. A tier is passed over that the problem has no engine or no
+    tables for, or one of the derived outputs no tables.
 
     Parameters
     ----------
@@ -155,8 +165,8 @@ def choose_tier(
             tier = Tier(name, name, f"not {RAPIDS}: {reason}")
         log.debug("tier auto: %s; %s", tier.name, tier.reason)
         return tier
-    # Those that share a search are of one engine, and bring what they find to the host.
-    return tier_named(_ENGINE if execution.devices is not None else execution.engine, problem, derived)
+    # Devices that share a search are of one engine, and `auto` has them bring what they find to the host.
+    return tier_named(_ENGINE if execution.engine == AUTO else execution.engine, problem, derived)
 
 
 def tier_named(name: str, problem: str = OURS, derived: Sequence[DerivedPublication] = ()) -> Tier:

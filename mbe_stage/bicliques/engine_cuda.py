@@ -139,15 +139,19 @@ def device_search(
     tasks: Iterable[Task] | None,
     *,
     is_asked: bool,
+    on_device: bool = False,
     sizes: dict[str, Any] | None = None,
 ) -> SharedSearch:
     """A search on the current device that shares its work with those on others (`mbe_stage.runners.devices`).
 
-    Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left.
+    Parameters and errors are those of `run`; `is_asked` says whether somebody may want to know which tasks are left,
+    `on_device` whether what is found stays in device memory. A graph on another device is copied to this one.
     """
     from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+    from mbe_stage.device.graph import on_this_device
 
-    return SharedSearch(graph, query, execution, detail, tasks, sizes or {}, is_asked)
+    here = on_this_device(graph)
+    return SharedSearch(here, query, execution, detail, tasks, sizes or {}, is_asked, on_device)
 
 
 def tasks_of(graph: BipartiteCSR, query: BicliqueQuery, n: int) -> list[Task]:

@@ -13,8 +13,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda.typing.typeof import typeof_impl
 
-__all__ = ["WordsBeside", "copying_beside", "kernel_bundles", "kernel_views", "upload", "wait_for_work"]
-__all__ += ["zeroed_beside"]
+__all__ = ["WordsBeside", "kernel_bundles", "kernel_views", "upload", "wait_for_work", "zeroed_beside"]
 
 
 def upload(host: np.ndarray, device: cp.ndarray) -> None:
@@ -42,21 +41,6 @@ def zeroed_beside(*arrays: cp.ndarray) -> Iterator[None]:
         yield
     finally:
         cp.cuda.get_current_stream().wait_event(beside.record())
-
-
-@contextmanager
-def copying_beside() -> Iterator[None]:
-    """Copy from another device beside what is enqueued there; done when this is left.
-
-    On the default stream a copy between two devices waits until both have done all that was enqueued before.
-    """
-    beside = _second_stream(cp.cuda.runtime.getDevice())
-    beside.wait_event(cp.cuda.get_current_stream().record())
-    try:
-        with beside:
-            yield
-    finally:
-        beside.synchronize()
 
 
 class WordsBeside:

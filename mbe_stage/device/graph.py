@@ -5,11 +5,13 @@ from __future__ import annotations
 import cupy as cp
 import numpy as np
 
+from mbe_stage.device.peers import brought_here
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.graphs.bipartite import BipartiteCSR
 from mbe_stage.graphs.undirected import UndirectedCSR
 
-__all__ = ["copy_bytes", "graph_from_edges", "on_device", "on_host", "undirected_from_edges"]
+__all__ = ["copy_bytes", "graph_from_edges", "on_device", "on_host", "on_this_device"]
+__all__ += ["undirected_from_edges"]
 
 
 def graph_from_edges(left_ids: cp.ndarray, right_ids: cp.ndarray, n_left: int, n_right: int) -> BipartiteCSR:
@@ -102,6 +104,17 @@ def on_host(graph: BipartiteCSR) -> BipartiteCSR:
         cp.asnumpy(graph.right_offsets),
         cp.asnumpy(graph.right_members),
     )
+
+
+def on_this_device(graph: BipartiteCSR) -> BipartiteCSR:
+    """A graph of another device copied to the current one; one of the host, or that is here, as it is.
+
+    What made it has to be done.
+    """
+    if graph.is_on_host:
+        return graph
+    arrays = (graph.left_offsets, graph.left_members, graph.right_offsets, graph.right_members)
+    return BipartiteCSR(graph.n_left, graph.n_right, *brought_here(*arrays))
 
 
 def copy_bytes(graph: BipartiteCSR) -> int:

@@ -11,7 +11,7 @@ from numba import cuda
 
 from mbe_stage.errors import EngineUnavailable, InvalidArgument
 
-__all__ = ["device_numbers", "free_bytes", "name_of", "selected"]
+__all__ = ["current_number", "device_numbers", "free_bytes", "name_of", "selected"]
 
 
 def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
@@ -39,6 +39,11 @@ def device_numbers(asked: Literal["all"] | Sequence[int]) -> tuple[int, ...]:
             f"devices are of several compute capabilities ({told}): expected one; name those of one kind"
         )
     return numbers
+
+
+def current_number() -> int:
+    """The device that this thread works on."""
+    return int(cp.cuda.runtime.getDevice())
 
 
 @contextmanager

@@ -61,8 +61,8 @@ class DeviceSearch(Protocol):
     def begin(self, rows: np.ndarray) -> None:
         """Forget what is in progress, and begin with these roots."""
 
-    def work(self, block_bytes: int) -> list[Any]:
-        """Blocks of what was found in a while; at once more where there is more to be found."""
+    def work(self, block_bytes: int) -> Iterator[list[Any]]:
+        """Blocks of what is found in a while, in parts: all is found once there is the first."""
 
     def stop_soon(self) -> None:
         """Have `work` end soon; from any thread."""
@@ -91,6 +91,9 @@ class DeviceSearch(Protocol):
     def empty(self, share: float, remaining: np.ndarray | None = None) -> Any:
         """A block that says how far all is, or marks a barrier with the roots that are left. Needs no device."""
 
+    def brought_here(self, block: Any) -> Any:
+        """A block of any of the devices, or an empty one, in the memory of the current device."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -104,11 +107,14 @@ class Terms:
         How long an epoch is at least.
     holds : bool
         Whether anything is held back; else a device that is lost ends the search.
+    remedy : str
+        What to do where a device is lost and part of what it was at had been handed on.
     """
 
     most_bytes: int
     epoch_seconds: float
     holds: bool
+    remedy: str
 
 
 @dataclass(slots=True)
@@ -206,10 +212,16 @@ class Exchange:
                     raise self._error
                 if not self._ready:
                     return
-                block = self._ready.popleft()
-                self._ready_bytes -= _nbytes(block)
+                taken = [self._ready.popleft()]
+                self._ready_bytes -= _nbytes(taken[0])
                 self._changed.notify_all()
-            yield block
+            # Not held on to: it may be memory of a device.
+            yield taken.pop()
+
+    def interrupt(self, ks: Sequence[int]) -> None:
+        """Have what some devices are at end soon, and nothing be done about it."""
+        with self._changed:
+            self._interrupt([self._members[k] for k in ks if k in self._members])
 
     def stop(self) -> None:
         """Have all threads end soon."""
@@ -248,13 +260,19 @@ class Exchange:
                 self._back.append(rows)
                 self._members[k].has_held = True
 
-    def report(self, k: int, generation: int, blocks: list[Any], standing: Any, seconds: float) -> None:
+    def stands(self, k: int, generation: int, standing: Any) -> None:
+        """How far a device is."""
+        with self._changed:
+            if generation == self._generation:
+                self._members[k].standing = standing
+                self._tell(time.perf_counter())
+
+    def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
         """What a device has found in so many seconds; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return
             member = self._members[k]
-            member.standing = standing
             member.facts.busy_seconds += seconds
             n_bytes = sum(_nbytes(block) for block in blocks)
             member.n_found += sum(len(block) for block in blocks)
@@ -269,7 +287,6 @@ class Exchange:
                 # From here on what this epoch found cannot be taken back.
                 self._has_handed_on = self._has_handed_on or bool(self._held)
                 self._hand_on()
-            self._tell(now)
             self._changed.notify_all()
             while self._ready_bytes > self._terms.most_bytes and self.goes_on(generation):
                 self._changed.wait(timeout=_LOOK_SECONDS * 10)
@@ -341,8 +358,7 @@ class Exchange:
             elif self._has_handed_on:
                 lost = DeviceLost(
                     f"{member.name} was lost ({_line(error)}), and part of what was found below the roots that it was "
-                    "in had been handed on already: begin again, or go on from the last checkpoint (--resume); a "
-                    "larger memory budget holds more back"
+                    f"in had been handed on already: {self._terms.remedy}"
                 )
                 lost.__cause__ = error
                 self._error = lost

@@ -1,7 +1,9 @@
 """Several GPUs of this machine do a search: one thread each, the graph on each, and work handed on where one runs dry.
 
 How they share work, and what becomes of a device that is lost, is in `device_exchange`. What is found comes through the
-memory of the host.
+memory of the host; to a sink in device memory it comes from device to device, to that which was current when the search
+began. Until then it is held back where it was found. So every device has a part of its budget for blocks, and the one
+that they come to is left to the sink while that is at work (`device_turns`).
 """
 
 from __future__ import annotations
@@ -11,14 +13,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from mbe_stage.engines import get_engine
-from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
+from mbe_stage.errors import DeviceLost, InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.runners.device_exchange import DeviceSearch, Exchange, Terms
+from mbe_stage.runners.device_turns import Turns
 from mbe_stage.runners.ranks import RankFacts, busy_shares
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
@@ -30,6 +33,11 @@ log = logging.getLogger(__name__)
 ENGINE = "cuda"
 _EPOCH_SECONDS = 5.0
 _MEMORY_SHARE = 0.75
+# Of the budget of a device, in twelfths, what is for blocks in device memory: those that are held back, as many that
+# wait for the consumer, and one that it takes in. The search has the others.
+_OF_BLOCKS, _TWELFTHS = 3, 12
+_REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
+_REMEDY_ON_DEVICE = "begin again; more device memory holds more back"
 _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 
@@ -71,6 +79,52 @@ class _Beginning:
                 self.changed.wait(timeout=0.05)
 
 
+@dataclass(frozen=True, slots=True)
+class _Budgets:
+    """What each of some devices may take of its memory.
+
+    Attributes
+    ----------
+    of_device : mapping of int to int
+        Bytes, by the device's number.
+    n_sharing : mapping of int to int
+        How many threads share a device.
+    keeps_blocks : bool
+        Whether what is found is held back there.
+    """
+
+    of_device: Mapping[int, int]
+    n_sharing: Mapping[int, int]
+    keeps_blocks: bool
+
+    @classmethod
+    def of(cls, execution: Execution, numbers: Sequence[int], free: Mapping[int, int], here: int | None) -> _Budgets:
+        """As `execution` says; blocks come to the device `here`, of which alone its budget was planned."""
+        of_device = {}
+        for number in free:
+            most = int(_MEMORY_SHARE * free[number])
+            asked = execution.device_memory_bytes or most
+            of_device[number] = asked if here is None or number == here else min(asked, most)
+        return cls(of_device, Counter(numbers), here is not None)
+
+    @property
+    def _of_search(self) -> int:
+        return _TWELFTHS - _OF_BLOCKS * self.keeps_blocks
+
+    def of_search(self, number: int) -> int:
+        """What the search of one thread on a device may take."""
+        return self.of_device[number] * self._of_search // (_TWELFTHS * self.n_sharing[number])
+
+    def for_search(self, number: int, needed_bytes: int) -> int:
+        """The budget of which a thread's search has so much."""
+        return -(-needed_bytes * _TWELFTHS * self.n_sharing[number] // self._of_search)
+
+    @property
+    def most_of_blocks(self) -> int:
+        """What of all devices together may be held back: it may all be on one of them."""
+        return min(self.of_device.values()) // _TWELFTHS
+
+
 class DeviceRunner:
     """Has several GPUs of this machine do a search: `mbe_stage.options.Runner`.
 
@@ -94,6 +148,7 @@ class DeviceRunner:
     """
 
     TAKES_BARRIER: ClassVar[bool] = True
+    FEEDS_DEVICES: ClassVar[bool] = True
     shares_machine = True
 
     def __init__(
@@ -130,6 +185,8 @@ class DeviceRunner:
         detail: Any,
         tasks: Iterable[Task] | None = None,
         barrier: Barrier | None = None,
+        *,
+        on_device: bool = False,
     ) -> Iterator[Any]:
         """The blocks of some tasks, or of all, in any order; those of an epoch once all of it is found.
 
@@ -143,6 +200,9 @@ class DeviceRunner:
             What the engine's `tasks_of` gave for the same graph and query.
         barrier : Barrier, optional
             Asked, it is followed by an empty block with the tasks that remain.
+        on_device : bool
+            Whether blocks come in the memory of the device that is current. While one is worked on, nothing is searched
+            there: until the next one is asked for.
 
         Raises
         ------
@@ -159,50 +219,72 @@ class DeviceRunner:
                 f"devices is {self._devices!r}, and the engine {engine} of {problem} does not share its work among "
                 "several: leave devices out, or take the engine cuda for bicliques"
             )
-        from mbe_stage.device.selection import device_numbers, free_bytes, name_of
+        from mbe_stage.device.selection import current_number, device_numbers, free_bytes, name_of
 
         numbers = device_numbers(self._devices)
         self.ranks = [DeviceFacts(f"gpu:{number}", name_of(number)) for number in numbers]
         self.seconds, self.warnings = 0.0, []
         wanted = None if tasks is None else tuple(tasks)
-        is_limited = execution.time_limit_seconds is not None or execution.max_bicliques is not None
-        terms = Terms(execution.memory_budget_bytes // 2, self._epoch_seconds, holds=not is_limited)
-        exchange, beginning = Exchange(terms, barrier), _Beginning()
+        here = current_number() if on_device else None
+        free = {number: free_bytes(number) for number in set(numbers)}
+        budgets = _Budgets.of(execution, numbers, free, here)
+        exchange, beginning = Exchange(self._terms(execution, budgets), barrier), _Beginning()
 
         def search_on(k: int) -> DeviceSearch:
-            shared_by = numbers.count(numbers[k])
-            budget = execution.device_memory_bytes or int(_MEMORY_SHARE * free[numbers[k]])
-            alone = replace(execution, runner=None, devices=None, device_memory_bytes=budget // shared_by)
-            return worker.device_search(
-                graph, query, alone, detail, wanted, is_asked=barrier is not None, **self._options
-            )
+            memory = budgets.of_search(numbers[k])
+            alone = replace(execution, runner=None, devices=None, device_memory_bytes=memory)
+            asked = {"is_asked": barrier is not None, "on_device": on_device}
+            return worker.device_search(graph, query, alone, detail, wanted, **asked, **self._options)
 
-        free = {number: free_bytes(number) for number in set(numbers)}
+        on_it = [k for k, number in enumerate(numbers) if number == here]
+        turns = Turns(lambda: exchange.interrupt(on_it)) if on_device else None
+        work = _Work(search_on, exchange, beginning, execution.block_bytes)
         threads = [
             threading.Thread(
                 target=_worked,
-                args=(k, number, search_on, exchange, beginning, execution.block_bytes),
+                args=(k, number, work, turns if number == here else None),
                 name=f"gpu-{number}-{k}",
                 daemon=True,
             )
             for k, number in enumerate(numbers)
         ]
+        if not graph.is_on_host:
+            _wait_for_the_graph()
         try:
             for thread in threads:
                 thread.start()
             beginning.wait(len(threads))
-            lead = self._checked(beginning)
-            begun = time.perf_counter()
-            with closing(self._begun(exchange, beginning, lead)) as blocks:  # type: ignore[type-var]
-                for block in blocks:
-                    self.seconds = time.perf_counter() - begun
-                    yield block
-            self.seconds = time.perf_counter() - begun
-            yield lead.empty(1.0)
+            lead = self._checked(beginning, numbers, budgets)
+            yield from self._found(exchange, beginning, lead, turns)
         finally:
             exchange.stop()
             for thread in threads:
                 thread.join()
+
+    def _terms(self, execution: Execution, budgets: _Budgets) -> Terms:
+        """When what was found is handed on."""
+        is_limited = execution.time_limit_seconds is not None or execution.max_bicliques is not None
+        most_bytes = budgets.most_of_blocks if budgets.keeps_blocks else execution.memory_budget_bytes // 2
+        remedy = _REMEDY_ON_DEVICE if budgets.keeps_blocks else _REMEDY
+        return Terms(most_bytes, self._epoch_seconds, holds=not is_limited, remedy=remedy)
+
+    def _found(
+        self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch, turns: Turns | None
+    ) -> Iterator[Any]:
+        """What all devices find, and an empty block at the end; where there are turns, in the memory of this device."""
+        begun = time.perf_counter()
+        with closing(self._begun(exchange, beginning, lead)) as blocks:  # type: ignore[type-var]
+            for block in blocks:
+                self.seconds = time.perf_counter() - begun
+                with _turn_for(block, turns):
+                    if turns is not None:
+                        block = _brought(lead, block)
+                    yield block
+                    # Before another turn begins, and memory is asked for.
+                    del block
+        self.seconds = time.perf_counter() - begun
+        last = lead.empty(1.0)
+        yield last if turns is None else lead.brought_here(last)
 
     def _begun(self, exchange: Exchange, beginning: _Beginning, lead: DeviceSearch) -> Iterator[Any]:
         """What all devices find that are ready."""
@@ -213,15 +295,17 @@ class DeviceRunner:
             exchange.start({k: (search, named[k], facts[k]) for k, search in sorted(beginning.ready.items())})
             yield from exchange.blocks()
 
-    def _checked(self, beginning: _Beginning) -> DeviceSearch:
+    def _checked(self, beginning: _Beginning, numbers: Sequence[int], budgets: _Budgets) -> DeviceSearch:
         """One of those that are ready; refuses where some are not that were named."""
         for k, error in sorted(beginning.refused.items()):
             rank = self.ranks[k]
             may_be_left_out = self._devices == "all" and beginning.ready and isinstance(error, MemoryBudgetExceeded)
             if not may_be_left_out:
-                if isinstance(error, MemoryBudgetExceeded) and len(self.ranks) > 1:
+                if isinstance(error, MemoryBudgetExceeded) and (len(self.ranks) > 1 or budgets.keeps_blocks):
+                    needed = error.needed_bytes
                     raise MemoryBudgetExceeded(
-                        f"{rank.address} ({rank.device}): {error}", needed_bytes=error.needed_bytes
+                        f"{rank.address} ({rank.device}): {error}",
+                        needed_bytes=None if needed is None else budgets.for_search(numbers[k], needed),
                     ) from error
                 raise error
             told = f"{rank.address} ({rank.device}) is left out: {error}"
@@ -231,14 +315,27 @@ class DeviceRunner:
         return next(iter(beginning.ready.values()))
 
 
-def _worked(
-    k: int,
-    number: int,
-    search_on: Callable[[int], DeviceSearch],
-    exchange: Exchange,
-    beginning: _Beginning,
-    block_bytes: int,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the threads of all devices have in common.
+
+    Attributes
+    ----------
+    search_on : callable
+        Makes the search of a thread, by its number, on the device that is selected.
+    exchange : Exchange
+    beginning : _Beginning
+    block_bytes : int
+        Of a block that is handed on.
+    """
+
+    search_on: Callable[[int], DeviceSearch]
+    exchange: Exchange
+    beginning: _Beginning
+    block_bytes: int
+
+
+def _worked(k: int, number: int, work: _Work, turns: Turns | None) -> None:
     """What the thread of a device does.
 
     Parameters
@@ -247,23 +344,21 @@ def _worked(
         Which of the threads it is.
     number : int
         Of the device.
-    search_on : callable
-        Makes the search, on the device that is selected.
-    exchange : Exchange
-    beginning : _Beginning
-    block_bytes : int
-        Of a block that is handed on.
+    work : _Work
+    turns : Turns or None
+        Of a device that is not the search's alone.
     """
     from mbe_stage.device.selection import selected
 
+    exchange, beginning = work.exchange, work.beginning
     try:
         with selected(number):
-            search = search_on(k)
+            search = work.search_on(k)
             beginning.say(k, search)
             while (begun := exchange.next_round(k)) is not None:
                 generation, rows = begun
                 search.begin(rows)
-                while exchange.goes_on(generation) and _went_on(k, search, exchange, generation, block_bytes):
+                while exchange.goes_on(generation) and _went_on(k, search, work, generation, turns):
                     pass
     except BaseException as error:  # noqa: BLE001 - the consumer's thread raises it
         if k in beginning.ready:
@@ -272,8 +367,9 @@ def _worked(
             beginning.say(k, error)
 
 
-def _went_on(k: int, search: DeviceSearch, exchange: Exchange, generation: int, block_bytes: int) -> bool:
-    """Work for a while, or wait for work; False where the round is over."""
+def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: Turns | None) -> bool:
+    """Work for a while, or wait for work or for the turn; False where the round is over."""
+    exchange = work.exchange
     if search.is_done:
         parcel = exchange.wait(k, generation)
         if parcel is None:
@@ -283,15 +379,55 @@ def _went_on(k: int, search: DeviceSearch, exchange: Exchange, generation: int, 
         del parcel
     if exchange.wants_roots_back(k, generation):
         exchange.give_back(k, generation, search.hold())
-    start = time.perf_counter()
-    blocks = search.work(block_bytes)
-    seconds = time.perf_counter() - start
-    exchange.report(k, generation, blocks, search.standing(), seconds)
+    with turns.of_search() if turns is not None else nullcontext(True) as is_its_turn:
+        start = time.perf_counter()
+        # The first part is there once the quantum is over.
+        parts = search.work(work.block_bytes) if is_its_turn else iter(())
+        blocks = next(parts, None)
+    if blocks is not None:
+        exchange.stands(k, generation, search.standing())
+    while blocks is not None and exchange.goes_on(generation):
+        exchange.report(k, generation, blocks, time.perf_counter() - start)
+        # Whoever takes them lets go of them, maybe before the next are there.
+        blocks, start = None, time.perf_counter()
+        blocks = next(parts, None)
     waiting = [] if search.is_done else exchange.requests(k, generation)
     if waiting:
         parcels = search.split([room for _, room in waiting])
         exchange.hand_over(k, generation, [(j, parcel) for (j, _), parcel in zip(waiting, parcels, strict=True)])
     return True
+
+
+def _wait_for_the_graph() -> None:
+    """Other devices copy it without a look at what is enqueued on this one."""
+    from mbe_stage.device.arrays import wait_for_work
+
+    wait_for_work()
+
+
+def _turn_for(block: Any, turns: Turns | None) -> AbstractContextManager[None]:
+    """The consumer's turn, where it has something to do with the block on its device."""
+    has_work = len(block) > 0 or getattr(block, "remaining", None) is not None
+    return turns.of_consumer() if turns is not None and has_work else nullcontext()
+
+
+def _brought(lead: DeviceSearch, block: Any) -> Any:
+    """A block in the memory of the current device.
+
+    Raises
+    ------
+    DeviceLost
+        The device that found it has failed since.
+    """
+    try:
+        return lead.brought_here(block)
+    except Exception as error:
+        if isinstance(error, MemoryBudgetExceeded | MemoryError) or not _is_of_a_device(error):
+            raise
+        raise DeviceLost(
+            f"a device was lost ({' '.join(str(error).split())}) before all that it had found was taken in: "
+            f"{_REMEDY_ON_DEVICE}"
+        ) from error
 
 
 def _is_of_a_device(error: BaseException) -> bool:

@@ -32,13 +32,15 @@ def put_in_place() -> Any:
     arrays.kernel_bundles = lambda _kernel, *bundles: bundles
     arrays.upload = lambda host, array: np.copyto(array, host)
     arrays.zeroed_beside = _zeroed
-    arrays.copying_beside = contextlib.nullcontext
     arrays.wait_for_work = lambda: None
     arrays.WordsBeside = WordsBeside
+    peers = python_types.ModuleType("mbe_stage.device.peers")
+    peers.copied_from = lambda *pairs: [np.copyto(array, source) for array, source in pairs]
+    peers.brought_here = lambda *arrays: tuple(array.copy() for array in arrays)
     memory_budget = python_types.ModuleType("mbe_stage.device.memory_budget")
     memory_budget.device_budget = lambda _execution: 1 << 30
     memory_budget.device_work = lambda _budget: contextlib.nullcontext()
-    for module in (arrays, memory_budget):
+    for module in (arrays, peers, memory_budget):
         sys.modules[module.__name__] = module
     from mbe_stage.bicliques.cuda import kernels, prepare, session, twin_expansion
     from mbe_stage.device import copying, core, launch

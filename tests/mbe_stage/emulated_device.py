@@ -15,6 +15,11 @@ from tests.mbe_stage.emulated_cuda import put_in_place
 def use_the_emulator() -> None:
     """Kernels of `mbe_stage.device` run on the emulator."""
     put_in_place()
+    launch_on_the_emulator()
+
+
+def launch_on_the_emulator() -> None:
+    """The same where the emulator is in place already."""
     from mbe_stage.device import grid, launch
 
     def run(kernel: Any, n_blocks: int, arguments: tuple) -> None:

@@ -33,6 +33,7 @@ def devices_in_place() -> Any:
     selection.device_numbers = lambda asked: (0, 1) if asked == "all" else tuple(asked)
     selection.selected = lambda _number: contextlib.nullcontext()
     selection.free_bytes = lambda _number: 1 << 30
+    selection.current_number = lambda: 0
     selection.name_of = lambda _number: "emulated"
     sys.modules[selection.__name__] = selection
     launcher = put_in_place()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import threading
 import time
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from mbe_stage.engines import Engine
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from mbe_stage.runners import device_exchange, devices
 from mbe_stage.worker_pool import Barrier
+
+GRAPH = types.SimpleNamespace(is_on_host=True)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Search:
     def begin(self, rows: np.ndarray) -> None:
         self.ahead, self.begun = rows.tolist(), []
 
-    def work(self, _block_bytes: int) -> list[Found]:
+    def work(self, _block_bytes: int) -> Iterator[list[Found]]:
         self.fails_after -= 1
         if self.fails_after < 0:
             raise MemoryError("the device is gone")
@@ -80,7 +83,9 @@ class Search:
                 self.begun += [left - found] * (found < left)
             elif self.ahead:
                 self.begun.append(self.ahead.pop(0))
-        return [Found(n)]
+        first = self.dice.randint(0, n)
+        yield [Found(first)]
+        yield [Found(n - first)]
 
     def stop_soon(self) -> None:
         pass
@@ -119,12 +124,16 @@ class Search:
     def empty(self, share: float, remaining: np.ndarray | None = None) -> Found:
         return Found(0, share, remaining)
 
+    def brought_here(self, block: Found) -> Found:
+        return block
+
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """An engine whose devices are made up."""
     selection = types.ModuleType("mbe_stage.device.selection")
     made_up: dict[str, Any] = {
+        "current_number": lambda: 0,
         "device_numbers": tuple,
         "selected": lambda _number: contextlib.nullcontext(),
         "free_bytes": lambda _number: 1 << 30,
@@ -148,7 +157,7 @@ def run(engine: Any, seed: int, fails: Sequence[float], epoch_seconds: float, ex
     engine.device_search = lambda *_given, **_others: next(searches)
     runner, barrier = devices.DeviceRunner(range(len(fails)), epoch_seconds=epoch_seconds), Barrier()
     n, shares, total = 0, [0.0], int(rows.sum())
-    for block in runner.run("p", "cuda", None, None, execution, None, barrier=barrier):
+    for block in runner.run("p", "cuda", GRAPH, None, execution, None, barrier=barrier):
         n += len(block)
         shares.append(block.work_done)
         if block.remaining is not None:
@@ -208,5 +217,65 @@ def test_a_device_that_cannot_begin_is_named(engine: Any) -> None:
 
     engine.device_search = refused
     with pytest.raises(MemoryBudgetExceeded, match=r"gpu:0 \(made up\): needs 7 bytes") as error:
-        list(devices.DeviceRunner([0, 1]).run("p", "cuda", None, None, Execution(), None))
+        list(devices.DeviceRunner([0, 1]).run("p", "cuda", GRAPH, None, Execution(), None))
     assert error.value.needed_bytes == 7
+
+
+class Watched:
+    """Searches whose blocks are in device memory; the one on the device of the tables rests while one is taken in."""
+
+    def __init__(self, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.budgets: list[int] = []
+        self.is_taking = False
+        rows, work = np.array(range(40, 0, -1), np.int32), Search.work
+
+        def device_search(_graph: Any, _query: Any, execution: Execution, *_given: Any, **asked: Any) -> Search:
+            assert asked["on_device"]
+            self.budgets.append(execution.device_memory_bytes or 0)
+            return Search(rows, len(self.budgets), float("inf"))
+
+        def watched(search: Search, block_bytes: int) -> Iterator[list[Found]]:
+            assert not (threading.current_thread().name == "gpu-0-0" and self.is_taking)
+            yield from work(search, block_bytes)
+
+        engine.device_search = device_search
+        monkeypatch.setattr(Search, "work", watched)
+
+
+def test_nothing_is_searched_where_the_consumer_is_at_work(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(engine, monkeypatch)
+    runner, n = devices.DeviceRunner([0, 1, 2], epoch_seconds=0.0), 0
+    means = Execution(device_memory_bytes=1200)
+    for block in runner.run("p", "cuda", GRAPH, None, means, None, on_device=True):
+        watched.is_taking = len(block) > 0
+        time.sleep(0.002)
+        n += len(block)
+        watched.is_taking = False
+    assert n == 40 * 41 // 2
+    # Three twelfths are for blocks.
+    assert watched.budgets == [900] * 3
+
+
+def test_a_device_that_is_lost_before_its_blocks_are_taken(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Watched(engine, monkeypatch)
+    kind = type("CudaError", (RuntimeError,), {"__module__": "cupy_backends"})
+
+    def lost(_search: Search, _block: Found) -> Found:
+        raise kind("the device has fallen off the bus")
+
+    monkeypatch.setattr(Search, "brought_here", lost)
+    with pytest.raises(DeviceLost, match=r"has fallen off the bus.*more device memory holds more back"):
+        list(devices.DeviceRunner([0, 1]).run("p", "cuda", GRAPH, None, Execution(), None, on_device=True))
+    assert not [each for each in threading.enumerate() if each.name.startswith("gpu-")]
+
+
+def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
+    budgets = devices._Budgets.of(Execution(device_memory_bytes=1200), (0, 0, 1), {0: 4000, 1: 800}, 0)
+    # What was asked for was planned for the device of the tables; of another one it takes what there is.
+    assert [budgets.of_search(number) for number in (0, 1)] == [450, 450]
+    assert budgets.most_of_blocks == 50
+    assert budgets.for_search(0, 450) == 1200
+    assert budgets.for_search(1, 451) == 602
+    on_host = devices._Budgets.of(Execution(), (0, 1), {0: 4000, 1: 800}, None)
+    assert [on_host.of_search(number) for number in (0, 1)] == [3000, 600]
+    assert on_host.for_search(1, 600) == 600

@@ -8,6 +8,7 @@ import pytest
 
 from mbe_stage.bicliques import engine_cuda
 from mbe_stage.errors import EngineUnavailable
+from pipeline import tiers
 from pipeline.config import Config, ExecutionConfig
 from pipeline.tiers import choose_tier
 
@@ -28,14 +29,25 @@ def test_anything_else_is_refused(given: Any) -> None:
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"engine": "rapids"}, "execution.engine is rapids.* take cuda, or leave execution.devices out"),
-        ({"engine": "cpu"}, "execution.engine is cpu.* take cuda"),
+        (
+            {"engine": "reference"},
+            "execution.engine is reference.* take rapids or cuda, or leave execution.devices out",
+        ),
+        ({"engine": "cpu"}, "execution.engine is cpu.* take rapids or cuda"),
         ({"runner": "dask"}, "execution.runner is dask.* take local"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(others: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ExecutionConfig(devices="all", **others)
+
+
+@pytest.mark.parametrize("engine", ["rapids", "cuda"])
+def test_a_tier_by_name_is_that_tier(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_cuda, "unavailable_reason", lambda: None)
+    monkeypatch.setattr(tiers, "rapids_unavailable_reason", lambda _problem: None)
+    execution = ExecutionConfig(devices=(0, 1), engine=engine)  # type: ignore[arg-type]
+    assert (choose_tier(execution).name, choose_tier(execution).engine) == (engine, "cuda")
 
 
 def test_auto_takes_the_engine_that_shares(monkeypatch: pytest.MonkeyPatch) -> None:

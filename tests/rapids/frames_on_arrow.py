@@ -80,6 +80,10 @@ def list_column(offsets: np.ndarray, members: np.ndarray) -> Series:
     return Series(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(members)))
 
 
+def named(codes: np.ndarray, names: Any) -> Series:
+    return Series(pa.array(names, pa.string()).take(pa.array(np.array(codes))))
+
+
 def nullable(values: np.ndarray, is_valid: np.ndarray) -> Series:
     return Series(pa.array(values, mask=~is_valid))
 
@@ -124,6 +128,7 @@ def install() -> None:
         concatenated=concatenated,
         frame_of=Frame,
         list_column=list_column,
+        named=named,
         nullable=nullable,
     )
     parquet = module_of(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cupy as cp
 
+from mbe_stage.device.peers import brought_here
 from mbe_stage.tasks import Task
 
 __all__ = ["DeviceBlock"]
@@ -69,6 +70,12 @@ class DeviceBlock:
     def first(self, n: int) -> DeviceBlock:
         """The first `n` bicliques of this block, as views."""
         return self if n >= self.n_bicliques else self.part(0, n)
+
+    def brought_here(self) -> DeviceBlock:
+        """The same in the memory of the current device; what made it has to be done."""
+        names = ("left_offsets", "left_members", "right_offsets", "right_members")
+        arrays = brought_here(*(getattr(self, name) for name in names))
+        return replace(self, **dict(zip(names, arrays, strict=True)))
 
     def part(self, start: int, stop: int) -> DeviceBlock:
         """Bicliques `start` to `stop`; the members are views, the offsets begin at 0 again."""

@@ -19,7 +19,7 @@ import numpy as np
 from mbe_stage.bicliques.cuda import layout as at
 from mbe_stage.bicliques.cuda.pool_compaction import laid_out, moved_out
 from mbe_stage.bicliques.cuda.task_suspension import SuspendedTasks, suspend, take_away, tasks_in_progress
-from mbe_stage.device.arrays import copying_beside
+from mbe_stage.device.peers import brought_here, copied_from
 
 __all__ = ["Parcel", "Room", "Standing", "give_nodes", "give_tasks", "of_this_device", "put_nodes"]
 
@@ -221,14 +221,13 @@ def put_nodes(parcel: Parcel, pool: at.Pool, first: int, top: int) -> int:
     if n:
         fields = parcel.fields.copy()
         fields[:, at.NODE_OFFSET] += top
-        with copying_beside():
-            cp.copyto(pool.ints[top : top + parcel.n_ints], parcel.ints)
+        copied_from((pool.ints[top : top + parcel.n_ints], parcel.ints))
         pool.nodes[first : first + n] = cp.asarray(fields)
         pool.cursors[first : first + n] = cp.asarray(parcel.cursors)
     return n
 
 
 def of_this_device(tasks: SuspendedTasks) -> SuspendedTasks:
-    """Copies of a parcel's tasks in the memory of the current device."""
-    with copying_beside():
-        return replace(tasks, frames=tasks.frames.copy(), words=tasks.words.copy(), ints=tasks.ints.copy())
+    """A parcel's tasks in the memory of the current device."""
+    frames, words, ints = brought_here(tasks.frames, tasks.words, tasks.ints)
+    return replace(tasks, frames=frames, words=words, ints=ints)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.handing_over import Parcel, Room, Standing
 from mbe_stage.bicliques.cuda.search import MOST_DONE, Search
 from mbe_stage.bicliques.cuda.techniques import Techniques
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
 from mbe_stage.device import held_roots
+from mbe_stage.device.arrays import wait_for_work
 from mbe_stage.device.held_roots import begun_all_the_same
 from mbe_stage.device.memory_budget import device_work
 from mbe_stage.graphs.bipartite import BipartiteCSR
@@ -33,6 +35,8 @@ class SharedSearch(Search):
         As of `Search`.
     is_asked : bool
         Whether somebody may want to know which tasks are left.
+    on_device : bool
+        Whether what is found stays in device memory.
 
     Attributes
     ----------
@@ -49,9 +53,11 @@ class SharedSearch(Search):
         tasks: Iterable[Task] | None,
         sizes: dict[str, Any],
         is_asked: bool,
+        on_device: bool = False,
     ) -> None:
         super().__init__(graph, query, execution, detail, tasks, sizes, Techniques())
         self._begun_before = 0.0
+        self._on_device = on_device
         self.rows = _NONE
         if self.is_done:
             return
@@ -72,9 +78,16 @@ class SharedSearch(Search):
             self._begun_before = self.session.begun()
         self.is_done = rows.size == 0
 
-    def work(self, block_bytes: int) -> list[BicliqueBlock]:
-        """What a quantum finds."""
-        return list(self.quantum().host_blocks(block_bytes))
+    def work(self, block_bytes: int) -> Iterator[list[Any]]:
+        """What a quantum finds; on the device a block at a time, each there before it is handed out."""
+        quantum = self.quantum()
+        if not self._on_device:
+            yield list(quantum.host_blocks(block_bytes))
+            return
+        for block in quantum.device_blocks():
+            # Another device copies it without a look at what is enqueued on this one.
+            wait_for_work()
+            yield [block]
 
     def stop_soon(self) -> None:
         """Have the quantum that is at work end before its time; from any thread."""
@@ -126,9 +139,13 @@ class SharedSearch(Search):
         return begun_all_the_same(rows, self._paths[rows], held_roots.MOST_RANGES)
 
     def empty(self, share: float, remaining: np.ndarray | None = None) -> BicliqueBlock:
-        """A block that says how far all is, or marks a barrier with the roots that are left."""
+        """A block that says how far all is, or marks a barrier with the roots that are left; of the host."""
         tasks = None if remaining is None else self._tasks_of(remaining, self._paths[remaining])
         return BicliqueBlock.empty(self.detail, share, tasks)
+
+    def brought_here(self, block: Any) -> DeviceBlock:
+        """A block in the memory of the current device, which need not be this search's."""
+        return block.brought_here() if len(block) else DeviceBlock.empty(block.work_done, block.remaining)
 
     def _share(self) -> float:
         # Of one device alone nobody is told.

@@ -6,9 +6,9 @@ import gc
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mbe_stage.errors import MemoryBudgetExceeded
@@ -39,18 +39,21 @@ class DevicePool:
         Most that is allocated at once.
     resource : rmm.mr.StatisticsResourceAdaptor
         Where it is allocated from.
+    beside : tuple of DevicePool
+        Of the other devices that have a part in the run.
     """
 
     limit_bytes: int
     resource: Any
+    beside: tuple[DevicePool, ...] = ()
 
     def used_bytes(self) -> int:
         """Allocated now."""
         return self.resource.allocation_counts.current_bytes
 
     def peak_bytes(self) -> int:
-        """Most that was allocated at once so far."""
-        return self.resource.allocation_counts.peak_bytes
+        """Most that was allocated at once so far, of any one device."""
+        return max([self.resource.allocation_counts.peak_bytes, *(other.peak_bytes() for other in self.beside)])
 
     def left_bytes(self) -> int:
         """What may still be allocated."""
@@ -67,7 +70,7 @@ class DevicePool:
 
 
 @contextmanager
-def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
+def device_pool(limit_bytes: int | None = None, beside: Sequence[int] = ()) -> Iterator[DevicePool]:
     """Let cuDF, CuPy and Numba take their device memory from one pool with a limit, while the context lasts.
 
     The pool is the driver's stream-ordered one, which does not fragment; a resource that the process has set up
@@ -77,7 +80,9 @@ def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
     Parameters
     ----------
     limit_bytes : int, optional
-        Nine tenths of what is free by default.
+        Nine tenths of what is free by default; of each device.
+    beside : sequence of int
+        Other devices that get such a pool of their own.
 
     Yields
     ------
@@ -88,20 +93,37 @@ def device_pool(limit_bytes: int | None = None) -> Iterator[DevicePool]:
         give_back_unused()
     # Makes RMM the allocator of CuPy and Numba.
     import cudf  # noqa: F401
+
+    with ExitStack() as ends:
+        others = tuple(ends.enter_context(_pool_of(number, limit_bytes)) for number in beside)
+        own = ends.enter_context(_pool_of(None, limit_bytes))
+        try:
+            with out_of_device_memory(replace(own, beside=others)) as pool:
+                yield pool
+        finally:
+            ends.close()
+            if not process.is_ours():
+                give_back_unused()
+
+
+@contextmanager
+def _pool_of(number: int | None, limit_bytes: int | None) -> Iterator[DevicePool]:
+    """The pool of one device, of the current one where it is None, while the context lasts."""
+    import cupy
     import rmm.mr
 
-    before = rmm.mr.get_current_device_resource()
-    upstream = rmm.mr.CudaAsyncMemoryResource() if type(before) is rmm.mr.CudaMemoryResource else before
-    limit = limit_bytes or int(rmm.mr.available_device_memory()[0] * _FREE_SHARE)
-    resource = rmm.mr.StatisticsResourceAdaptor(rmm.mr.LimitingResourceAdaptor(upstream, limit))
-    rmm.mr.set_current_device_resource(resource)
+    device = cupy.cuda.Device(number)
+    with device:
+        before = rmm.mr.get_current_device_resource()
+        upstream = rmm.mr.CudaAsyncMemoryResource() if type(before) is rmm.mr.CudaMemoryResource else before
+        limit = limit_bytes or int(rmm.mr.available_device_memory()[0] * _FREE_SHARE)
+        resource = rmm.mr.StatisticsResourceAdaptor(rmm.mr.LimitingResourceAdaptor(upstream, limit))
+        rmm.mr.set_current_device_resource(resource)
     try:
-        with out_of_device_memory(DevicePool(limit, resource)) as pool:
-            yield pool
+        yield DevicePool(limit, resource)
     finally:
-        rmm.mr.set_current_device_resource(before)
-        if not process.is_ours():
-            give_back_unused()
+        with device:
+            rmm.mr.set_current_device_resource(before)
 
 
 @contextmanager

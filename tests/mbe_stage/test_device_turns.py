@@ -1,0 +1,72 @@
+"""Whose turn it is on the device that results come to."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from mbe_stage.runners.device_turns import Turns
+from tests.patience import PATIENCE
+
+
+def test_the_consumer_has_a_search_interrupted_and_comes_first() -> None:
+    told, began = threading.Event(), threading.Event()
+    turns, at_work = Turns(told.set), list[Any]()
+
+    def search() -> None:
+        with turns.of_search() as is_its_turn:
+            at_work.append(is_its_turn)
+            began.set()
+            # A quantum, which ends when it is told to.
+            assert told.wait(PATIENCE)
+            at_work.append("over")
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    assert began.wait(PATIENCE)
+    with turns.of_consumer():
+        assert at_work == [True, "over"]
+        with turns.of_search() as is_its_turn:
+            assert not is_its_turn
+    thread.join()
+    with turns.of_search() as is_its_turn:
+        assert is_its_turn
+
+
+def test_one_that_is_told_too_early_is_told_again() -> None:
+    n_told, enough = 0, threading.Event()
+
+    def tell() -> None:
+        nonlocal n_told
+        n_told += 1
+        if n_told == 3:
+            enough.set()
+
+    turns, began = Turns(tell), threading.Event()
+
+    def search() -> None:
+        with turns.of_search():
+            began.set()
+            assert enough.wait(PATIENCE)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    assert began.wait(PATIENCE)
+    with turns.of_consumer():
+        assert n_told >= 3
+    thread.join()
+
+
+def test_nobody_is_told_where_nothing_is_searched() -> None:
+    told: list[int] = []
+    turns = Turns(lambda: told.append(1))
+    with turns.of_search() as first, turns.of_search() as second:
+        assert first
+        assert second
+    with pytest.raises(KeyboardInterrupt), turns.of_consumer():
+        raise KeyboardInterrupt
+    with turns.of_search() as is_its_turn:
+        assert is_its_turn
+    assert told == []

@@ -1,0 +1,200 @@
+"""Runs of bicliques on the tier `rapids` with several devices, without a GPU: kernels on the emulator, cuDF over Arrow.
+
+Devices are threads, between which arrays are copied. Run as a script, with a directory: prints a JSON line per case,
+after the tables were found to be those that the host makes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
+from pipeline import Config
+from pipeline.backends.backend import GraphFacts
+from pipeline.ingest import ingest
+from pipeline.steps import count, enumerate_to
+from tests.mbe_stage import emulated_devices, graphs
+from tests.mbe_stage.emulated_device import launch_on_the_emulator
+from tests.rapids import frames_on_arrow
+
+TABLES = ("bicliques", "left_vertices.parquet", "right_vertices.parquet", "size_histogram.parquet")
+PLENTY, LITTLE = 1 << 30, 1 << 16
+SIZES = {"n_blocks": 1, "quantum_seconds": 0.02}
+
+
+def ends(seed: int, n_left: int, n_right: int, density: float, name: Any = int) -> tuple[list[Any], list[Any]]:
+    left, right = np.nonzero(graphs.random_matrix(seed, n_left, n_right, density))
+    return [name(u) for u in left.tolist()], [name(v) for v in right.tolist()]
+
+
+def cases() -> list[tuple[str, dict[str, Any], dict[str, Any], int]]:
+    """Name, what is said of the execution, what of the output, and how many bytes of device memory there are."""
+    return [
+        ("as found", {"devices": [0, 1]}, {}, PLENTY),
+        ("sorted", {"devices": "all"}, {"sort": True}, PLENTY),
+        ("one twice", {"devices": [0, 0]}, {"sort": True}, PLENTY),
+        ("none that holds the tables", {"devices": [1, 2]}, {"sort": True}, PLENTY),
+        ("of little memory", {"devices": [0, 1, 2]}, {"compression": "none"}, LITTLE),
+    ]
+
+
+def config(execution: dict[str, Any], output: dict[str, Any]) -> Config:
+    output = {"two_hop_steps": 0, **output}
+    return Config.from_mapping({"execution": execution, "output": output, "query": {"min_left": 2}})
+
+
+def table(run_path: Path, name: str) -> pa.Table:
+    read = pq.read_table(run_path / name)
+    return read.sort_by([(key, "ascending") for key in read.column_names if key != "left" and key != "right"])
+
+
+def published(edges: Any, asked: Config, run_path: Path, engine: str, backend: Any) -> Any:
+    run_path.mkdir(parents=True)
+    return enumerate_to(edges, asked, run_path, engine=engine, backend=backend)
+
+
+@contextmanager
+def brought() -> Iterator[list[str]]:
+    """The threads in which blocks are brought to the device of the tables, as they are."""
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+
+    original, threads = DeviceBlock.brought_here, []
+
+    def noted(self: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return original(self)
+
+    DeviceBlock.brought_here = noted
+    yield threads
+    DeviceBlock.brought_here = original
+
+
+class Runs:
+    """The runs of both sides, beneath a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        from pipeline.backends.arrow.backend import ARROW
+        from pipeline.backends.cudf.backend import CudfBackend
+        from pipeline.backends.cudf.edges import DeviceEdges
+
+        self._directory, self._arrow, self._cudf = directory, ARROW, CudfBackend
+        self._edges = ingest(Config().input, ends(1, 60, 40, 0.12, "k{}".format))
+        self._on_device = DeviceEdges.from_host(self._edges)
+
+    def on_devices(self, name: str, asked: Config, limit: int = PLENTY) -> tuple[Any, Path]:
+        path = self._directory / name / "device"
+        return published(self._on_device, asked, path, "cuda", self._cudf(frames_on_arrow.pool(limit))), path
+
+    def counted(self, asked: Config) -> Any:
+        return count(self._on_device, asked, engine="cuda", backend=self._cudf(frames_on_arrow.pool(PLENTY))).facts
+
+    def compared(self, name: str, execution: dict[str, Any], output: dict[str, Any], limit: int) -> dict[str, Any]:
+        with brought() as threads:
+            ours, path = self.on_devices(name, config(execution, output), limit)
+        host = self._directory / name / "host"
+        asked = config({}, output)
+        theirs = published(self._edges, asked, host, "reference", self._arrow)
+        assert (ours.counts, ours.content_fingerprint) == (theirs.counts, theirs.content_fingerprint), name
+        for each in TABLES:
+            found, wanted = table(path, each), table(host, each)
+            assert found.schema == wanted.schema, (name, each)
+            assert found.equals(wanted), (name, each)
+        keys = pq.read_table(path / "bicliques")["biclique_key"].to_numpy()
+        assert not asked.output.sort or (keys[1:] > keys[:-1]).all(), name
+        # The consumer's thread alone, which has the device of the tables.
+        assert set(threads) == {threading.main_thread().name}, name
+        ranks = ours.ranks
+        assert ranks is not None
+        assert sum(rank.found for rank in ranks.each) == ours.counts["bicliques"], name
+        return {"case": name, "ranks": len(ranks.each), "blocks": len(threads), "warned": len(ours.warnings)}
+
+
+@contextmanager
+def failing(name: str, after: int) -> Iterator[None]:
+    """The device of the thread of that name fails after so many quanta."""
+    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+
+    work, n_quanta = SharedSearch.work, 0
+
+    def failing_work(self: Any, block_bytes: int) -> Iterator[list[Any]]:
+        nonlocal n_quanta
+        if threading.current_thread().name == name:
+            n_quanta += 1
+            if n_quanta > after:
+                raise MemoryBudgetExceeded("the memory of this device has an error")
+        yield from work(self, block_bytes)
+
+    SharedSearch.work = failing_work
+    yield
+    SharedSearch.work = work
+
+
+def other_cases(runs: Runs) -> Iterator[dict[str, Any]]:
+    """A device that is lost, limits, what is only counted, and a consumer that fails."""
+    from mbe_stage.bicliques.cuda.blocks import DeviceBlock
+
+    everything = runs.counted(config({"devices": [0, 1]}, {})).n_found
+    with failing("gpu-1-1", 1):
+        yield runs.compared("lost", {"devices": [0, 1]}, {"sort": True}, PLENTY)
+    with failing("gpu-1-1", 2):
+        try:
+            runs.on_devices("lost too late", config({"devices": [0, 1], "time_limit_seconds": 1e6}, {}))
+        except DeviceLost as error:
+            yield {"case": "lost too late", "told": str(error)}
+    facts, path = runs.on_devices("few", config({"devices": [0, 1], "max_bicliques": 20}, {}))
+    assert facts.truncated is not None
+    yield {"case": "few", "rows": len(table(path, "bicliques")), "of": everything}
+
+    def broken(_self: Any) -> Any:
+        raise KeyboardInterrupt
+
+    original, DeviceBlock.brought_here = DeviceBlock.brought_here, broken
+    try:
+        runs.on_devices("interrupted", config({"devices": [0, 1]}, {}))
+    except KeyboardInterrupt:
+        yield {"case": "interrupted", "threads": [t.name for t in threading.enumerate() if t.name.startswith("gpu-")]}
+    DeviceBlock.brought_here = original
+
+
+def degrees_alone(graph: Any, _most_steps: int, _memory_bytes: int) -> GraphFacts:
+    """What cuGraph says."""
+    return GraphFacts(np.diff(graph.left_offsets), np.diff(graph.right_offsets), None, None, {})
+
+
+def main(directory: Path) -> None:
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    launcher = emulated_devices.devices_in_place()
+    launch_on_the_emulator()
+    frames_on_arrow.install()
+    from mbe_stage.bicliques import engine_cuda
+    from mbe_stage.runners.devices import DeviceRunner
+    from pipeline import runner
+    from pipeline.backends.cudf import backend, plan
+
+    backend.graph_facts = degrees_alone
+    # So that small results make several pieces and parts.
+    plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 10
+    engine_cuda.device = lambda _: "the emulator"
+    runner.DeviceRunner = lambda devices: DeviceRunner(devices, options={"sizes": SIZES})
+    runs = Runs(directory)
+    for seed, case in enumerate(cases()):
+        launcher.seed = seed
+        print(json.dumps(runs.compared(*case)), flush=True)
+    for line in other_cases(runs):
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,205 @@
+"""Several devices on the tier `rapids`: the tables are those of one."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.edge_table import edges_as_parquet
+from benchmarks.tier_tables import differences
+from mbe_stage import BicliqueQuery, Execution
+from mbe_stage.errors import DeviceLost, InvalidArgument, MemoryBudgetExceeded
+from pipeline import Config, RunResult, count, run
+from pipeline.verify import verify_run
+from tests.mbe_stage import graphs
+from tests.mbe_stage.processes import run_module
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing")
+def test_several_devices_publish_what_the_host_does(tmp_path: Path) -> None:
+    lines = run_module("tests.rapids.emulated_devices", str(tmp_path)).splitlines()
+    cases = {line.pop("case"): line for line in map(json.loads, lines)}
+    assert len(cases) == 8
+    assert min(cases[name]["blocks"] for name in ("as found", "sorted", "one twice")) > 2
+    # The roots that were begun are searched again without it.
+    assert (cases["lost"]["ranks"], cases["lost"]["warned"]) == (2, 1)
+    assert "gpu:1 (emulated) was lost" in cases["lost too late"]["told"]
+    assert "more device memory holds more back" in cases["lost too late"]["told"]
+    assert cases["few"]["rows"] == 20 < cases["few"]["of"]
+    assert cases["interrupted"]["threads"] == []
+
+
+def two_devices() -> list[int]:
+    """The first two, or the only one twice."""
+    cupy = pytest.importorskip("cupy")
+    return [0, 1] if cupy.cuda.runtime.getDeviceCount() > 1 else [0, 0]
+
+
+def published(edges: Path, out: Path, devices: Sequence[int] | str | None, **sections: dict[str, Any]) -> RunResult:
+    """A run on the tier, sorted and with the long form."""
+    asked = {
+        "input": {"path": str(edges)},
+        "execution": {"engine": "rapids", "devices": devices, "device_memory": "6GiB"},
+        "output": {"directory": str(out), "sort": True, "members": True, "report": False},
+    }
+    for name, keys in sections.items():
+        asked[name] = asked.get(name, {}) | keys
+    return run(Config.from_mapping(asked))
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    """Of a graph with some ten thousand bicliques."""
+    left, right = graphs.random_matrix(3, 120, 90, 0.2).nonzero()
+    pq.write_table(pa.table({"left": pa.array(left), "right": pa.array(right)}), tmp_path / "edges.parquet")
+    return tmp_path / "edges.parquet"
+
+
+def same_bytes(one: RunResult, other: RunResult) -> bool:
+    tables = [{entry.path: entry.sha256 for entry in run.manifest.files} for run in (one, other)]
+    return tables[0] == tables[1]
+
+
+@pytest.mark.gpu
+def test_two_devices_publish_what_one_does(tmp_path: Path, edges: Path) -> None:
+    alone = published(edges, tmp_path / "alone", None)
+    together = published(edges, tmp_path / "together", two_devices())
+    assert differences(alone, together) == []
+    assert same_bytes(alone, together)
+    manifest = together.manifest
+    assert manifest.ranks is not None
+    assert [rank.name for rank in manifest.ranks.each] == [f"gpu:{number}" for number in two_devices()]
+    assert sum(rank.found for rank in manifest.ranks.each) == manifest.counts.bicliques
+    assert (manifest.engine, manifest.truncated) == ("rapids", None)
+    assert verify_run(together.run_dir).n_bicliques == manifest.counts.bicliques
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "output", [{"members": False}, {"sort": False}, {"bicliques": False, "members": False}], ids=str
+)
+def test_rows_as_they_are_found(tmp_path: Path, edges: Path, output: dict[str, Any]) -> None:
+    asked = {"sort": False, **output}
+    alone = published(edges, tmp_path / "alone", None, output=asked)
+    together = published(edges, tmp_path / "together", two_devices(), output=asked)
+    assert together.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert together.manifest.counts == alone.manifest.counts
+    for name in ("left_vertices.parquet", "right_vertices.parquet", "size_histogram.parquet"):
+        assert pq.read_table(together.run_dir / name).equals(pq.read_table(alone.run_dir / name))
+
+
+@pytest.mark.gpu
+def test_a_device_that_does_not_hold_the_tables(tmp_path: Path, edges: Path) -> None:
+    alone = published(edges, tmp_path / "alone", None)
+    last = published(edges, tmp_path / "last", [two_devices()[-1]])
+    assert differences(alone, last) == []
+
+
+@pytest.mark.gpu
+def test_a_real_graph_within_little_memory(tmp_path: Path, data_dir: Path) -> None:  # noqa: ARG001 - skips without
+    edges = edges_as_parquet("marvel", tmp_path)
+    alone = published(edges, tmp_path / "alone", None)
+    together = published(edges, tmp_path / "together", two_devices(), execution={"device_memory": "3GiB"})
+    assert differences(alone, together) == []
+    assert together.manifest.peak_device_memory_bytes is not None
+    assert together.manifest.peak_device_memory_bytes <= 3 << 30
+
+
+@pytest.mark.gpu
+def test_groups_and_limits(tmp_path: Path, edges: Path) -> None:
+    alone = published(edges, tmp_path / "alone", None, groups={})
+    together = published(edges, tmp_path / "together", two_devices(), groups={})
+    assert same_bytes(alone, together)
+    few = published(edges, tmp_path / "few", two_devices(), execution={"max_bicliques": 17})
+    assert few.manifest.counts.bicliques == 17
+    assert few.manifest.truncated == "stopped at max_bicliques = 17"
+    assert verify_run(few.run_dir).n_bicliques == 17
+
+
+@pytest.mark.gpu
+def test_counting(tmp_path: Path, edges: Path) -> None:
+    execution = {"engine": "rapids", "devices": two_devices(), "device_memory": "6GiB"}
+    asked = {"input": {"path": str(edges)}, "output": {"directory": str(tmp_path / "out")}}
+    counted = [count(Config.from_mapping(asked | {"execution": means})) for means in (execution, {"engine": "cpu"})]
+    assert counted[0].n_bicliques == counted[1].n_bicliques
+    assert counted[0].engine == "rapids"
+
+
+@pytest.mark.gpu
+def test_too_little_memory_is_refused_with_what_would_do(tmp_path: Path, edges: Path) -> None:
+    little = {"execution": {"device_memory": "24MiB"}, "output": {"members": False}}
+    with pytest.raises(MemoryBudgetExceeded, match=r"device_memory, of which [\d,]+ MiB would do") as refusal:
+        published(edges, tmp_path / "out", two_devices(), **little)
+    enough = str(refusal.value).rpartition(" MiB would do")[0].rpartition(" ")[2].replace(",", "")
+    little["execution"] = {"device_memory": f"{enough}MiB"}
+    result = published(edges, tmp_path / "out", two_devices(), **little)
+    assert result.manifest.counts.bicliques > 0
+
+
+@pytest.mark.gpu
+def test_a_device_that_is_lost(tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from mbe_stage.bicliques.cuda.shared_search import SharedSearch
+
+    alone, work = published(edges, tmp_path / "alone", None), SharedSearch.work
+
+    def failing(self: Any, block_bytes: int) -> Any:
+        if threading.current_thread().name == f"gpu-{two_devices()[1]}-1":
+            raise MemoryBudgetExceeded("the memory of this device has an error")
+        return work(self, block_bytes)
+
+    monkeypatch.setattr(SharedSearch, "work", failing)
+    together = published(edges, tmp_path / "together", two_devices())
+    assert same_bytes(alone, together)
+    assert "was lost (the memory of this device has an error)" in together.manifest.warnings[0]
+    monkeypatch.setattr(SharedSearch, "work", _failing_behind(work))
+    with pytest.raises(DeviceLost, match="more device memory holds more back"):
+        published(edges, tmp_path / "late", two_devices(), execution={"time_limit_seconds": 1000.0})
+
+
+def _failing_behind(work: Any) -> Any:
+    """Fails on the second device when what its first quantum found has been handed on."""
+    import threading
+
+    def failing(self: Any, block_bytes: int) -> Any:
+        yield from work(self, block_bytes)
+        if threading.current_thread().name == f"gpu-{two_devices()[1]}-1":
+            raise MemoryBudgetExceeded("the memory of this device has an error")
+
+    return failing
+
+
+@pytest.mark.gpu
+def test_what_is_not_shared_is_refused(tmp_path: Path, edges: Path) -> None:
+    with pytest.raises(InvalidArgument, match="the engine cuda of cliques does not share its work among several"):
+        published(edges, tmp_path / "out", two_devices(), problem="cliques")  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+def test_blocks_come_to_the_device_that_is_current() -> None:
+    cp = pytest.importorskip("cupy")
+    from mbe_stage.bicliques import engine_cpu
+    from mbe_stage.bicliques.results import Detail
+    from mbe_stage.device.graph import on_device
+    from mbe_stage.runners.devices import DeviceRunner
+
+    graph = graphs.from_matrix(graphs.random_matrix(5, 90, 70, 0.25))
+    wanted = sum(map(len, engine_cpu.run(graph, BicliqueQuery(), Execution(), Detail.COUNT)))
+    runner, n_found = DeviceRunner(two_devices(), options={"sizes": {"n_blocks": 2, "quantum_seconds": 0.002}}), 0
+    means = Execution(device_memory_bytes=4 << 30)
+    asked = ("bicliques", "cuda", on_device(graph), BicliqueQuery(), means, Detail.MEMBERS)
+    for block in runner.run(*asked, on_device=True):
+        n_found += len(block)
+        assert {block.left_members.device.id, block.left_offsets.device.id} == {cp.cuda.Device().id}
+        assert int(block.left_offsets[-1]) == block.left_members.size
+    assert n_found == wanted
+    assert min(rank.n_found for rank in runner.ranks) > 0
