@@ -272,8 +272,7 @@ def stream(
         barrier = checkpoints.barrier_for(runner or worker)
         if runner is not None:
             asked = (problem.name, name, graph, query, execution, sink.detail, wanted, barrier)
-            further = _parts_for(runner, sink, limit) | ({"on_device": True} if is_on_device else {})
-            return runner.run(*asked, **further)
+            return runner.run(*asked, **_further_for(runner, sink, limit))
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
     def tell_of_taking_over(other: str) -> None:
@@ -397,6 +396,12 @@ def _parts_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
         log.info("the number of results is limited: those of workers come here, and are written here")
         return {}
     return {"parts": parts}
+
+
+def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
+    """What else a runner is told of the sink: where it takes blocks, and who makes parts."""
+    where = {"on_device": True} if getattr(sink, "on_device", False) else {}
+    return where | _parts_for(runner, sink, limit)
 
 
 def _log_truncation(problem: Problem, truncated: str | None, n_found: int) -> None:
