@@ -37,6 +37,7 @@ LONGEST = (
     "tests/mbe_stage/test_cuda_without_gpu.py",
     "tests/mbe_stage/pq_counts/test_engine_cuda.py",
     "tests/pipeline/test_crash.py::test_killed_at_random_moments",
+    "tests/rapids/test_devices.py",
     "tests/test_benchmarks.py",
     "tests/flows/test_flow_server.py",
     "tests/flows/test_flow_show.py",

@@ -1,6 +1,7 @@
 """Arrays that go from one device to another, beside what both are at.
 
-Not through the memory of the host, where the devices can reach each other.
+Which way the driver takes is its own affair. Memory that it hands out from its pools other devices have no access to:
+between two H100 it is copied at 35 GB/s, where NVLink has 450.
 """
 
 from __future__ import annotations

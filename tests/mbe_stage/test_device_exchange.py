@@ -269,6 +269,18 @@ def test_a_device_that_is_lost_before_its_blocks_are_taken(engine: Any, monkeypa
     assert not [each for each in threading.enumerate() if each.name.startswith("gpu-")]
 
 
+def test_a_device_that_is_refused_says_what_budget_would_do(engine: Any) -> None:
+    def refused(*_given: Any, **_others: Any) -> Any:
+        raise MemoryBudgetExceeded("needs 9 bytes", needed_bytes=9)
+
+    engine.device_search = refused
+    for numbers, on_device, enough in (([0], True, 12), ([0, 0], True, 24), ([0, 0], False, 18)):
+        runner = devices.DeviceRunner(numbers)
+        with pytest.raises(MemoryBudgetExceeded, match=r"gpu:0 \(made up\): needs 9 bytes") as error:
+            list(runner.run("p", "cuda", GRAPH, None, Execution(), None, on_device=on_device))
+        assert error.value.needed_bytes == enough
+
+
 def test_budgets_of_devices_that_are_shared_and_of_others() -> None:
     budgets = devices._Budgets.of(Execution(device_memory_bytes=1200), (0, 0, 1), {0: 4000, 1: 800}, 0)
     # What was asked for was planned for the device of the tables; of another one it takes what there is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from mbe_stage import CountSink, Execution, enumerate_into
 from mbe_stage.errors import InvalidArgument
+from mbe_stage.runners.devices import DeviceRunner
 from tests.mbe_stage import graphs
 from tests.mbe_stage.processes import run_module
 
@@ -84,3 +86,12 @@ def test_devices_have_no_runner_beside_them() -> None:
 def test_devices_are_of_the_engine_cuda() -> None:
     with pytest.raises(InvalidArgument, match=r"devices is \(0, 1\), and engine is 'cpu': expected 'cuda'"):
         enumerate_into(CountSink(), graphs.crown(4), None, Execution(devices=[0, 1]), "cpu")
+
+
+@pytest.mark.parametrize("problem", ["cliques", "pq_counts"])
+def test_other_problems_are_searched_by_one_device(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = importlib.import_module(f"mbe_stage.{problem}.engine_cuda")
+    monkeypatch.setattr(engine, "unavailable_reason", lambda: None)
+    runner = DeviceRunner([0, 1])
+    with pytest.raises(InvalidArgument, match=f"the engine cuda of {problem} does not share its work among several"):
+        list(runner.run(problem, "cuda", None, None, Execution(), None, on_device=True))
