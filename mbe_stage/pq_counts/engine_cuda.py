@@ -227,7 +227,7 @@ def _counted(
     job = Job(part, budget, sizes, techniques)
     is_searched = part.max_p >= 2 and part.max_q >= 2
     # Tasks are of roots in the order of a core.
-    given = as_given(job) if is_searched and tasks is None else None
+    given = as_given(job, in_brief=barrier is not None) if is_searched and tasks is None else None
     core = core_within(job) if is_searched and given is None else None
     roots = partial(_roots, graph, query, part, core)
     rows = None if tasks is None else positions(ranges_of(tasks, roots())) - 1
@@ -237,7 +237,7 @@ def _counted(
         rows = rows[rows >= 0]
     left: RowTasks | None = None
     if given is not None:
-        # It is over in seconds, whatever the graph: nobody waits for a barrier.
+        # It is over in seconds where anybody might wait for a barrier.
         begun, rows_are_left = given.searches(), given.rows_are_left
     elif core is not None and (rows is None or rows.size > 0):
         begun, rows_are_left = core.searches(rows), core.rows_are_left

@@ -38,7 +38,8 @@ def case(seed: int) -> dict[str, Any]:
     nodes, cursors, size = layout(dice)
     pool_compaction._LARGE_NODE = 1
     live = pool_compaction.live_nodes(nodes, cursors, dice.integers(-1, len(nodes), 3))
-    into_gaps = pool_compaction.filled(live, size)
+    needed = int(dice.integers(0, size - live.used + 1))
+    into_gaps = pool_compaction.filled(live, size, needed)
     ints = np.arange(size, dtype=np.int32)
     same = bool(np.all(np.diff(live.numbers) > 0)) and live.numbers[0] == 0
     wanted = [ints[start : start + n].copy() for start, n in zip(live.starts, live.sizes, strict=True)]
@@ -52,7 +53,7 @@ def case(seed: int) -> dict[str, Any]:
     moved = None
     if into_gaps is not None:
         elsewhere = now.places != now.starts
-        same &= bool(np.all(now.places[elsewhere] % at.ALIGNMENT == 0)) and now.used <= size
+        same &= bool(np.all(now.places[elsewhere] % at.ALIGNMENT == 0)) and now.used + needed <= size
         moved = int(now.sizes[elsewhere].sum())
     return {"case": seed, "same": bool(same), "live": int(live.sizes.sum()), "moved": moved}
 

@@ -28,7 +28,7 @@ from tests.pipeline.resume_support import Killed
 ASKED: dict[str, dict[str, Any]] = {
     "cliques": {"problem": "cliques"},
     "counts": {"problem": "pq_counts", "pq_counts": {"p": 3, "q": 3, "table": True}},
-    "counts of vertices": {"problem": "pq_counts", "pq_counts": {"p": 3, "q": 3, "local": "vertices"}},
+    "counts of vertices": {"problem": "pq_counts", "pq_counts": {"p": 4, "q": 4, "local": "vertices"}},
 }
 
 

@@ -41,7 +41,7 @@ class LiveNodes:
     n_open : int
         How many of them have children that nobody has taken.
     are_apart : bool
-        Whether no place is one where a node begins or stands now.
+        Whether nodes that move come to places where no node stands now.
     """
 
     numbers: np.ndarray
@@ -82,10 +82,11 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     return replace(standing, **{name: getattr(standing, name)[by_age] for name in names})
 
 
-def filled(live: LiveNodes, size: int) -> LiveNodes | None:
+def filled(live: LiveNodes, size: int, needed: int) -> LiveNodes | None:
     """The nodes of a pool of `size` entries where most of them stay: those at its end are moved into gaps before.
 
-    None where nodes are small, or too much of what is free would be left in gaps.
+    None where nodes are small, or too much of what is free would be left in gaps: no room for a node of `needed`
+    entries, or a quarter of it.
     """
     n = live.numbers.size
     if n > _MOST_LARGE or live.used < n * _LARGE_NODE:
@@ -96,7 +97,7 @@ def filled(live: LiveNodes, size: int) -> LiveNodes | None:
     gaps = np.flatnonzero(starts[1:] - ends[:-1] >= at.ALIGNMENT)
     moved, used = _into_gaps(ends[gaps].tolist(), starts[gaps + 1].tolist(), starts.tolist(), room.tolist())
     used = max(used, int(np.delete(ends, list(moved)).max()))
-    if used - live.used > (size - live.used) // _LEFT_IN_GAPS:
+    if used + needed > size or used - live.used > (size - live.used) // _LEFT_IN_GAPS:
         return None
     places = starts.copy()
     places[list(moved)] = list(moved.values())

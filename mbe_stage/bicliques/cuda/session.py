@@ -199,7 +199,7 @@ class Session:
         if plan.n_blocks < self.plan.n_blocks:
             self._arrange_warps(replace(self.plan, n_blocks=plan.n_blocks), state)
         if plan.pool == self._pool.ints.size:
-            live = filled(live, plan.pool) or live
+            live = filled(live, plan.pool, needed) or live
         self._move_nodes(live, plan)
         self._pool = table_of(self._pool, live, n_nodes, plan.nodes)
         self._renumber(live.new_numbers(n_nodes))
@@ -234,7 +234,7 @@ class Session:
         self._suspended = resume([suspended, *self._suspended], self._warps)
 
     def _move_nodes(self, live: LiveNodes, plan: MemoryPlan) -> None:
-        """The live nodes, one behind the other, in a pool of the planned size."""
+        """The live nodes at their places in a pool of the planned size."""
         pool = self._pool
         if plan.pool == pool.ints.size:
             spare = self._budget_bytes - plan.total_bytes - sum(tasks.nbytes for tasks in self._suspended)

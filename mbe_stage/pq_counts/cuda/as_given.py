@@ -18,6 +18,7 @@ from mbe_stage.pq_counts.cuda.ascending import SHORT_LIST
 from mbe_stage.pq_counts.cuda.layout import Graph
 from mbe_stage.pq_counts.cuda.memory_plan import QUANTUM_SECONDS
 from mbe_stage.pq_counts.cuda.searches import MOST_EDGES, ROWS_PER_PATH, Job, Search, make_way
+from mbe_stage.pq_counts.cuda.triples.layout import WINDOW
 from mbe_stage.pq_counts.cuda.triples.plan import PlannedRoots, planned_roots
 from mbe_stage.pq_counts.cuda.wedge_session import (
     PAIR,
@@ -29,14 +30,16 @@ from mbe_stage.pq_counts.cuda.wedge_session import (
     wedges_of,
 )
 from mbe_stage.pq_counts.cuda.wedges import wedge_blocks
+from mbe_stage.pq_counts.ordering import left_vertices_are_roots
 
 __all__ = ["RowsAsGiven", "as_given"]
 
-_SQUARE_BYTES, _RANK_BYTES, _PARTNER_BYTES = 24, 64, 48
-"""Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, and while roots of
-triples are put in order."""
-_MOST_PATHS = 1 << 37
-"""Two-step paths up to which all roots have their partners counted beforehand: two seconds of an H100."""
+_SQUARE_BYTES, _RANK_BYTES, _HELD_BYTES, _PARTNER_BYTES = 24, 64, 8, 48
+"""Of device memory for a vertex: while two-step paths are added up, while rows get their ranks, with them, and while
+roots of triples are put in order."""
+_MOST_PATHS = 1 << 35
+"""Two-step paths, as often as there are windows of ranks, up to which partners are counted beforehand: half a second of
+an H100."""
 
 
 class RowsAsGiven:
@@ -50,14 +53,19 @@ class RowsAsGiven:
     job : Job
     roots : PlannedRoots or None
         Of triples; None where two rows are asked for.
+    held_bytes : int
+        Of device memory that the graph and its ranks take.
 
     Attributes
     ----------
     rows_are_left : bool
     """
 
-    def __init__(self, ranked: Ranked, rows_are_left: bool, job: Job, roots: PlannedRoots | None) -> None:
+    def __init__(
+        self, ranked: Ranked, rows_are_left: bool, job: Job, roots: PlannedRoots | None, held_bytes: int
+    ) -> None:
         self.rows_are_left, self._ranked, self._job, self._roots = rows_are_left, ranked, job, roots
+        self._held_bytes = held_bytes
 
     def searches(self) -> Generator[Search]:
         """The search, of all rows as roots; none where there are too few."""
@@ -70,7 +78,7 @@ class RowsAsGiven:
         job.tell(parts=1, entries=n_entries, core_entries=n_entries)
         n_bytes = wedge_bytes(asked.max_row_degree) + (0 if roots is None else roots.n_bytes)
         with device_work(job.budget):
-            make_way(n_bytes, job.budget)
+            make_way(self._held_bytes + n_bytes, job.budget)
             shared = wedges_of(asked, ranks)
             if roots is None:
                 session = WedgeSession(lists, shared, wedge_blocks(), n_bytes)
@@ -79,7 +87,7 @@ class RowsAsGiven:
         yield Search(session, 0.0, 1.0)
 
 
-def as_given(job: Job) -> RowsAsGiven | None:
+def as_given(job: Job, *, in_brief: bool) -> RowsAsGiven | None:
     """The search where it is one of two or three rows, which are close enough, and fits the budget.
 
     Else None: where there are few paths for all the rows that are looked at, a search of nodes is faster.
@@ -87,51 +95,65 @@ def as_given(job: Job) -> RowsAsGiven | None:
     Parameters
     ----------
     job : Job
+    in_brief : bool
+        Whether somebody may wait for the end: a search of triples that takes more than a few seconds is none then.
     """
-    graph, techniques = job.part.graph, job.techniques
-    sides = (True, False) if techniques.layer_choice else (True,)
-    sizes = ((PAIR, techniques.wedges), (TRIPLE, techniques.triples))
-    wanted = [
-        (n_rows, are_left)
-        for n_rows, is_used in sizes
-        for are_left in sides
-        if is_used and job.asked(are_left)[:2] == (n_rows, n_rows)
-    ]
+    graph = job.part.graph
     copied = copy_bytes(graph)
-    if not wanted or not 0 < graph.n_edges < MOST_EDGES:
+    if not 0 < graph.n_edges < MOST_EDGES or copied + _SQUARE_BYTES * max(graph.n_left, graph.n_right) > job.budget:
         return None
     with device_work(job.budget):
-        if copied + _SQUARE_BYTES * max(graph.n_left, graph.n_right) > job.budget:
+        chosen = _chosen(job)
+        if chosen is None:
             return None
+        n_rows, paths, rows_are_left = chosen
         given = on_device(graph)
-        n_rows, paths, rows_are_left = min(
-            (n_rows, _paths(given if are_left else given.swapped()), are_left) for n_rows, are_left in wanted
-        )
         given = given if rows_are_left else given.swapped()
-        is_of_triples, fewest = n_rows == TRIPLE, job.asked(rows_are_left)[2]
+        fewest = job.asked(rows_are_left)[2]
         degrees = cp.diff(given.left_offsets)
         n_ranked, longest = map(int, cp.asnumpy(cp.stack([(degrees >= fewest).sum(), degrees.max()])))
         del degrees
-        needed = 8 * given.n_left + wedge_bytes(longest)
-        if is_of_triples:
-            needed += _PARTNER_BYTES * given.n_left
-        needed = max(_RANK_BYTES * given.n_left, needed)
-        if copied + needed > job.budget or n_ranked**2 > ROWS_PER_PATH * paths:
+        held = copied + _HELD_BYTES * given.n_left
+        needed = held + wedge_bytes(longest) + (_PARTNER_BYTES * given.n_left if n_rows == TRIPLE else 0)
+        if max(copied + _RANK_BYTES * given.n_left, needed) > job.budget or n_ranked**2 > ROWS_PER_PATH * paths:
             return None
-        if is_of_triples and paths > _MOST_PATHS:
+        asked = Asked(n_ranked, fewest, longest, SHORT_LIST, _seconds(job))
+        if n_rows == PAIR:
+            return RowsAsGiven(_ranked(given, asked, job), rows_are_left, job, None, held)
+        if paths * -(-n_ranked // WINDOW) > _MOST_PATHS:
             return None
-        ranked = _ranked(given, Asked(n_ranked, fewest, longest, SHORT_LIST, _seconds(job)), job)
-        if not is_of_triples:
-            return RowsAsGiven(ranked, rows_are_left, job, None)
-        began = time.perf_counter()
-        roots = planned_roots(ranked, job.budget - copied - needed)
+        began, ranked = time.perf_counter(), _ranked(given, asked, job)
+        roots = planned_roots(ranked, job.budget - needed, in_brief=in_brief)
         job.tell_time("kernel_us", began)
-    return None if roots is None else RowsAsGiven(ranked, rows_are_left, job, roots)
+    return None if roots is None else RowsAsGiven(ranked, rows_are_left, job, roots, held)
 
 
-def _paths(graph: BipartiteCSR) -> int:
-    """Two-step paths between left vertices, which go through right ones."""
-    return int((cp.diff(graph.right_offsets) ** 2).sum())
+def _chosen(job: Job) -> tuple[int, int, bool] | None:
+    """Rows of a biclique, two-step paths between rows, and whether left vertices are the rows; None for more rows.
+
+    Where two are asked for on one side and three on the other, pairs are counted. Triples are counted where the search
+    of nodes would have its roots, too.
+    """
+    graph, techniques = job.part.graph, job.techniques
+    paths = {True: _paths(graph.right_offsets), False: _paths(graph.left_offsets)}
+    sides = (True, False) if techniques.layer_choice else (True,)
+    of_nodes = left_vertices_are_roots(paths[True], paths[False], job.part.max_p, job.part.max_q)
+
+    def wanted(n_rows: int) -> list[bool]:
+        return [are_left for are_left in sides if job.asked(are_left)[:2] == (n_rows, n_rows)]
+
+    pairs, triples = wanted(PAIR), wanted(TRIPLE)
+    if len(triples) == 1 and techniques.layer_choice:
+        triples = [are_left for are_left in triples if are_left == of_nodes]
+    for n_rows, found, is_used in ((PAIR, pairs, techniques.wedges), (TRIPLE, triples, techniques.triples)):
+        if found and is_used:
+            return (n_rows, *min((paths[are_left], are_left) for are_left in found))
+    return None
+
+
+def _paths(offsets: cp.ndarray) -> int:
+    """Two-step paths through the vertices whose lists begin there."""
+    return int((cp.diff(cp.asarray(offsets)) ** 2).sum())
 
 
 def _seconds(job: Job) -> float:

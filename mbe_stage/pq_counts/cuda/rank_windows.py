@@ -17,7 +17,7 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["NEVER", "add_path", "fill", "flush", "next_root", "tally", "walk_with"]
+__all__ = ["count_window", "fill", "flush", "next_root", "tally", "walk_with"]
 
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
@@ -37,7 +37,7 @@ def next_root(order, deadline, control):
 
 
 @cuda.jit(device=True, forceinline=True)
-def add_path(k, column, counts):  # noqa: ARG001 - as `walk_with` calls it
+def _add_path(k, column, counts):  # noqa: ARG001 - as `walk_with` calls it
     """Count a path to the rank `k` of a window."""
     cuda.atomic.add(counts, k, _I(1))
 
@@ -129,6 +129,33 @@ def walk_with(visit: Callable[..., None]) -> Any:
         return min_all(beyond)
 
     return walk
+
+
+_count_paths = walk_with(_add_path)
+
+
+@cuda.jit(device=True, forceinline=True)
+def count_window(root, n_columns, window, size, short_list, counts, slots, graph, ranks):
+    """Count the paths of a root to a window; where the next one begins is in `slots[1]` then. For the whole block.
+
+    Parameters
+    ----------
+    root, n_columns, window, size : int32
+    short_list : uint32
+        As `walk_with` has it.
+    counts : (size,) int32, shared
+        One for each rank of the window.
+    slots : int32, shared
+    graph : Graph
+    ranks : (n_rows,) int32, global
+    """
+    if cuda.threadIdx.x == 0:
+        slots[1] = _I(NEVER)
+    cuda.syncthreads()
+    beyond = _count_paths(root, _I(0), n_columns, window, size, short_list, graph, ranks, counts)
+    if cuda.laneid == 0 and beyond != NEVER:
+        cuda.atomic.min(slots, 1, beyond)
+    cuda.syncthreads()
 
 
 @cuda.jit(device=True, forceinline=True)

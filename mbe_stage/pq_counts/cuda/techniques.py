@@ -33,7 +33,8 @@ class Techniques:
     layer_choice : bool
         The roots' side is the one that `ordering.left_vertices_are_roots` says; without it the left one.
     wedges : bool
-        Bicliques of two rows are counted without building anything (`wedges`); without it they are searched as others.
+        Bicliques of two rows are counted without building anything (`wedges`); without it they are counted as triples
+        where three of the other side are asked for, else searched as others.
     triples : bool
         Bicliques of three rows are counted on masks of what each root shares with others (`triples`); without it they
         are searched as others.

@@ -16,7 +16,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, fill, flush, next_root, tally, walk_with
+from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, tally
 
 __all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
 
@@ -53,9 +53,6 @@ class Wedges(NamedTuple):
 
 _GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
 _WEDGES = bundle(Wedges, I64, I64, I64, I32)
-
-
-_walk = walk_with(add_path)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -114,13 +111,7 @@ def count_wedges_block_per_root(graph, wedges):
         n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
         window = _I(wedges.ranks[root] + 1)
         while window < n_rows:
-            if thread == 0:
-                slots[1] = _I(NEVER)
-            cuda.syncthreads()
-            beyond = _walk(root, _I(0), n_columns, window, _I(WINDOW), short_list, graph, wedges.ranks, counts)
-            if cuda.laneid == 0 and beyond != NEVER:
-                cuda.atomic.min(slots, 1, beyond)
-            cuda.syncthreads()
+            count_window(root, n_columns, window, _I(WINDOW), short_list, counts, slots, graph, wedges.ranks)
             n_here = min(_I(WINDOW), _I(n_rows - window))
             _tally_window(n_here, fewest, counts, small, wedges.times)
             n_looked_at = _I(n_looked_at + n_here)

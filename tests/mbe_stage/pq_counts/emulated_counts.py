@@ -6,6 +6,7 @@ Run as a script, with one of `PARTS`: prints a JSON line per case.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import sys
 import warnings
@@ -153,7 +154,8 @@ def wide_cases(launcher: Any, shapes: Sequence[tuple[int, int]]) -> Iterator[dic
     launcher.seed = 2
     for shape in shapes:
         density, query = WIDE[shape]
-        yield case(f"wide {shape}", graphs.from_matrix(graphs.random_matrix(sum(shape), *shape, density)), query)
+        graph = graphs.from_matrix(graphs.random_matrix(sum(shape), *shape, density))
+        yield case(f"wide {shape}", graph, query, techniques=Techniques(triples=False))
 
 
 def pivot_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -356,7 +358,7 @@ def pair_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         # Few of these shapes have fewer paths between right vertices.
         query = (PqQuery(2, 2, 2, 6), PqQuery.of(2, 2), PqQuery(1, 2, 1, 2))[seed % 3]
         launcher.seed, wedges._FLUSH_FROM = seed, (1, 1 << 30)[seed % 2]
-        as_given.as_given = usual if seed % 4 < 2 else lambda _job: None
+        as_given.as_given = usual if seed % 4 < 2 else lambda _job, **_: None
         yield case(f"pairs {seed}", graph, query, sizes={"quantum_seconds": 0.0004 * (1 + seed)})
 
 
@@ -378,6 +380,76 @@ def triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
         layout.HEAD, as_given.SHORT_LIST = head * (seed // 2 % 2), (64, 4)[seed % 5 % 2]
         sizes = {"quantum_seconds": 0.001 * (1 + seed)}
         yield case(f"triples {seed}", graph, queries[seed % 4], sizes=sizes)
+    layout.WINDOW, layout.AREA, kernels.WINDOW, kernels.AREA = 64, 9, 64, 9
+    compared = note_chunks()
+    for seed, (shape, head) in enumerate(
+        (((8, 220), 0), ((11, 330), 0), ((9, 150), 3), ((4, 220), 3), ((45, 40), 64), ((70, 60), 64))
+    ):
+        if head == 64:
+            layout.AREA = kernels.AREA = 4096
+        launcher.seed, layout.HEAD = seed, head
+        graph = graphs.from_matrix(graphs.random_matrix(seed, *shape, 0.5))
+        compared.clear()
+        yield case(f"chunks {shape}", graph, PqQuery(3, 3, 2, 5)) | {"chunks": sorted(compared)}
+
+
+def note_chunks() -> set[str]:
+    """How pairs of masks are compared from now on: in one, or some columns at a time, below any root or one of the
+    highest ranks."""
+    from mbe_stage.pq_counts.cuda.triples import heads, masks
+
+    compared: set[str] = set()
+
+    def noted(module: Any, name: str) -> None:
+        pairs = module.pairs
+
+        def noting(n_partners: Any, n_words: Any, start: Any, adds: bool, *others: Any) -> None:
+            compared.add(f"{name}, {'some at a time' if adds else 'in one'}")
+            pairs(n_partners, n_words, start, adds, *others)
+
+        module.pairs = noting
+
+    noted(heads, "head")
+    noted(masks, "root")
+    return compared
+
+
+def with_room(planned_roots: Any, room: int, ranked: Any, _room: int, *, in_brief: bool) -> Any:
+    """Plan for as many bytes."""
+    return planned_roots(ranked, room, in_brief=in_brief)
+
+
+def refused_triple_cases(launcher: Any) -> Iterator[dict[str, Any]]:
+    """Where triples would take too long, or too much: nodes are searched."""
+    from mbe_stage.pq_counts.cuda import as_given
+    from mbe_stage.pq_counts.cuda.triples import kernels, layout, plan
+
+    launcher.seed = 1
+    graph, query = graphs.from_matrix(graphs.random_matrix(3, 14, 12, 0.7)), PqQuery.of(3, 3)
+    as_before = as_given._MOST_PATHS, plan._MOST_WORDS, plan._FEW_WORDS, plan._UNEVEN, plan.MOST_PARTNERS
+    layout.HEAD = 0
+    for name in ("paths", "words", "uneven", "partners"):
+        as_given._MOST_PATHS, plan._MOST_WORDS, plan._FEW_WORDS, plan._UNEVEN, plan.MOST_PARTNERS = as_before
+        if name == "paths":
+            as_given._MOST_PATHS = 1
+        elif name == "words":
+            plan._MOST_WORDS = 1
+        elif name == "uneven":
+            plan._FEW_WORDS, plan._UNEVEN = 1, 0
+        else:
+            plan.MOST_PARTNERS = 2
+        yield case(f"no triples: {name}", graph, query)
+    plan.MOST_PARTNERS = as_before[-1]
+    # Masks do not fit shared memory, and what is left of the budget has room for the areas of few blocks.
+    usual = plan.planned_roots
+    layout.AREA = kernels.AREA = 4
+    for n_blocks, room in ((2, 3), (300, 1 << 10)):
+        plan.wedge_blocks = functools.partial(int, n_blocks)
+        as_given.planned_roots = functools.partial(with_room, usual, room)
+        yield case(f"no triples: {n_blocks} blocks", graph, query)
+    # The side that has far fewer paths is that of the roots, and it is not that of the triples.
+    crowded = graphs.from_matrix(graphs.random_matrix(2, 60, 6, 0.8))
+    yield case("no triples: crowded side", crowded, PqQuery(3, 3, 4, 4))
 
 
 def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
@@ -385,7 +457,7 @@ def lean_cases(launcher: Any) -> Iterator[dict[str, Any]]:
     the device and in the host's memory."""
     from mbe_stage.pq_counts.cuda import as_given, lean_prepare, searches, windowed_root_piece
 
-    as_given.as_given = lambda _job: None
+    as_given.as_given = lambda _job, **_: None
     searches.preparation_bytes = lambda _graph: 1 << 40
     lean_prepare._FEWEST_ENTRIES, windowed_root_piece.WINDOW = 8, 32
     in_order, mapped = searches.in_order, []
@@ -467,6 +539,7 @@ PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
     "short columns": short_columns_cases,
     "pairs of rows": pair_cases,
     "triples of rows": triple_cases,
+    "no triples": refused_triple_cases,
     "little memory": lean_cases,
     "lists": list_cases,
 }

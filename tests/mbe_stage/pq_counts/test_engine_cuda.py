@@ -166,6 +166,16 @@ def test_bicliques_of_three_rows_are_counted_on_masks() -> None:
     assert sum(case["n"] > 0 for case in cases) > 20
     assert all("pool_words" not in case for case in cases)
     assert any(case["quanta"] > 2 for case in cases)
+    assert {way for case in cases for way in case.get("chunks", ())} == {
+        f"{rows}, {columns}" for rows in ("root", "head") for columns in ("in one", "some at a time")
+    }
+
+
+@on_the_emulator
+def test_triples_that_would_take_too_much_are_searched_as_nodes() -> None:
+    cases = emulated("no triples")
+    assert len(cases) == 7
+    assert all(case["n"] > 0 and "pool_words" in case for case in cases)
 
 
 @on_the_emulator

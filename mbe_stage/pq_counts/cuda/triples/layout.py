@@ -22,7 +22,8 @@ WINDOW, AREA = 4096, 7168
 """Ranks that are looked at at a time, and words of 32 bits for masks: with `SMALL` counters of leaves what a block may
 have of shared memory."""
 HEAD = 64
-"""Rows of the highest ranks, most of which share columns with each other: a mask of one word has room for them."""
+"""Rows of the highest ranks, most of which share columns with each other: a word of a lane has a bit for each, and the
+area has room for a counter of each two of them and a part of their masks."""
 LEAST_CHUNK, USUAL_CHUNK = 8, 32
 """Words of a mask that are made at a time where not all fit: in shared memory at least, and in the device's."""
 WORDS_PER_COLUMN = 64
@@ -79,7 +80,7 @@ class Needs(IntEnum):
     """What is asked of all roots.
 
     How many have two partners at least; the most partners; the most words of masks that are compared below one, and of
-    its area in device memory, `NO_ROOM` where no area will do; words that are compared below all.
+    its area in device memory; words that are compared below all.
     """
 
     ROOTS = 0

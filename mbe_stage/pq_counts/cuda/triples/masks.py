@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.pq_counts.cuda import layout as words
-from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, fill, walk_with
+from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, walk_with
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
@@ -51,35 +51,18 @@ def _mark(k, column, marks):
         cuda.atomic.or_(marks.area, word, _U(_U(1) << _U(bit & 31)))
 
 
-_count_paths = walk_with(add_path)
 _mark_paths = walk_with(_mark)
 
 
 @cuda.jit(device=True, forceinline=True)
-def _number(n_here, fewest, counts, slots):
+def _number(size, fewest, counts, slots):
     """Number the ranks of a window that share enough columns, in the place of their counters; zeros for the others."""
     k = _I(cuda.threadIdx.x)
-    while k < n_here:
+    while k < size:
         n = counts[k]
         if n > 0:
             counts[k] = _I(cuda.atomic.add(slots, 2, _I(1)) + 1) if n >= fewest else _I(0)
         k = _I(k + _I(cuda.blockDim.x))
-
-
-@cuda.jit(device=True, forceinline=True)
-def _window_of_root(root, n_columns, window, short_list, fewest, counts, slots, graph, triples):
-    """Number the partners in a window; how many there are so far, and where the next window begins, int32 both."""
-    if cuda.threadIdx.x == 0:
-        slots[1] = _I(NEVER)
-    cuda.syncthreads()
-    size, n_rows = _I(at.WINDOW), _I(triples.settings[words.MOST_ROWS])
-    beyond = _count_paths(root, _I(0), n_columns, window, size, short_list, graph, triples.ranks, counts)
-    if cuda.laneid == 0 and beyond != NEVER:
-        cuda.atomic.min(slots, 1, beyond)
-    cuda.syncthreads()
-    _number(min(size, _I(n_rows - window)), fewest, counts, slots)
-    cuda.syncthreads()
-    return slots[2], slots[1]
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -103,7 +86,7 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     graph : Graph
     triples : Triples
     """
-    n_rows, n_partners = _I(triples.settings[words.MOST_ROWS]), triples.partners[root]
+    n_partners = triples.partners[root]
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])
     n_words, start = _I((n_columns + 31) >> 5), _I(0)
     in_one = _L(n_partners) * _L(n_words) <= _L(area.size)
@@ -115,10 +98,13 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
     if cuda.threadIdx.x == 0:
         slots[2] = _I(0)
     n_found, window = _I(0), _I(triples.ranks[root] + 1)
-    while window < n_rows and n_found < n_partners:
+    while window < _I(triples.settings[words.MOST_ROWS]) and n_found < n_partners:
         n_known = n_found
-        n_here = min(_I(at.WINDOW), _I(n_rows - window))
-        n_found, following = _window_of_root(root, n_columns, window, short_list, fewest, counts, slots, graph, triples)
+        count_window(root, n_columns, window, _I(at.WINDOW), short_list, counts, slots, graph, triples.ranks)
+        # Ranks behind the last one have no paths.
+        _number(_I(at.WINDOW), fewest, counts, slots)
+        cuda.syncthreads()
+        n_found, next_window = slots[2], slots[1]
         if n_found > n_known:
             first = _I(0)
             while first < n_columns:
@@ -132,8 +118,8 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
                     fill(area, start, end, _U(0))
                     cuda.syncthreads()
                 first = stop
-        fill(counts, _I(0), n_here, _I(0))
-        window = following
+        fill(counts, _I(0), _I(at.WINDOW), _I(0))
+        window = next_window
         cuda.syncthreads()
     if in_one:
         pairs(n_partners, n_words, start, False, True, fewest, area, small, triples.times)

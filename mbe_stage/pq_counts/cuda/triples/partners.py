@@ -8,7 +8,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as words
-from mbe_stage.pq_counts.cuda.rank_windows import NEVER, add_path, fill, next_root, walk_with
+from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, next_root
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.layout import PARTNER_WINDOW
 from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, THREADS
@@ -18,7 +18,6 @@ __all__ = ["count_partners_block_per_root"]
 _I = np.int32
 _L = np.int64
 _U = np.uint32
-_count_paths = walk_with(add_path)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -40,12 +39,12 @@ def _write_root(root, n_partners, n_columns, n_later, roots):
     roots.partners[root] = n_partners
     if n_partners > 1:
         n, n_words = _L(n_partners), _L((n_columns + 31) >> 5)
-        words = _L(n * (n - _L(1)) // _L(2) * n_words)
-        roots.costs[root] = _L(words + _L(at.WORDS_PER_COLUMN) * _L(n_columns))
+        compared = _L(n * (n - _L(1)) // _L(2) * n_words)
+        roots.costs[root] = _L(compared + _L(at.WORDS_PER_COLUMN) * _L(n_columns))
         cuda.atomic.add(roots.needs, at.Needs.ROOTS, _L(1))
         cuda.atomic.max(roots.needs, at.Needs.PARTNERS, n)
-        cuda.atomic.max(roots.needs, at.Needs.WORDS, words)
-        cuda.atomic.add(roots.needs, at.Needs.WORDS_IN_ALL, words)
+        cuda.atomic.max(roots.needs, at.Needs.WORDS, compared)
+        cuda.atomic.add(roots.needs, at.Needs.WORDS_IN_ALL, compared)
         cuda.atomic.max(roots.needs, at.Needs.SCRATCH, at.scratch_words(n, n_words, _L(n_later)))
 
 
@@ -81,14 +80,8 @@ def count_partners_block_per_root(graph, wedges, roots):
         window = _I(wedges.ranks[root] + 1)
         n_later = _I(n_rows - window)
         while window < n_rows and n_later > at.HEAD:
-            if thread == 0:
-                slots[1] = _I(NEVER)
-            cuda.syncthreads()
             size = _I(PARTNER_WINDOW)
-            beyond = _count_paths(root, _I(0), n_columns, window, size, short_list, graph, wedges.ranks, counts)
-            if cuda.laneid == 0 and beyond != NEVER:
-                cuda.atomic.min(slots, 1, beyond)
-            cuda.syncthreads()
+            count_window(root, n_columns, window, size, short_list, counts, slots, graph, wedges.ranks)
             _count_enough(min(size, _I(n_rows - window)), fewest, counts, slots)
             window = slots[1]
             cuda.syncthreads()

@@ -16,6 +16,10 @@ __all__ = ["PlannedRoots", "planned_roots"]
 _FEW_WORDS, _MOST_WORDS, _UNEVEN = 1 << 24, 1 << 30, 4
 """Words of masks that a block compares below a root: some twenty milliseconds, which others may wait for, and some
 seconds. Between them, how many times those of an average block the heaviest root may have."""
+_WORDS_IN_BRIEF = 1 << 39
+"""Words that all blocks compare in two seconds."""
+_FEWEST_BLOCKS = 4
+"""A quarter of those that a device keeps resident, at least: with fewer a search of nodes is as quick."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,16 +56,19 @@ class PlannedRoots:
         return Triples(*wedges, self.partners, cp.empty(max(1, self.scratch_words * self.n_blocks), cp.uint32))
 
 
-def planned_roots(ranked: Ranked, room: int) -> PlannedRoots | None:
+def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots | None:
     """Count the partners of all rows, and plan for those that have enough.
 
-    None where no area will do, or a root has so much that other blocks would wait for the one that takes it.
+    None where areas leave room for few blocks, or a root has so much that other blocks would wait for the one that
+    takes it.
 
     Parameters
     ----------
     ranked : Ranked
     room : int
         Bytes, for areas of blocks.
+    in_brief : bool
+        None, too, where the search takes more than a few seconds.
     """
     lists, ranks, asked = ranked
     roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
@@ -71,9 +78,11 @@ def planned_roots(ranked: Ranked, room: int) -> PlannedRoots | None:
     needs = cp.asnumpy(roots.needs).tolist()
     heaviest, scratch_words = needs[Needs.WORDS], needs[Needs.SCRATCH]
     is_uneven = heaviest > _FEW_WORDS and heaviest * wedge_blocks() > _UNEVEN * needs[Needs.WORDS_IN_ALL]
-    if needs[Needs.PARTNERS] > MOST_PARTNERS or heaviest > _MOST_WORDS or is_uneven or 4 * scratch_words > room:
-        return None
     n_blocks = min(wedge_blocks(), room // max(1, 4 * scratch_words))
+    is_long = heaviest > _MOST_WORDS or (in_brief and needs[Needs.WORDS_IN_ALL] > _WORDS_IN_BRIEF)
+    is_slow = is_long or is_uneven or n_blocks * _FEWEST_BLOCKS < wedge_blocks()
+    if is_slow or needs[Needs.PARTNERS] > MOST_PARTNERS:
+        return None
     # Those without partners stand last.
     order = cp.argsort(roots.costs)[::-1][: needs[Needs.ROOTS]].astype(cp.int32)
     return PlannedRoots(cp.ascontiguousarray(order), roots.partners, scratch_words, n_blocks)
