@@ -8,7 +8,7 @@ a window of them; a walk tells the first rank behind the window, where the next 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -17,7 +17,7 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["count_window", "fill", "flush", "next_root", "tally", "walk_with"]
+__all__ = ["Window", "count_window", "fill", "flush", "next_root", "tally", "walk_with"]
 
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
@@ -36,14 +36,71 @@ def next_root(order, deadline, control):
     return order[taken] if taken < order.size else _I(-1)
 
 
+class Window(NamedTuple):
+    """Ranks that are looked at at a time.
+
+    Attributes
+    ----------
+    first, size : int32
+        The first rank, and how many.
+    ranks : (n_rows,) int32, global
+        -1 for rows that are not asked for.
+    state
+        What `visit` of `walk_with` is given.
+    """
+
+    first: Any
+    size: Any
+    ranks: Any
+    state: Any
+
+
 @cuda.jit(device=True, forceinline=True)
 def _add_path(k, column, counts):  # noqa: ARG001 - as `walk_with` calls it
     """Count a path to the rank `k` of a window."""
     cuda.atomic.add(counts, k, _I(1))
 
 
+def _meeting(visit: Callable[..., None]) -> Any:
+    """The device function that meets a row; see `walk_with`."""
+
+    @cuda.jit(device=True, forceinline=True)
+    def meet(row, column, window):
+        """The rank of a row that is behind the window, else `NEVER`, int32."""
+        rank = window.ranks[row]
+        beyond = _I(NEVER)
+        if rank >= window.first + window.size:
+            beyond = rank
+        elif rank >= window.first:
+            visit(_I(rank - window.first), column, window.state)
+        return beyond
+
+    return meet
+
+
+def _list_walk(meet: Any) -> Any:
+    """The device function that walks one column, a lane alone."""
+
+    @cuda.jit(device=True, forceinline=True)
+    def walk_list(start, stop, column, members, window):
+        lane, beyond = _U(cuda.laneid), _I(NEVER)
+        if start < stop:
+            # Lanes begin at different places: the same row often stands at the same place of several lists.
+            position = _U(start + lane % _U(stop - start))
+            n_left = _U(stop - start)
+            while n_left > _U(0):
+                beyond = min(beyond, meet(members[position], column, window))
+                position = _U(position + _U(1))
+                if position == stop:
+                    position = start
+                n_left = _U(n_left - _U(1))
+        return beyond
+
+    return walk_list
+
+
 def walk_with(visit: Callable[..., None]) -> Any:
-    """The device function that walks a window of a root.
+    """The device function that walks the two-step paths of a root to a window.
 
     Parameters
     ----------
@@ -51,34 +108,11 @@ def walk_with(visit: Callable[..., None]) -> Any:
         ``visit(k, column, state)``: there is a path to the rank `k` of the window, int32, through the root's neighbour
         at the place `column` of its list, int32.
     """
+    meet = _meeting(visit)
+    walk_list = _list_walk(meet)
 
     @cuda.jit(device=True, forceinline=True)
-    def meet(row, column, window, size, ranks, state):
-        rank = ranks[row]
-        beyond = _I(NEVER)
-        if rank >= window + size:
-            beyond = rank
-        elif rank >= window:
-            visit(_I(rank - window), column, state)
-        return beyond
-
-    @cuda.jit(device=True, forceinline=True)
-    def walk_list(start, stop, column, window, size, graph, ranks, state):
-        lane, beyond = _U(cuda.laneid), _I(NEVER)
-        if start < stop:
-            # Lanes begin at different places: the same row often stands at the same place of several lists.
-            position = _U(start + lane % _U(stop - start))
-            n_left = _U(stop - start)
-            while n_left > _U(0):
-                beyond = min(beyond, meet(graph.column_members[position], column, window, size, ranks, state))
-                position = _U(position + _U(1))
-                if position == stop:
-                    position = start
-                n_left = _U(n_left - _U(1))
-        return beyond
-
-    @cuda.jit(device=True, forceinline=True)
-    def walk(root, first_column, end_column, window, size, short_list, graph, ranks, state):
+    def walk(root, first_column, end_column, short_list, graph, window):
         """Walk the paths to a window; the first rank behind it that this warp has a path to, int32.
 
         Parameters
@@ -86,16 +120,11 @@ def walk_with(visit: Callable[..., None]) -> Any:
         root : int32
         first_column, end_column : int32
             Places of the root's list, between which its neighbours are walked.
-        window, size : int32
-            The first rank, and how many.
         short_list : uint32
             Entries of a list that a lane walks alone.
         graph : Graph
             Its positions are not read.
-        ranks : (n_rows,) int32, global
-            -1 for rows that are not asked for.
-        state
-            What `visit` is given.
+        window : Window
         """
         lane, warp = _I(cuda.laneid), _I(cuda.threadIdx.x // WARP_SIZE)
         n_warps = _I(cuda.blockDim.x // WARP_SIZE)
@@ -111,18 +140,15 @@ def walk_with(visit: Callable[..., None]) -> Any:
                 start, stop = _U(graph.column_offsets[member]), _U(graph.column_offsets[member + 1])
             is_long = _U(stop - start) > short_list
             if not is_long:
-                found = walk_list(start, stop, _I(group + lane), window, size, graph, ranks, state)
-                beyond = min(beyond, found)
+                beyond = min(beyond, walk_list(start, stop, _I(group + lane), graph.column_members, window))
             long_lists = ballot(is_long)
             while long_lists != 0:
                 source = first_bit(long_lists)
                 long_lists = _U(long_lists & _U(long_lists - _U(1)))
                 position = _U(_U(cuda.shfl_sync(ALL, _I(start), source)) + _U(lane))
                 last = _U(cuda.shfl_sync(ALL, _I(stop), source))
-                column = _I(group + source)
                 while position < last:
-                    row = graph.column_members[position]
-                    beyond = min(beyond, meet(row, column, window, size, ranks, state))
+                    beyond = min(beyond, meet(graph.column_members[position], _I(group + source), window))
                     position = _U(position + _U(32))
             group = _I(group + n_warps * at_once)
         cuda.syncwarp()
@@ -152,7 +178,7 @@ def count_window(root, n_columns, window, size, short_list, counts, slots, graph
     if cuda.threadIdx.x == 0:
         slots[1] = _I(NEVER)
     cuda.syncthreads()
-    beyond = _count_paths(root, _I(0), n_columns, window, size, short_list, graph, ranks, counts)
+    beyond = _count_paths(root, _I(0), n_columns, short_list, graph, Window(window, size, ranks, counts))
     if cuda.laneid == 0 and beyond != NEVER:
         cuda.atomic.min(slots, 1, beyond)
     cuda.syncthreads()

@@ -83,21 +83,31 @@ def test_every_technique_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "density", "scratch_words"),
+    ("shape", "density", "where"),
     [
-        pytest.param((60, 9000), 0.5, 0, id="rows that are all partners, some columns at a time"),
-        pytest.param((110, 9000), 0.4, 0, id="some columns at a time in shared memory"),
-        pytest.param((200, 5000), 0.4, 20_000, id="masks in device memory"),
-        pytest.param((9000, 60), 0.15, 0, id="several windows of rows"),
-        pytest.param((300, 400), 0.1, 0, id="masks in shared memory"),
+        pytest.param((60, 9000), 0.5, "chunks", id="rows that are all partners, some columns at a time"),
+        pytest.param((110, 9000), 0.4, "chunks", id="some columns at a time in shared memory"),
+        pytest.param((200, 5000), 0.4, "device", id="masks in device memory"),
+        pytest.param((9000, 60), 0.15, "windows", id="several windows of rows"),
+        pytest.param((300, 400), 0.1, "shared", id="masks in shared memory"),
     ],
 )
-def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: float, scratch_words: int) -> None:
+def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: float, where: str) -> None:
+    from mbe_stage.pq_counts.cuda.triples import layout
+    from mbe_stage.pq_counts.cuda.wedge_session import wedge_bytes
+
     graph, statistics = graphs.from_matrix(graphs.random_matrix(5, *shape, density)), {}
+    n_rows, n_words = shape[0], int(graph.left_degrees.min()) // 32
+    fits = n_rows * (shape[1] // 32 + 1) <= layout.AREA
+    fits_in_chunks = n_rows * (n_rows - 1) // 2 + layout.LEAST_CHUNK * n_rows <= layout.AREA
+    expected = "windows" if n_rows > layout.WINDOW else "shared" if fits else "chunks" if fits_in_chunks else "device"
+    assert expected == where
+    assert where != "chunks" or n_rows * n_words > layout.AREA
     for query in (PqQuery.of(3, 3), PqQuery(3, 3, 2, 6)):
         found = counted(graph, query, statistics=statistics)
         assert "pool_words" not in statistics
-        assert statistics["plan_bytes"] > 4 * scratch_words
+        takes_areas = statistics["plan_bytes"] > wedge_bytes(int(graph.left_degrees.max()))
+        assert takes_areas == (where == "device")
         assert found == counted(graph, query, techniques=Techniques(triples=False))
         assert found == counted(graph, query, engine_cpu)
 
@@ -191,8 +201,9 @@ def test_parts_of_the_work() -> None:
 
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small graphs too are counted in parts, where the whole could be."""
-    from mbe_stage.pq_counts.cuda import searches
+    from mbe_stage.pq_counts.cuda import as_given, searches
 
+    monkeypatch.setattr(as_given, "as_given", lambda _job, **_: None)
     for name in ("preparation_bytes", "peeling_bytes"):
         monkeypatch.setattr(searches, name, lambda _graph: 1 << 40)
 

@@ -26,7 +26,19 @@ _W = np.uint64
 
 @cuda.jit(device=True, forceinline=True)
 def _head_bits(start, stop, window, short_list, graph, ranks):
-    """Which of `at.HEAD` ranks from `window` on are in each lane's list, uint64."""
+    """Which of `at.HEAD` ranks are in each lane's list, uint64.
+
+    Parameters
+    ----------
+    start, stop : uint32
+        Where the list stands.
+    window : int32
+        The first of the ranks.
+    short_list : uint32
+        Entries of a list that a lane walks alone.
+    graph : Graph
+    ranks : (n_rows,) int32, global
+    """
     bits, lane = _W(0), _U(cuda.laneid)
     is_long = _U(stop - start) > short_list
     if not is_long:
@@ -99,7 +111,19 @@ def _mark_head(root, first, stop, window, n_partners, start, short_list, area, g
 
 @cuda.jit(device=True, forceinline=True)
 def below_head(root, fewest, short_list, area, small, graph, triples):
-    """Count the triples of a root that at most `at.HEAD` rows follow: each of these is a partner. As `_below_root`."""
+    """Count the triples of a root that at most `at.HEAD` rows follow: each of these is a partner.
+
+    Parameters
+    ----------
+    root : int32
+    fewest : int32
+        Columns of a leaf.
+    short_list : uint32
+    area : (at.AREA,) uint32, shared
+    small : (at.SMALL,) int32, shared
+    graph : Graph
+    triples : Triples
+    """
     window = _I(triples.ranks[root] + 1)
     n_partners = _I(_I(triples.settings[words.MOST_ROWS]) - window)
     n_columns = _I(graph.row_offsets[root + 1] - graph.row_offsets[root])

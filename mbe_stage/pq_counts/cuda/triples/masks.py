@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.pq_counts.cuda import layout as words
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, walk_with
+from mbe_stage.pq_counts.cuda.rank_windows import Window, count_window, fill, walk_with
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.pairs import pairs
 
@@ -110,7 +110,8 @@ def below_root(root, fewest, short_list, area, counts, small, slots, graph, trip
             while first < n_columns:
                 stop = min(n_columns, _I(first + 32 * n_words))
                 marks = _Marks(counts, area, start, n_partners, first)
-                _mark_paths(root, first, stop, window, _I(at.WINDOW), short_list, graph, triples.ranks, marks)
+                here = Window(window, _I(at.WINDOW), triples.ranks, marks)
+                _mark_paths(root, first, stop, short_list, graph, here)
                 cuda.syncthreads()
                 if not in_one:
                     pairs(n_partners, n_words, start, True, stop == n_columns, fewest, area, small, triples.times)

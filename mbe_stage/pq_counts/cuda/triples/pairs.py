@@ -17,7 +17,18 @@ _U = np.uint32
 
 @cuda.jit(device=True, forceinline=True)
 def _in_common(one, other, n_words, n_partners, area, start):
-    """Columns that two masks have in common, int32."""
+    """Columns that two masks have in common, int32.
+
+    Parameters
+    ----------
+    one, other : int32
+        Which masks.
+    n_words, n_partners : int32
+        Words of a mask, and masks: a word of all stands together.
+    area : uint32
+    start : int32
+        Where they begin in the area.
+    """
     n, at_one, at_other = _I(0), _I(start + one), _I(start + other)
     for _ in range(n_words):
         n = _I(n + _I(cuda.popc(_U(area[at_one] & area[at_other]))))
