@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import sys
 
+import numpy as np
+import pytest
+
+from mbe_stage import ragged
 from mbe_stage.cliques.results import CliqueBlock, CliqueTableSink
 from mbe_stage.ragged import Growing, long_offsets, offsets_of
 
@@ -22,6 +26,43 @@ def test_what_grows_holds_everything_in_order() -> None:
         # What was seen on the way is not touched by what came later.
         for n, values in seen:
             assert np.array_equal(values, np.concatenate(parts[:n]))
+
+
+@pytest.mark.parametrize("bounds", [{}, {"_MOST_RESERVED": 1 << 14}, {"_MOST_RESERVED": 0}, {"_POPULATE_WRITE": 9999}])
+def test_what_is_large_is_the_same_wherever_it_stands(bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In address space that is reserved, where that ends, where there is none, and where pages come one by one."""
+    monkeypatch.setattr(ragged, "_RESERVED_FROM", 1500)
+    monkeypatch.setattr(ragged, "_AT_ONCE", 1 << 12)
+    for name, value in bounds.items():
+        monkeypatch.setattr(ragged, name, value)
+    test_what_grows_holds_everything_in_order()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is reserved on Linux")
+def test_a_large_array_is_not_moved_and_takes_little_more_than_it_holds() -> None:
+    grown, part = Growing(), np.ones(1 << 18, np.int32)
+    for _ in range(20):
+        grown.append(part)
+    before = grown.values()
+    first = before.__array_interface__["data"][0]
+    for _ in range(40):
+        grown.append(part)
+    assert grown.values().__array_interface__["data"][0] == first
+    assert grown.values().sum() == 60 << 18
+    assert grown._reserved is not None
+    assert grown._reserved._n_touched <= grown.values().nbytes + ragged._AT_ONCE
+
+
+def test_where_no_address_space_is_lent_arrays_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_arguments: object, **_options: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(ragged.mmap, "mmap", refused)
+    grown = Growing()
+    for n in range(24):
+        grown.append(np.full(1 << 18, n, np.int32))
+    assert grown._reserved is None
+    assert np.array_equal(grown.values(), np.repeat(np.arange(24), 1 << 18))
 
 
 def test_nothing_is_an_empty_array() -> None:
