@@ -8,6 +8,7 @@ per tool, in the order they were named in, and exits with 1 where one of them fo
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import sys
 from collections.abc import Sequence
@@ -127,16 +128,17 @@ def keep_candidates() -> None:
 
 
 def count_cells() -> None:
-    """Counts of the same graphs, in frames and in what is wider, with a pool that grows; compared with the host's."""
-    query = PqQuery(1, 4, 1, 4)
-    for seed, (shape, density) in enumerate(SHAPES):
+    """Counts of the same graphs, in frames and what is wider, with a pool that grows, of two and of three rows alone;
+    compared with the host's."""
+    queries = PqQuery(1, 4, 1, 4), PqQuery.of(2, 2), PqQuery.of(3, 3)
+    for query, (seed, (shape, density)) in itertools.product(queries, enumerate(SHAPES)):
         graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
         sink, wanted = PqSink(query), PqSink(query)
         for block in counting_engine.run(graph, query, Execution(), CountDetail.COUNTS, sizes=TIGHT_COUNTING):
             sink.accept(block)
         for block in counting_on_the_host.run(graph, query, Execution(), CountDetail.COUNTS):
             wanted.accept(block)
-        assert sink.counts() == wanted.counts(), (shape, sink.counts())
+        assert sink.counts() == wanted.counts(), (query, shape, sink.counts())
 
 
 def add_local_counts() -> None:
