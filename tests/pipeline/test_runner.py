@@ -159,7 +159,7 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> N
         ({"workers": 2}, "execution.workers is about execution.runner dask"),
         ({"cluster": "tcp://host:8786"}, "execution.cluster is about execution.runner dask"),
         ({"runner": "dask", "cluster": "tcp://host:1", "workers": 2}, "leave one of them out"),
-        ({"runner": "dask", "engine": "rapids"}, "keeps all of a run on one device"),
+        ({"runner": "dask", "engine": "rapids"}, "keeps all of a run on devices of this machine"),
     ):
         with pytest.raises((ConfigError, ValueError), match=message):
             settings(tmp_path, edges, **execution)
