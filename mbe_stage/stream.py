@@ -280,9 +280,8 @@ def stream(
             on_progress(Progress(0, 0.0, time.perf_counter() - start, other))
 
     start = time.perf_counter()
-    name, chosen, blocks, warnings = _begun(
-        problem, name, chosen, blocks_of, execution, tell_of_taking_over if may_take_over else None
-    )
+    taken_over = tell_of_taking_over if may_take_over else None
+    name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, taken_over)
     start += compile_seconds  # It is no part of the search.
     teller, over = _Teller(on_progress, Forecast(limit), time_limit), threading.Event()
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
@@ -300,6 +299,7 @@ def stream(
                 truncated = _ending(limits, checkpoints, now - start)
             if truncated is not None:
                 break
+            del block  # It may be memory of a device, which the next one needs.
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
     _log_truncation(problem, truncated, n_found)
     return StreamFacts(

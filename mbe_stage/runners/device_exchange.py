@@ -268,17 +268,22 @@ class Exchange:
                 self._tell(time.perf_counter())
 
     def report(self, k: int, generation: int, blocks: list[Any], seconds: float) -> None:
-        """What a device has found in so many seconds; waits while the consumer has enough."""
+        """What a device has found in so many seconds, taken out of the list; waits while the consumer has enough."""
         with self._changed:
             if generation != self._generation:
                 return
             member = self._members[k]
             member.facts.busy_seconds += seconds
-            n_bytes = sum(_nbytes(block) for block in blocks)
-            member.n_found += sum(len(block) for block in blocks)
+            # What holds nothing is handed on to nobody, who would let go of its bytes.
+            found = [block for block in blocks if len(block)]
+            blocks.clear()
+            n_bytes = sum(map(_nbytes, found))
+            member.n_found += sum(map(len, found))
             member.n_bytes += n_bytes
-            self._held += [block for block in blocks if len(block)]
+            self._held += found
             self._held_bytes += n_bytes
+            # Whoever takes them lets go of them, maybe while this one waits.
+            del found
             now = time.perf_counter()
             is_long = now - self._began > self._epoch_seconds or self._held_bytes > self._terms.most_bytes // 2
             if self._barrier.is_asked or (self._terms.holds and is_long and len(self._members) > 1):

@@ -42,9 +42,11 @@ class Turns:
         try:
             yield is_its_turn
         finally:
-            with self._changed:
-                self._n_searches -= is_its_turn
-                self._changed.notify_all()
+            # Who had no turn has changed nothing: to wake others for that would have them wake each other.
+            if is_its_turn:
+                with self._changed:
+                    self._n_searches -= 1
+                    self._changed.notify_all()
 
     @contextmanager
     def of_consumer(self) -> Iterator[None]:

@@ -388,8 +388,7 @@ def _went_on(k: int, search: DeviceSearch, work: _Work, generation: int, turns: 
         exchange.stands(k, generation, search.standing())
     while blocks is not None and exchange.goes_on(generation):
         exchange.report(k, generation, blocks, time.perf_counter() - start)
-        # Whoever takes them lets go of them, maybe before the next are there.
-        blocks, start = None, time.perf_counter()
+        start = time.perf_counter()
         blocks = next(parts, None)
     waiting = [] if search.is_done else exchange.requests(k, generation)
     if waiting:

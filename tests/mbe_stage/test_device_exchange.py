@@ -9,7 +9,7 @@ import threading
 import time
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,12 @@ GRAPH = types.SimpleNamespace(is_on_host=True)
 
 @dataclass(frozen=True)
 class Found:
-    """A block: `n` results."""
+    """A block: `n` results; one without any takes memory too, as those of a device do."""
 
     n: int
     work_done: float = 0.0
     remaining: np.ndarray | None = None
+    offsets: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int32))
 
     def __len__(self) -> int:
         return self.n

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
+from mbe_stage.runners import device_turns
 from mbe_stage.runners.device_turns import Turns
 from tests.patience import PATIENCE
 
@@ -57,6 +59,27 @@ def test_one_that_is_told_too_early_is_told_again() -> None:
     with turns.of_consumer():
         assert n_told >= 3
     thread.join()
+
+
+def test_who_has_no_turn_wakes_nobody() -> None:
+    """Two that wait would wake each other, over and over, for as long as the consumer is at work."""
+    turns = device_turns.Turns(lambda: None)
+    n_looks = [0, 0]
+
+    def search(k: int) -> None:
+        until = time.perf_counter() + 0.3
+        while time.perf_counter() < until:
+            with turns.of_search() as is_its_turn:
+                assert not is_its_turn
+                n_looks[k] += 1
+
+    with turns.of_consumer():
+        threads = [threading.Thread(target=search, args=(k,)) for k in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert 0 < min(n_looks) <= max(n_looks) <= 0.3 / device_turns._WAIT_SECONDS + 2
 
 
 def test_nobody_is_told_where_nothing_is_searched() -> None:

@@ -101,9 +101,11 @@ def device_pool(limit_bytes: int | None = None, beside: Sequence[int] = ()) -> I
             with out_of_device_memory(replace(own, beside=others)) as pool:
                 yield pool
         finally:
-            ends.close()
-            if not process.is_ours():
-                give_back_unused()
+            try:
+                ends.close()
+            finally:
+                if not process.is_ours():
+                    give_back_unused()
 
 
 @contextmanager
@@ -122,8 +124,11 @@ def _pool_of(number: int | None, limit_bytes: int | None) -> Iterator[DevicePool
     try:
         yield DevicePool(limit, resource)
     finally:
-        with device:
+        if number is None:
             rmm.mr.set_current_device_resource(before)
+        else:
+            # Without selecting it: a device that was lost cannot be, and the run may have gone on without it.
+            rmm.mr.set_per_device_resource(number, before)
 
 
 @contextmanager
