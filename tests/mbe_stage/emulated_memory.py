@@ -20,12 +20,12 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from tests.mbe_stage import graphs
 
 PLENTY = 1 << 24
-AT_THE_EDGE = 8_000
+AT_THE_EDGE, IN_GAPS = 8_000, 20_000
 # What the plan begins with, and how many bytes more a run may take.
 CASES: list[tuple[dict[str, Any], int, Detail]] = [
     ({"pool_extra": 64}, PLENTY, Detail.COUNT),
     ({"pool_extra": 64, "words": 64}, 48_000, Detail.MEMBERS),
-    ({"pool_extra": 300, "words": 64}, 20_000, Detail.COUNT),
+    ({"pool_extra": 300, "words": 64}, IN_GAPS, Detail.COUNT),
     ({"pool_extra": 300, "words": 64}, 24_000, Detail.COUNT),
     # At the edge: which seed decides whether it is enough.
     ({"pool_extra": 300, "words": 64}, AT_THE_EDGE, Detail.COUNT),
@@ -91,7 +91,7 @@ def main() -> None:
         if seed > 0 and seen == EVENTS:
             break
         # Nodes that count as large are moved into gaps.
-        launcher.seed, pool_compaction._LARGE_NODE = seed, (1 << 14, 1)[seed % 2]
+        launcher.seed, pool_compaction._LARGE_NODE = seed, 1 if spare == IN_GAPS else 1 << 14
         happened: list[str] = []
         limit(original, spare, happened)
         case: dict[str, Any] = {"sizes": sizes, "spare": spare, "happened": happened}
