@@ -135,14 +135,16 @@ def _chosen(job: Job) -> tuple[int, int, bool] | None:
     of nodes would have its roots, too.
     """
     graph, techniques = job.part.graph, job.techniques
-    paths = {True: _paths(graph.right_offsets), False: _paths(graph.left_offsets)}
     sides = (True, False) if techniques.layer_choice else (True,)
-    of_nodes = left_vertices_are_roots(paths[True], paths[False], job.part.max_p, job.part.max_q)
 
     def wanted(n_rows: int) -> list[bool]:
         return [are_left for are_left in sides if job.asked(are_left)[:2] == (n_rows, n_rows)]
 
     pairs, triples = wanted(PAIR), wanted(TRIPLE)
+    if not pairs and not triples:
+        return None
+    paths = {True: _paths(graph.right_offsets), False: _paths(graph.left_offsets)}
+    of_nodes = left_vertices_are_roots(paths[True], paths[False], job.part.max_p, job.part.max_q)
     if len(triples) == 1 and techniques.layer_choice:
         triples = [are_left for are_left in triples if are_left == of_nodes]
     for n_rows, found, is_used in ((PAIR, pairs, techniques.wedges), (TRIPLE, triples, techniques.triples)):
