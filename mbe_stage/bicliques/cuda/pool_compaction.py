@@ -75,9 +75,11 @@ def live_nodes(nodes: np.ndarray, cursors: np.ndarray, pending: np.ndarray) -> L
     is_live[0] = True
     is_live[pending[pending >= 0]] = True
     numbers = np.flatnonzero(is_live)
-    standing = laid_out(nodes, numbers[np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")], int(is_open.sum()))
+    by_place = np.argsort(nodes[numbers, at.NODE_OFFSET], kind="stable")
+    standing = laid_out(nodes, numbers[by_place], int(is_open.sum()))
     # Numbers keep their order, wherever nodes stand: warps look for work at the lowest, which are the oldest.
-    by_age = np.argsort(standing.numbers)
+    by_age = np.empty_like(by_place)
+    by_age[by_place] = np.arange(by_place.size)
     names = ("numbers", "starts", "sizes", "places", "unwritten")
     return replace(standing, **{name: getattr(standing, name)[by_age] for name in names})
 
@@ -173,7 +175,7 @@ def move(ints: cp.ndarray, live: LiveNodes, passing_ints: int) -> None:
     """
     moving = np.flatnonzero(live.starts > live.places)
     # In this order nobody's place is taken by another one before it has been moved.
-    moving = moving[np.argsort(live.starts[moving])]
+    moving = moving[np.argsort(live.starts[moving], kind="stable")]
     nodes = live.starts[moving], live.sizes[moving], live.places[moving]
     if live.are_apart:
         starts, sizes, places = _pieces(*nodes, _LARGE_PIECE)

@@ -18,7 +18,15 @@ from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, tally
 
-__all__ = ["BLOCKS_PER_MULTIPROCESSOR", "THREADS", "Wedges", "count_wedges_block_per_root", "wedge_blocks"]
+__all__ = [
+    "BLOCKS_PER_MULTIPROCESSOR",
+    "GRAPH",
+    "THREADS",
+    "WEDGES",
+    "Wedges",
+    "count_wedges_block_per_root",
+    "wedge_blocks",
+]
 
 THREADS, BLOCKS_PER_MULTIPROCESSOR = 512, 3
 WINDOW = 11_264
@@ -51,8 +59,8 @@ class Wedges(NamedTuple):
     ranks: Any
 
 
-_GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
-_WEDGES = bundle(Wedges, I64, I64, I64, I32)
+GRAPH = bundle(at.Graph, I64, I32, I64, I64, I32, I32)
+WEDGES = bundle(Wedges, I64, I64, I64, I32)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -81,7 +89,7 @@ def _tally_window(n_rows, fewest, counts, small, times):
         k = _I(k + _I(cuda.blockDim.x))
 
 
-@kernel(_GRAPH, _WEDGES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=3.0)
+@kernel(GRAPH, WEDGES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=3.0)
 def count_wedges_block_per_root(graph, wedges):
     """Count the pairs of a root and a later row by the columns that they share, for roots that nobody has taken.
 

@@ -23,7 +23,7 @@ from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.heads import below_head
 from mbe_stage.pq_counts.cuda.triples.layout import AREA, SMALL, WINDOW
 from mbe_stage.pq_counts.cuda.triples.masks import below_root
-from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, THREADS
+from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, GRAPH, THREADS
 
 __all__ = ["count_triples_block_per_root"]
 
@@ -32,7 +32,7 @@ _L = np.int64
 _U = np.uint32
 
 
-@kernel(at.GRAPH, at.TRIPLES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=8.0)
+@kernel(GRAPH, at.TRIPLES, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=8.0)
 def count_triples_block_per_root(graph, triples):
     """Count the triples of a root and two later rows by the columns that they share, for roots that nobody has taken.
 

@@ -9,11 +9,9 @@ import numpy as np
 from numba import cuda
 
 from mbe_stage.device.jit import I32, I64, U32, bundle
-from mbe_stage.pq_counts.cuda.layout import Graph
-from mbe_stage.pq_counts.cuda.wedges import Wedges
 
-__all__ = ["AREA", "FLUSH_FROM", "GRAPH", "HEAD", "LEAST_CHUNK", "MOST_PARTNERS", "NO_ROOM", "PARTNER_WINDOW", "ROOTS"]
-__all__ += ["SMALL", "TRIPLES", "USUAL_CHUNK", "WEDGES", "WINDOW", "WORDS_PER_COLUMN", "Needs", "Roots", "Triples"]
+__all__ = ["AREA", "FLUSH_FROM", "HEAD", "LEAST_CHUNK", "MOST_PARTNERS", "NO_ROOM", "PARTNER_WINDOW", "ROOTS"]
+__all__ += ["SMALL", "TRIPLES", "USUAL_CHUNK", "WINDOW", "WORDS_PER_COLUMN", "Needs", "Roots", "Triples"]
 __all__ += ["scratch_words"]
 
 MOST_PARTNERS = 46_340
@@ -90,8 +88,6 @@ class Needs(IntEnum):
     WORDS_IN_ALL = 4
 
 
-GRAPH = bundle(Graph, I64, I32, I64, I64, I32, I32)
-WEDGES = bundle(Wedges, I64, I64, I64, I32)
 TRIPLES = bundle(Triples, I64, I64, I64, I32, I32, U32)
 ROOTS = bundle(Roots, I32, I64, I64)
 

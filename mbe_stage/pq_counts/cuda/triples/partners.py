@@ -11,7 +11,7 @@ from mbe_stage.pq_counts.cuda import layout as words
 from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, next_root
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.layout import PARTNER_WINDOW
-from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, THREADS
+from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, GRAPH, THREADS, WEDGES
 
 __all__ = ["count_partners_block_per_root"]
 
@@ -48,7 +48,7 @@ def _write_root(root, n_partners, n_columns, n_later, roots):
         cuda.atomic.max(roots.needs, at.Needs.SCRATCH, at.scratch_words(n, n_words, _L(n_later)))
 
 
-@kernel(at.GRAPH, at.WEDGES, at.ROOTS, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=2.0)
+@kernel(GRAPH, WEDGES, at.ROOTS, launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR), seconds=2.0)
 def count_partners_block_per_root(graph, wedges, roots):
     """Write how many later rows share enough columns with each root, and what will be below it.
 
