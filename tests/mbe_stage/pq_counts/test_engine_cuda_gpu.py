@@ -103,8 +103,10 @@ def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: fl
     expected = "windows" if n_rows > layout.WINDOW else "shared" if fits else "chunks" if fits_in_chunks else "device"
     assert expected == where
     assert where != "chunks" or n_rows * n_words > layout.AREA
+    # Left vertices are the rows, whichever side has fewer paths.
+    left_rows = Techniques(layer_choice=False)
     for query in (PqQuery.of(3, 3), PqQuery(3, 3, 2, 6)):
-        found = counted(graph, query, statistics=statistics)
+        found = counted(graph, query, statistics=statistics, techniques=left_rows)
         assert "pool_words" not in statistics
         takes_areas = statistics["plan_bytes"] > wedge_bytes(int(graph.left_degrees.max()))
         assert takes_areas == (where == "device")
