@@ -6,10 +6,12 @@ Run as a script it prints the cases that passed.
 from __future__ import annotations
 
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 
 from mbe_stage import BipartiteCSR
+from pipeline.outputs.bicliques import largest
 from tests.mbe_stage import graphs
 
 __all__ = ["cases", "check"]
@@ -26,15 +28,29 @@ def cases() -> dict[str, BipartiteCSR]:
     }
 
 
+SHOWN = 2
+# How many of the largest are kept, and so many members of those.
+FEW, FEW_MEMBERS = 9, 60
+
+
 def check(graph: BipartiteCSR) -> None:
     """Three parts of the bicliques, in either order, against what the host sums up of all; what is merged in stays."""
+    _check(graph)
+    with patch.object(largest, "_MOST", FEW):
+        _check(graph)
+        with patch.object(largest, "_MOST_MEMBERS", FEW_MEMBERS):
+            _check(graph)
+            _check(graph, 1)
+
+
+def _check(graph: BipartiteCSR, n_blocks: int = 3) -> None:
     from mbe_stage.bicliques.keys import biclique_keys
     from pipeline.outputs.bicliques.arrow.summary import Summary as HostSummary
     from tests.mbe_stage.device_checks import blocks_of, hashes_of, to_host
 
     hashes = hashes_of(graph)
-    keyed = [(block, biclique_keys(to_host(block), *hashes)) for block in blocks_of(graph, 3)]
-    wanted = HostSummary(graph.n_left, graph.n_right)
+    keyed = [(block, biclique_keys(to_host(block), *hashes)) for block in blocks_of(graph, n_blocks)]
+    wanted = HostSummary(graph.n_left, graph.n_right, SHOWN)
     for block, keys in keyed:
         wanted.add(to_host(block), keys)
     for order in (slice(None), slice(None, None, -1)):
@@ -51,7 +67,7 @@ def _summed(graph: BipartiteCSR, block, keys: np.ndarray):
 
     from pipeline.outputs.bicliques.cudf.summary import Summary
 
-    summary = Summary.of(graph.n_left, graph.n_right)
+    summary = Summary.of(graph.n_left, graph.n_right, SHOWN)
     summary.add(block, cp.asarray(keys))
     return summary
 
@@ -61,7 +77,15 @@ def _plain(summary) -> list[object]:
     for side in summary.vertex_statistics():
         columns += [side.n_bicliques, side.largest_edges, side.largest_keys]
     members = summary.left_members, summary.right_members
-    return [str(summary.fingerprint), members, *(column.tolist() for column in columns)]
+    shown = [_shown(summary.largest, fewest) for fewest in largest.FEWEST]
+    return [str(summary.fingerprint), members, shown, *(column.tolist() for column in columns)]
+
+
+def _shown(kept, fewest: int) -> tuple[bool, list[object]]:
+    """Those that are kept whatever the parts, and whether they are all."""
+    found, are_all = kept.first(fewest)
+    best = found[: largest.LOOKED_THROUGH * SHOWN]
+    return are_all, [(one.key, one.n_edges, one.left.tolist(), one.right.tolist()) for one in best]
 
 
 def main() -> None:

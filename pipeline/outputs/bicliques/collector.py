@@ -102,7 +102,7 @@ class BicliqueCollector(SinkCollector):
                 "max_edges": int(left.largest_edges.max(initial=0)),
             },
             content_fingerprint=str(summary.fingerprint),
-            seen=getattr(summary, "largest", None),
+            seen=summary.largest,
         )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from mbe_stage.bicliques.results import BicliqueBlock
+from pipeline.config import OutputConfig
 from pipeline.near_copies import LOOKED_THROUGH
 from pipeline.top import BicliqueIds
 
-__all__ = ["FEWEST", "Largest"]
+__all__ = ["FEWEST", "Bounds", "Largest", "n_shown"]
 
 FEWEST = (1, 2, 3)
 """The largest of all may be stars: those with at least so many vertices on both sides are kept by themselves."""
@@ -19,6 +21,34 @@ FEWEST = (1, 2, 3)
 # So many are kept, to be chosen from without near copies; fewer where they have this many members.
 _MOST = 1000
 _MOST_MEMBERS = 4 << 20
+
+
+def n_shown(output: OutputConfig) -> int:
+    """How many of the largest the report of a run shows: it needs the table to say more of them."""
+    return output.top if output.report and output.bicliques else 0
+
+
+class Bounds(NamedTuple):
+    """Which bicliques may still be among those that are kept of one kind.
+
+    Attributes
+    ----------
+    fewest : int
+        Vertices on both sides.
+    n_at_least, n_most : int
+        How many are kept, however many members they have, and at most.
+    most_members : int
+        Of those beyond `n_at_least`.
+    least, last : int
+        Edges of the worst that may be, and its key: of those with as many edges none has a larger key.
+    """
+
+    fewest: int
+    n_at_least: int
+    n_most: int
+    most_members: int
+    least: int
+    last: int
 
 
 class Largest:
@@ -45,6 +75,13 @@ class Largest:
         """Take in those of other bicliques."""
         for fewest, kept in self._kept.items():
             kept.merge(other._kept[fewest])
+
+    def bounds(self) -> list[Bounds]:
+        """Which bicliques are worth handing to `add`, for each of `FEWEST`."""
+        return [
+            Bounds(fewest, kept.n_at_least, kept.n_most, _MOST_MEMBERS, *(kept.floor or (0, 0)))
+            for fewest, kept in self._kept.items()
+        ]
 
     def add(self, block: BicliqueBlock, n_edges: np.ndarray, keys: np.ndarray) -> None:
         """Take in those of a block.
@@ -90,13 +127,18 @@ class _Kept:
     floor: tuple[int, int] | None = None
 
     @property
+    def n_most(self) -> int:
+        """How many are kept at most."""
+        return max(_MOST, self.n_at_least)
+
+    @property
     def least(self) -> int:
         """Those with fewer edges are not kept."""
         return 0 if self.floor is None else self.floor[0]
 
     def add(self, block: BicliqueBlock, rows: np.ndarray, edges: np.ndarray, keys: np.ndarray) -> None:
         """Take in the bicliques of these rows of a block, with their edges and keys."""
-        most = max(_MOST, self.n_at_least)
+        most = self.n_most
         if rows.size > most:
             # In time that does not depend on their order; those that are level with the last go on.
             best = edges >= np.partition(edges, rows.size - most)[rows.size - most]
@@ -122,10 +164,10 @@ class _Kept:
             order = order[(edges[order] > least) | ((edges[order] == least) & (keys[order] <= last))]
         both = [*self.members, *members]
         sizes = np.cumsum([both[i][0].size + both[i][1].size for i in order])
-        n = min(len(order), max(_MOST, self.n_at_least))
+        n = min(len(order), self.n_most)
         n = min(n, max(self.n_at_least, int(np.searchsorted(sizes, _MOST_MEMBERS, side="right"))))
         # Where there is no room for more, worse ones may have been left out before they came here.
-        if n < len(order) or n == max(_MOST, self.n_at_least):
+        if n < len(order) or n == self.n_most:
             last_kept = order[n - 1]
             self.floor = int(edges[last_kept]), int(keys[last_kept])
         order = order[:n]

@@ -23,7 +23,6 @@ from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
 from pipeline.backends.arrow.parts import write_table
 from pipeline.backends.arrow.summaries import Summaries
 from pipeline.backends.backend import FrameWriter
-from pipeline.config import OutputConfig
 from pipeline.errors import PublishError
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
@@ -36,6 +35,7 @@ from pipeline.outputs.bicliques.arrow.tables import (
     members_batch,
 )
 from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts, Written
+from pipeline.outputs.bicliques.largest import n_shown
 from pipeline.publication import Collecting, DerivedCollector
 from pipeline.schemas import BICLIQUES, MEMBERS
 
@@ -267,16 +267,11 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         sort=output.sort,
         block_bytes=execution.block_bytes,
         memory_budget=execution.memory_budget_bytes,
-        n_shown=_n_shown(output),
+        n_shown=n_shown(output),
         derived=collecting.derived,
         journal=collecting.journal,
         parts=_parts(collecting, hashes),
     )
-
-
-def _n_shown(output: OutputConfig) -> int:
-    """How many of the largest the report shows: it needs the table to say more of them."""
-    return output.top if output.report and output.bicliques else 0
 
 
 def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> WorkerParts | None:
@@ -295,5 +290,5 @@ def _parts(collecting: Collecting, hashes: tuple[np.ndarray, np.ndarray]) -> Wor
         bicliques=output.bicliques,
         members=output.members,
         sort=output.sort,
-        n_shown=_n_shown(output),
+        n_shown=n_shown(output),
     )

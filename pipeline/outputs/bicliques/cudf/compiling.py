@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from mbe_stage.bicliques.cuda import keys, vertex_statistics
 from mbe_stage.compile_ahead import CompileStep
-from mbe_stage.device import two_hop
+from mbe_stage.device import lists, two_hop
 from mbe_stage.device.jit import compile_steps_of
 from pipeline.config import Config
+from pipeline.outputs.bicliques.largest import n_shown
 
 __all__ = ["compile_steps"]
 
@@ -18,6 +19,7 @@ _NAMING = (
     vertex_statistics.smallest_key_warp_per_list,
 )
 _MEMBERS = (vertex_statistics.long_form_warp_per_biclique,)
+_LARGEST = (lists.take_warp_per_list,)
 _TWO_HOP = (two_hop.hub_warp_per_vertex, two_hop.walk_warp_per_neighbour, two_hop.ask_warp_per_pair)
 
 
@@ -25,4 +27,5 @@ def compile_steps(config: Config | None) -> Sequence[CompileStep]:
     """What such a run needs beside the engine and reading; of None, any run."""
     members = _MEMBERS if config is None or config.output.members else ()
     two_hop_degrees = _TWO_HOP if config is None or config.output.two_hop_steps else ()
-    return compile_steps_of(*_NAMING, *members, *two_hop_degrees)
+    largest = _LARGEST if config is None or n_shown(config.output) else ()
+    return compile_steps_of(*_NAMING, *members, *largest, *two_hop_degrees)

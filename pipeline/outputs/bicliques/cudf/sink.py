@@ -17,6 +17,7 @@ from pipeline.backends.cudf.plan import LONG_FORM, WritingPlan
 from pipeline.backends.cudf.writing import writing_of
 from pipeline.outputs.bicliques.cudf.summary import Summary
 from pipeline.outputs.bicliques.cudf.tables import canonical_order, members_frame, rows_of
+from pipeline.outputs.bicliques.largest import n_shown
 from pipeline.publication import Collecting, DerivedCollector
 from pipeline.schemas import BICLIQUES, MEMBERS
 
@@ -39,6 +40,8 @@ class ParquetSink(BlockWriter):
         Also write the long form.
     sort : bool
         Rows in canonical order, ascending by `biclique_key`.
+    n_shown : int
+        How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
         Who else takes each piece of a block in, with its keys.
 
@@ -59,9 +62,10 @@ class ParquetSink(BlockWriter):
         bicliques: bool = True,
         members: bool = False,
         sort: bool = False,
+        n_shown: int = 0,
         derived: Sequence[DerivedCollector] = (),
     ) -> None:
-        self.summary = Summary.of(hashes[0].size, hashes[1].size)
+        self.summary = Summary.of(hashes[0].size, hashes[1].size, n_shown)
         schemas = ({"bicliques": (BICLIQUES, 1)} if bicliques else {}) | (
             {"members": (MEMBERS, LONG_FORM)} if members else {}
         )
@@ -88,6 +92,7 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         bicliques=output.bicliques,
         members=output.members,
         sort=output.sort,
+        n_shown=n_shown(output),
         derived=collecting.derived,
     )
     return sink.planned(writing.engine, time.perf_counter() - start)

@@ -11,6 +11,8 @@ from mbe_stage.bicliques.cuda.keys import add_to
 from mbe_stage.bicliques.cuda.vertex_statistics import DeviceSizeCounts, DeviceVertexStatistics
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from pipeline.outputs.bicliques.cudf.largest import add_largest
+from pipeline.outputs.bicliques.largest import Largest
 
 __all__ = ["Summary"]
 
@@ -26,19 +28,23 @@ class Summary:
     fingerprint : Fingerprint
     left_members, right_members : int
         Summed over all bicliques.
+    largest : Largest or None
+        For the report; in host memory. None where it shows none.
     """
 
     left: DeviceVertexStatistics
     right: DeviceVertexStatistics
+    largest: Largest | None = None
     sizes: DeviceSizeCounts = field(default_factory=DeviceSizeCounts)
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     left_members: int = 0
     right_members: int = 0
 
     @classmethod
-    def of(cls, n_left: int, n_right: int) -> Summary:
-        """No biclique yet, of a graph of so many vertices."""
-        return cls(DeviceVertexStatistics.of(n_left), DeviceVertexStatistics.of(n_right))
+    def of(cls, n_left: int, n_right: int, n_shown: int = 0) -> Summary:
+        """No biclique yet, of a graph of so many vertices; for a report that shows so many of the largest."""
+        largest = Largest(n_shown) if n_shown else None
+        return cls(DeviceVertexStatistics.of(n_left), DeviceVertexStatistics.of(n_right), largest)
 
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
         """Of the left and of the right vertices, in host memory."""
@@ -50,6 +56,8 @@ class Summary:
         self.sizes.merge(other.sizes)
         self.left.merge(other.left)
         self.right.merge(other.right)
+        if self.largest is not None and other.largest is not None:
+            self.largest.merge(other.largest)
         self.left_members += other.left_members
         self.right_members += other.right_members
 
@@ -57,6 +65,8 @@ class Summary:
         """Take in one block and the keys of its bicliques."""
         n_edges = block.n_edges
         add_to(self.fingerprint, keys)
+        if self.largest is not None:
+            add_largest(self.largest, block, n_edges, keys)
         self.sizes.add(block.left_sizes, block.right_sizes)
         self.left.add(block.left_offsets, block.left_members, n_edges, keys)
         self.right.add(block.right_offsets, block.right_members, n_edges, keys)
