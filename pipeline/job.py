@@ -29,7 +29,7 @@ from pipeline.stores.places import kept_if_done, store_at
 from pipeline.stores.protocol import Store
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
-from pipeline.unfinished import room_to_resume
+from pipeline.unfinished import journal_for, room_to_resume
 
 __all__ = ["CountResult", "RunResult", "count", "edges_read", "run", "stage"]
 
@@ -279,7 +279,7 @@ def stage(
     PublishError
         A limit has ended the search, and ``execution.on_limit`` is ``fail``.
     """
-    journal = steps.journal_for(config, edges.facts, run_path)
+    journal = journal_for(config, edges.facts, run_path)
     facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
     if facts.truncated is not None and config.execution.on_limit == "fail":
         raise PublishError(

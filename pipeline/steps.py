@@ -50,7 +50,6 @@ from pipeline.runner import opened_runner
 from pipeline.searched import SearchedGraph
 from pipeline.stores.protocol import Store
 from pipeline.told import searched_graph
-from pipeline.unfinished import journal_for
 
 __all__ = [
     "Clock",
@@ -329,10 +328,6 @@ class Steps:
     def ingest(self, config: InputConfig, source: object | None = None) -> Any:
         """As `pipeline.ingest.ingest`."""
         return ingest(config, source, self.backend)
-
-    def journal_for(self, config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
-        """As `pipeline.unfinished.journal_for`."""
-        return journal_for(self.backend, config, input_facts, run_path)
 
     def enumerate_to(
         self,

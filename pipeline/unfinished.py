@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.backends.backend import Backend
 from pipeline.clean.facts import InputFacts
 from pipeline.config import Config
 from pipeline.errors import ConfigError, PublishError
@@ -107,27 +106,22 @@ def why_not_resumed(room: Path, config: Config, input_facts: InputFacts) -> str 
     return changed or _beyond_limit(config, sum(record.n_found for record in records))
 
 
-def journal_for(backend: Backend, config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
+def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Journal | None:
     """The journal of a run: to go on with where it was begun; None where nothing is to be kept.
 
     Raises
     ------
     PublishError
-        It was begun with other edges, another question or other software, or on another tier.
+        It was begun with other edges, another question or other software.
     """
     room, header = run_path.parent, _header(config, input_facts)
     if (room / JOURNAL_NAME).exists():
-        if backend.is_on_device:
-            raise PublishError(
-                f"{room}: was begun with tables in host memory, and cannot be resumed on the tier rapids; set "
-                f"{setting('execution.engine')} to cpu or cuda"
-            )
         journal = begun_journal(room, header)
         if (reason := _beyond_limit(config, journal.n_found)) is not None:
             raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or none")
         log.info("resumed: %s results are there already", f"{journal.n_found:,}")
         return journal
-    if config.output.checkpoint_seconds is None or backend.is_on_device:
+    if config.output.checkpoint_seconds is None:
         return None
     if not publication_of(config.problem).is_resumable:
         return None

@@ -34,9 +34,6 @@ class SmallRapids:
         self.refuse_at("ingest")
         return self.host.ingest(config, source)
 
-    def journal_for(self, _config: Any, _facts: Any, _run_path: Path) -> None:
-        """Tables in device memory keep nothing to go on with."""
-
     def enumerate_to(
         self, edges: Any, config: Any, run_path: Path, on_progress: Any = None, journal: Any = None
     ) -> Any:

@@ -111,6 +111,14 @@ class Said(logging.Handler):
         super().__init__()
         self._lines: list[str] = []
 
+    @classmethod
+    def of(cls, name: str) -> Said:
+        """Of what is logged below a name, from now on."""
+        said, log = cls(), logging.getLogger(name)
+        log.setLevel(logging.INFO)
+        log.addHandler(said)
+        return said
+
     def emit(self, record: logging.LogRecord) -> None:
         self._lines.append(record.getMessage())
 
@@ -156,9 +164,7 @@ def main(directory: Path) -> None:
     engine_cuda.compile_steps = lambda *_: ()
     engine_cuda.device = lambda _: "the emulator"
     engine_cuda.device_blocks = device_blocks
-    said, log = Said(), logging.getLogger("pipeline")
-    log.setLevel(logging.INFO)
-    log.addHandler(said)
+    said = Said.of("pipeline")
     for name, ends, asked, output, limit in cases():
         of_run = config(asked, output)
         edges = ingest(reading_of(of_run), ends)

@@ -104,6 +104,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     # Of text that came from the host cuDF's own type is large; it is text either way.
     if pa.types.is_large_string(kind):
         return pa.string()
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
     return pa.list_(kind.value_type) if pa.types.is_list(kind) else kind
 
 

@@ -60,6 +60,14 @@ def _check(graph: BipartiteCSR, n_blocks: int = 3) -> None:
             merged.merge(other)
         assert _plain(merged) == _plain(wanted)
         assert [_plain(other) for other in others] == before
+    # What either has kept the other takes back.
+    assert _plain_sums(merged) == _plain_sums(wanted)
+    on_device, on_host = _summed(graph, *keyed[0]), HostSummary(graph.n_left, graph.n_right)
+    on_host.add(to_host(keyed[0][0]), keyed[0][1])
+    for each, other in ((on_device, wanted), (on_host, merged)):
+        each.restore(other.sums())
+    assert _plain_sums(on_device) == _plain_sums(on_host)
+    assert on_device.fingerprint.n_items == wanted.fingerprint.n_items + len(keyed[0][1])
 
 
 def _summed(graph: BipartiteCSR, block, keys: np.ndarray):
@@ -79,6 +87,10 @@ def _plain(summary) -> list[object]:
     members = summary.left_members, summary.right_members
     shown = [_shown(summary.largest, fewest) for fewest in largest.FEWEST]
     return [str(summary.fingerprint), members, shown, *(column.tolist() for column in columns)]
+
+
+def _plain_sums(summary) -> dict[str, object]:
+    return {name: (str(array.dtype), array.tolist()) for name, array in summary.sums().items()}
 
 
 def _shown(kept, fewest: int) -> tuple[bool, list[object]]:

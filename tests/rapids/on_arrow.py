@@ -70,6 +70,14 @@ class Series:
     def str(self) -> Series:
         return self
 
+    @property
+    def list(self) -> Series:
+        return self
+
+    @property
+    def leaves(self) -> Series:
+        return Series(self.array.flatten())
+
     def contains(self, pattern: str) -> np.ndarray:
         return np.array([re.search(pattern, text) is not None for text in self.array.to_pylist()], bool)
 

@@ -44,6 +44,14 @@ class DeviceVertexStatistics:
             cp.zeros(n_vertices, cp.int64), cp.zeros(n_vertices, cp.int64), cp.full(n_vertices, _LARGEST_KEY, cp.int64)
         )
 
+    @classmethod
+    def from_host(cls, statistics: VertexStatistics) -> DeviceVertexStatistics:
+        """What `to_host` gave, in the memory of the current device."""
+        n_bicliques, edges, keys = map(
+            cp.asarray, (statistics.n_bicliques, statistics.largest_edges, statistics.largest_keys)
+        )
+        return cls(n_bicliques, edges, cp.where(n_bicliques > 0, keys, _LARGEST_KEY))
+
     def add(self, offsets: cp.ndarray, members: cp.ndarray, n_edges: cp.ndarray, keys: cp.ndarray) -> None:
         """Take in some bicliques.
 
@@ -105,6 +113,10 @@ class DeviceSizeCounts:
         """Take in the counts of other bicliques, in the memory of the same device."""
         self._dense += other._dense
         self._others.merge(other._others)
+
+    def add_from_host(self, counts: SizeCounts) -> None:
+        """Take in the counts of other bicliques, in host memory."""
+        self._others.merge(counts)
 
     def to_host(self) -> SizeCounts:
         """The same in host memory."""

@@ -6,8 +6,8 @@ for the same bicliques, to the last bit, whatever the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import cupy as cp
@@ -144,6 +144,36 @@ class DeviceCandidateSink:
         # Whatever is worse than either's lowest is in neither's best, and in none of both.
         self._threshold = better(self._threshold, other._threshold)
         self._compact()
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """All that it keeps, as `CandidateSink.sums`: either sink may take it back."""
+        self._compact()
+        (kept,) = self._parts
+        host, by_key = kept.to_host(), cp.argsort(kept.keys)
+        of_sides = (("left", self._left), ("right", self._right))
+        return {
+            "threshold": np.array(self._threshold, np.int64),
+            "keys": host.keys,
+            "surprise": host.surprise,
+            **{each.name: getattr(host.members, each.name) for each in fields(host.members)},
+            **{f"{side}_records": cp.asnumpy(vertices.records) for side, vertices in of_sides},
+            **{f"{side}_best_keys": cp.asnumpy(vertices.best_keys) for side, vertices in of_sides},
+            **{f"{side}_best_rows": vertices.best_rows(kept.keys[by_key], by_key) for side, vertices in of_sides},
+        }
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """Take back what `sums` gave of a sink of the same graph and `top`, as if this one had seen what that has."""
+        other = DeviceCandidateSink(self._model, self._left.best_keys.size, self._right.best_keys.size, self._top)
+        members = GroupMembers(*(sums[each.name] for each in fields(GroupMembers)))
+        lists = members.left_offsets, members.left_members, members.right_offsets, members.right_members
+        block = DeviceBlock(*(cp.asarray(array) for array in lists))
+        other._parts = [_Pool(cp.asarray(sums["keys"]), cp.asarray(sums["surprise"]), block)]
+        score, key = sums["threshold"].tolist()
+        other._threshold = score, key
+        for side, vertices in (("left", other._left), ("right", other._right)):
+            vertices.records[:] = cp.asarray(sums[f"{side}_records"])
+            vertices.best_keys[:] = cp.asarray(sums[f"{side}_best_keys"])
+        self.merge(other)
 
     def finish(self) -> Candidates:
         """The best of each vertex, and the `top` best of all: each once, best first, on the host."""

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 from mbe_stage.tasks import Task
-from pipeline.backends.arrow.block_writer import BlockWriter
-from pipeline.backends.arrow.order import KeyOrder
 from pipeline.backends.arrow.parts import batches_of
 from pipeline.journal import Journal
 
 __all__ = ["KeptRows"]
+
+
+class _Order(Protocol):
+    """Puts rows into their order; a `KeyOrder` of any backend."""
+
+    def restore(self, spill: Path) -> Iterator[pa.RecordBatch]:
+        """Take in what an earlier process has spilled; yields its rows."""
+
+
+class _Writer(Protocol):
+    """A `BlockWriter` of any backend."""
+
+    def seal(self, seal: Callable[[list[Path]], None]) -> None:
+        """Hand on the files that were settled since this was done last."""
 
 
 class KeptRows:
@@ -45,7 +58,7 @@ class KeptRows:
         """Whether parts of an earlier process may be there."""
         return self._journal is not None
 
-    def taken_back(self, order: KeyOrder | None) -> Iterator[pa.RecordBatch]:
+    def taken_back(self, order: _Order | None) -> Iterator[pa.RecordBatch]:
         """The rows that are booked, some at a time; the order, where there is one, takes them in."""
         for path in () if self._journal is None else self._journal.files:
             if path.suffix == ".arrow":
@@ -54,12 +67,12 @@ class KeptRows:
             elif path.parent.name == self._data_set:
                 yield from (batch for batch in batches_of(path) if batch.num_rows)
 
-    def book(self, writer: BlockWriter, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
+    def book(self, writer: _Writer, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
         """Have the journal say that all but these tasks is done, once everything that was settled is on the disk.
 
         Parameters
         ----------
-        writer : BlockWriter
+        writer
             Settled.
         remaining : sequence of Task
             At least one.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cupy as cp
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from pipeline.backends.cudf.frames import Frame
@@ -27,6 +28,9 @@ class BlockRows:
         Takes a piece, and gives what names its results: (n,) int64.
     frame : callable
         Takes a piece and its keys, and gives their rows.
+    block_of : callable
+        Takes rows of the data set in host memory as one batch, and gives the block that they were made of, on the
+        device.
     nothing : block
         Without a result.
     summary
@@ -38,6 +42,7 @@ class BlockRows:
     pieces: Callable[[Any, int], Iterator[Any]]
     keys: Callable[[Any], cp.ndarray]
     frame: Callable[[Any, cp.ndarray], Frame]
+    block_of: Callable[[pa.RecordBatch], Any]
     nothing: Any
     summary: Any
     derived: Sequence[DerivedCollector] = ()
@@ -49,6 +54,12 @@ class BlockRows:
         for each in self.derived:
             each.accept(piece, keys)
         return keys
+
+    def take_back(self, rows: pa.RecordBatch, most_bytes: int) -> None:
+        """Have all take rows in that were published before, at most so many bytes at once."""
+        step = max(1, rows.num_rows * most_bytes // max(1, rows.nbytes))
+        for first in range(0, rows.num_rows, step):
+            self.named(self.block_of(rows.slice(first, step)))
 
     def no_rows(self) -> Frame:
         """A frame without rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -11,6 +11,9 @@ from typing import Any, Literal, Self
 import cupy as cp
 import pyarrow as pa
 
+from mbe_stage.tasks import Task
+from pipeline.backends.arrow.kept_rows import KeptRows
+from pipeline.backends.arrow.parts import PartNames
 from pipeline.backends.backend import FrameWriter
 from pipeline.backends.cudf.block_rows import BlockRows
 from pipeline.backends.cudf.frames import Frame
@@ -18,6 +21,9 @@ from pipeline.backends.cudf.order import KeyOrder
 from pipeline.backends.cudf.parts import DataSet, WriterPool
 from pipeline.backends.cudf.plan import WritingPlan
 from pipeline.backends.cudf.writing import EngineShare
+from pipeline.journal import Journal
+from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
+from pipeline.publish import as_publish_errors
 
 __all__ = ["BlockWriter"]
 
@@ -36,8 +42,12 @@ class BlockWriter:
     write_file : FrameWriter
     spread : callable
         Takes such a frame, and gives the rows of each data set in the order of `schemas`.
-    order : KeyOrder, optional
-        Takes frames in and gives them back sorted.
+    order : callable, optional
+        Gives what takes frames in and gives them back sorted, with its spills in the directory that it is handed.
+    journal : Journal, optional
+        Of the run: what its records have is taken back, from the rows of the first data set, and `checkpoint` adds to
+        it. Without a data set there are no rows to take back: `rows.summary` and all of its derived outputs have to
+        give their sums (`pipeline.publication.DerivedCollector`).
 
     Notes
     -----
@@ -65,16 +75,26 @@ class BlockWriter:
         plan: WritingPlan,
         write_file: FrameWriter,
         spread: Callable[[Frame], Iterator[Frame]],
-        order: KeyOrder | None = None,
+        order: Callable[[Path], KeyOrder] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.seconds = {"name": 0.0, "write": 0.0}
         self.shares: EngineShare | None = None
         self.write_file = write_file
-        self._rows, self._spread, self._order = rows, spread, order
+        self._rows, self._spread, self._path = rows, spread, run_path
         self._piece_bytes = plan.piece_bytes
+        self._journal, self._kept = journal, KeptRows(journal, run_path, next(iter(schemas), ""))
+        self._order = None if order is None else order(self._kept.scratch)
+        self._settled: list[Path] = []
+        self._take_back(has_rows=bool(schemas))
         self._writers = WriterPool(plan.n_writers, write_file)
         self._data_sets = [
-            DataSet(run_path / name, schema, self._writers, times * plan.piece_bytes)
+            DataSet(
+                PartNames(run_path / name, is_begun=self._kept.is_begun),
+                schema,
+                self._writers,
+                times * plan.piece_bytes,
+            )
             for name, (schema, times) in schemas.items()
         ]
 
@@ -107,6 +127,42 @@ class BlockWriter:
                 self._order.add(frame)
             self.seconds["write"] += time.perf_counter() - named
 
+    def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
+        """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
+
+        Raises
+        ------
+        PublishError
+            It cannot be written.
+        """
+        # Where nothing is left the run ends now, and publishes.
+        if self._journal is None or not remaining:
+            return
+        start = time.perf_counter()
+        n_items = self._rows.summary.fingerprint.n_items
+        if self._data_sets:
+            self._settle()
+            self._kept.book(self, remaining, work_done, n_items)
+        else:
+            book_sums(self._journal, remaining, work_done, self._sums, n_items)
+        self.seconds["write"] += time.perf_counter() - start
+
+    def seal(self, seal: Callable[[list[Path]], None]) -> None:
+        """Hand on the files that were settled since this was done last: parts, or with an order its spills.
+
+        Parameters
+        ----------
+        seal : callable
+            Takes them. It is called in a thread of its own, one at a time, while what follows is written.
+
+        Raises
+        ------
+        PublishError
+            What was handed on before could not be sealed.
+        """
+        files, self._settled = self._settled, []
+        self._writers.book(self._path, lambda: seal(files))
+
     def __enter__(self) -> Self:
         return self
 
@@ -122,6 +178,27 @@ class BlockWriter:
                 self._emit(frame)
             self._finish()
         self.seconds["write"] += time.perf_counter() - start
+
+    def _take_back(self, *, has_rows: bool) -> None:
+        """What the journal's records have."""
+        if has_rows:
+            for batch in self._kept.taken_back(self._order):
+                self._rows.take_back(batch, self._piece_bytes)
+        elif (sums := taken_back(self._journal)) is not None:
+            restore(sums, self._rows.summary.restore, self._rows.derived)
+
+    def _sums(self) -> Arrays:
+        return together(self._rows.summary.sums(), self._rows.derived)
+
+    def _settle(self) -> None:
+        """Have everything that was accepted in complete files."""
+        if self._order is not None:
+            with as_publish_errors(self._path):
+                self._settled += self._order.checkpoint()
+        for data_set in self._data_sets:
+            data_set.flush()
+        self._writers.settle()
+        self._settled += [path for data_set in self._data_sets for path in data_set.names.take_complete()]
 
     def _emit(self, frame: Frame) -> None:
         for data_set, rows in zip(self._data_sets, self._spread(frame), strict=True):

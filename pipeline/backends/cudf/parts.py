@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ import cudf
 import cupy as cp
 import pyarrow as pa
 
+from pipeline.backends.arrow.parts import PartNames
 from pipeline.backends.backend import FrameWriter
 from pipeline.publish import as_publish_errors
 
@@ -24,7 +26,8 @@ __all__ = ["DataSet", "WriterPool", "frame_bytes"]
 class WriterPool:
     """Threads that write frames as files; as many may wait as write, so that device memory stays bounded.
 
-    A context: leaving it waits for the last file and raises what went wrong; left by an exception, it drops what waits.
+    One more books what was written (`book`). A context: leaving it waits for the last file and raises what went wrong;
+    left by an exception, it drops what waits.
 
     Parameters
     ----------
@@ -35,11 +38,13 @@ class WriterPool:
     def __init__(self, n_threads: int, write_file: FrameWriter) -> None:
         self._write_file = write_file
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="parquet-writer")
+        self._booking = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._room = threading.BoundedSemaphore(2 * n_threads)
         self._files: list[Future[None]] = []
+        self._booked: Future[None] | None = None
 
-    def write(self, frame: cudf.DataFrame, path: Path, schema: pa.Schema) -> None:
-        """Have a file written; waits while too many are under way.
+    def write(self, frame: cudf.DataFrame, names: PartNames, schema: pa.Schema) -> None:
+        """Have a part of a data set written; waits while too many are under way.
 
         Raises
         ------
@@ -50,13 +55,41 @@ class WriterPool:
         self._raise_failures()
         # Whatever made the frame must be done: the writer works on another stream.
         cp.cuda.get_current_stream().synchronize()
-        file = self._pool.submit(self._write, frame, path, schema)
+        # Rows that were put in order stand in the order of the names.
+        file = self._pool.submit(self._write, frame, names.take(), names, schema)
         file.add_done_callback(lambda _: self._room.release())
         self._files.append(file)
 
-    def _write(self, frame: cudf.DataFrame, path: Path, schema: pa.Schema) -> None:
+    def settle(self) -> None:
+        """Wait for all files that are under way.
+
+        Raises
+        ------
+        PublishError
+            One could not be written.
+        """
+        self._raise_failures(everything=True)
+
+    def book(self, directory: Path, action: Callable[[], None]) -> None:
+        """Have something done in a thread of its own, while others write; waits for what it was given before.
+
+        Raises
+        ------
+        PublishError
+            That could not be done.
+        """
+
+        def guarded() -> None:
+            with as_publish_errors(directory):
+                action()
+
+        self._raise_failure_to_book()
+        self._booked = self._booking.submit(guarded)
+
+    def _write(self, frame: cudf.DataFrame, path: Path, names: PartNames, schema: pa.Schema) -> None:
         with as_publish_errors(path):
             self._write_file(frame, path, schema)
+        names.complete(path)
 
     def __enter__(self) -> WriterPool:
         return self
@@ -69,8 +102,14 @@ class WriterPool:
         finally:
             # Ctrl-C while the last files are written: the threads must be gone before anybody removes them.
             self._pool.shutdown(cancel_futures=True)
+            self._booking.shutdown()
         if kind is None:
             self._raise_failures(everything=True)
+            self._raise_failure_to_book()
+
+    def _raise_failure_to_book(self) -> None:
+        if self._booked is not None:
+            self._booked.result()
 
     def _raise_failures(self, everything: bool = False) -> None:
         done = [file for file in self._files if everything or file.done()]
@@ -80,27 +119,24 @@ class WriterPool:
 
 
 class DataSet:
-    """Collects frames into parts of bounded size: ``part-00000.parquet`` and so on, in the order they came.
+    """Collects frames into parts of bounded size, in the order they came.
 
     Parameters
     ----------
-    directory : Path
-        Made here; must not exist.
+    names : PartNames
     schema : pa.Schema
     writers : WriterPool
     part_bytes : int
         Frames are kept until they hold so many bytes on the device, and then written as one part.
     """
 
-    def __init__(self, directory: Path, schema: pa.Schema, writers: WriterPool, part_bytes: int) -> None:
-        directory.mkdir()
-        self._directory = directory
+    def __init__(self, names: PartNames, schema: pa.Schema, writers: WriterPool, part_bytes: int) -> None:
+        self.names = names
         self._schema = schema
         self._writers = writers
         self._part_bytes = part_bytes
         self._pending: list[cudf.DataFrame] = []
         self._pending_bytes = 0
-        self._n_parts = 0
 
     def add(self, frame: cudf.DataFrame) -> None:
         """Take in some rows."""
@@ -112,18 +148,20 @@ class DataSet:
         if self._pending_bytes >= self._part_bytes:
             self._flush()
 
-    def finish(self, empty: cudf.DataFrame) -> None:
-        """Write what is pending; a data set without rows gets one part from `empty`, so that it can be read."""
-        if self._n_parts == 0 and not self._pending:
-            self._pending = [empty]
+    def flush(self) -> None:
+        """Have what is pending written as a part."""
         if self._pending:
             self._flush()
 
+    def finish(self, empty: cudf.DataFrame) -> None:
+        """Write what is pending; a data set without rows gets one part from `empty`, so that it can be read."""
+        if self.names.n_taken == 0 and not self._pending:
+            self._pending = [empty]
+        self.flush()
+
     def _flush(self) -> None:
         frames, self._pending, self._pending_bytes = self._pending, [], 0
-        path = self._directory / f"part-{self._n_parts:05d}.parquet"
-        self._n_parts += 1
-        self._writers.write(_joined(frames), path, self._schema)
+        self._writers.write(_joined(frames), self.names, self._schema)
 
 
 def frame_bytes(frame: cudf.DataFrame) -> int:

@@ -33,15 +33,12 @@ def check(graph: BipartiteCSR, blocks: Blocks, top: int) -> list[int]:
 
 
 def check_merge(graph: BipartiteCSR, blocks: Blocks, top: int, rng: np.random.Generator) -> list[int]:
-    """Sinks of disjoint bicliques come together in any order, some asked before, and go on; returns the keys."""
+    """Sinks of disjoint bicliques come together in any order, some asked before, and go on; returns the keys.
+
+    Those that go on have taken back what the other of the two kinds had kept.
+    """
     model, n_sinks = NullModel.of(graph), int(rng.integers(2, 5))
-    pairs = [
-        (
-            DeviceCandidateSink(model, graph.n_left, graph.n_right, top),
-            CandidateSink(model, graph.n_left, graph.n_right, top),
-        )
-        for _ in range(n_sinks)
-    ]
+    pairs = [_sinks(model, graph, top) for _ in range(n_sinks)]
     n_late = int(rng.integers(0, 2))
     for block, keys in blocks[: len(blocks) - n_late]:
         take_in(pairs[rng.integers(0, n_sinks)], block, keys)
@@ -52,9 +49,18 @@ def check_merge(graph: BipartiteCSR, blocks: Blocks, top: int, rng: np.random.Ge
         one[0].merge(other[0])
         one[1].merge(other[1])
         assert not is_asked or assert_same(*other) == before
+    resumed = _sinks(model, graph, top)
+    for each, kept in zip(resumed, reversed(one), strict=True):
+        each.restore(kept.sums())
     for block, keys in blocks[len(blocks) - n_late :]:
-        take_in(one, block, keys)
-    return assert_same(*one)
+        take_in(resumed, block, keys)
+    return assert_same(*resumed)
+
+
+def _sinks(model: NullModel, graph: BipartiteCSR, top: int) -> tuple[DeviceCandidateSink, CandidateSink]:
+    """One on the device and one on the host, of nothing yet."""
+    shape = model, graph.n_left, graph.n_right, top
+    return DeviceCandidateSink(*shape), CandidateSink(*shape)
 
 
 def take_in(sinks: tuple[DeviceCandidateSink, CandidateSink], block: BicliqueBlock, keys: np.ndarray) -> None:

@@ -13,8 +13,10 @@ from mbe_stage.bicliques.results import Detail
 from pipeline.backends.backend import FrameWriter
 from pipeline.backends.cudf.block_writer import BlockWriter
 from pipeline.backends.cudf.frames import Frame
+from pipeline.backends.cudf.order import KeyOrder
 from pipeline.backends.cudf.plan import LONG_FORM, WritingPlan
 from pipeline.backends.cudf.writing import writing_of
+from pipeline.journal import Journal
 from pipeline.outputs.bicliques.cudf.summary import Summary
 from pipeline.outputs.bicliques.cudf.tables import canonical_order, members_frame, rows_of
 from pipeline.outputs.bicliques.largest import n_shown
@@ -44,6 +46,8 @@ class ParquetSink(BlockWriter):
         How many of the largest the report shows; none are kept for 0.
     derived : sequence of DerivedCollector
         Who else takes each piece of a block in, with its keys.
+    journal : Journal, optional
+        As of `BlockWriter`.
 
     Attributes
     ----------
@@ -64,6 +68,7 @@ class ParquetSink(BlockWriter):
         sort: bool = False,
         n_shown: int = 0,
         derived: Sequence[DerivedCollector] = (),
+        journal: Journal | None = None,
     ) -> None:
         self.summary = Summary.of(hashes[0].size, hashes[1].size, n_shown)
         schemas = ({"bicliques": (BICLIQUES, 1)} if bicliques else {}) | (
@@ -75,9 +80,11 @@ class ParquetSink(BlockWriter):
             if members:
                 yield members_frame(frame)
 
-        order = canonical_order(run_path / ".sort", plan.sort_bytes, plan.piece_bytes) if sort else None
+        def order(scratch: Path) -> KeyOrder:
+            return canonical_order(scratch, plan.sort_bytes, plan.piece_bytes)
+
         rows = rows_of(hashes, self.summary, derived)
-        super().__init__(rows, run_path, schemas, plan, write_file, spread, order)
+        super().__init__(rows, run_path, schemas, plan, write_file, spread, order if sort else None, journal)
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
@@ -94,5 +101,6 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         sort=output.sort,
         n_shown=n_shown(output),
         derived=collecting.derived,
+        journal=collecting.journal,
     )
     return sink.planned(writing.engine, time.perf_counter() - start)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import cupy as cp
+import numpy as np
 
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.bicliques.cuda.keys import add_to
 from mbe_stage.bicliques.cuda.vertex_statistics import DeviceSizeCounts, DeviceVertexStatistics
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
+from pipeline.outputs.bicliques.arrow.summary import Summary as HostSummary
 from pipeline.outputs.bicliques.cudf.largest import add_largest
 from pipeline.outputs.bicliques.largest import Largest
 
@@ -49,6 +52,29 @@ class Summary:
     def vertex_statistics(self) -> tuple[VertexStatistics, VertexStatistics]:
         """Of the left and of the right vertices, in host memory."""
         return self.left.to_host(), self.right.to_host()
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """All of it but the largest as arrays of the host, for `restore` on any backend."""
+        host = self._of_the_host()
+        host.fingerprint, host.sizes = self.fingerprint, self.sizes.to_host()
+        host.left, host.right = self.vertex_statistics()
+        host.left_members, host.right_members = self.left_members, self.right_members
+        return host.sums()
+
+    def restore(self, sums: Mapping[str, np.ndarray]) -> None:
+        """Take back what `sums` gave of other bicliques of the same graph, on any backend."""
+        host = self._of_the_host()
+        host.restore(sums)
+        self.fingerprint.merge(host.fingerprint)
+        self.sizes.add_from_host(host.sizes)
+        self.left.merge(DeviceVertexStatistics.from_host(host.left))
+        self.right.merge(DeviceVertexStatistics.from_host(host.right))
+        self.left_members += host.left_members
+        self.right_members += host.right_members
+
+    def _of_the_host(self) -> HostSummary:
+        """One of no biclique yet."""
+        return HostSummary(self.left.n_bicliques.size, self.right.n_bicliques.size, n_shown=0)
 
     def merge(self, other: Summary) -> None:
         """Take in what another part of the bicliques, disjoint from these, sums up to on the same device."""

@@ -25,6 +25,7 @@ from pipeline.schemas import BICLIQUES, vertices
 
 __all__ = [
     "biclique_frame",
+    "block_of",
     "canonical_order",
     "histogram_table",
     "members_frame",
@@ -45,7 +46,7 @@ def rows_of(hashes: tuple[cp.ndarray, cp.ndarray], summary: Summary, derived: Se
     def keys(piece: DeviceBlock) -> cp.ndarray:
         return biclique_keys(piece, *hashes)
 
-    return BlockRows(pieces, keys, biclique_frame, DeviceBlock.empty(work_done=1.0), summary, derived)
+    return BlockRows(pieces, keys, biclique_frame, block_of, DeviceBlock.empty(work_done=1.0), summary, derived)
 
 
 def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> Frame:
@@ -67,6 +68,14 @@ def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> Frame:
             "n_edges": block.n_edges,
         }
     )
+
+
+def block_of(batch: pa.RecordBatch) -> DeviceBlock:
+    """The block that rows of `bicliques/` were made of."""
+    block, _ = host.block_of(batch)
+    lists = block.left_offsets, block.left_members, block.right_offsets, block.right_members
+    offsets_and_members = zip(lists, (cp.int64, cp.int32) * 2, strict=True)
+    return DeviceBlock(*(cp.asarray(array, kind) for array, kind in offsets_and_members))
 
 
 def members_frame(bicliques: Frame) -> Frame:
@@ -117,7 +126,12 @@ def canonical_order(scratch: Path, most_bytes: int, group_bytes: int) -> KeyOrde
     def on_host(group_bytes: int) -> HostKeyOrder:
         return host.canonical_order(scratch, group_bytes=group_bytes)
 
-    return KeyOrder(BICLIQUES, "biclique_key", row_bytes, on_host, most_bytes, group_bytes)
+    return KeyOrder(BICLIQUES, "biclique_key", row_bytes, _frame_of_rows, on_host, most_bytes, group_bytes)
+
+
+def _frame_of_rows(batch: pa.RecordBatch) -> Frame:
+    """Rows of `bicliques/` in host memory as `biclique_frame` has them."""
+    return biclique_frame(block_of(batch), cp.asarray(batch["biclique_key"].to_numpy()))
 
 
 def row_bytes(bicliques: Frame) -> cp.ndarray:

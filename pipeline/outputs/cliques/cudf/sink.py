@@ -13,8 +13,10 @@ from mbe_stage.cliques.results import Detail
 from pipeline.backends.backend import FrameWriter
 from pipeline.backends.cudf.block_writer import BlockWriter
 from pipeline.backends.cudf.frames import Frame
+from pipeline.backends.cudf.order import KeyOrder
 from pipeline.backends.cudf.plan import WritingPlan
 from pipeline.backends.cudf.writing import writing_of
+from pipeline.journal import Journal
 from pipeline.outputs.cliques.cudf.summary import Summary
 from pipeline.outputs.cliques.cudf.tables import canonical_order, rows_of
 from pipeline.outputs.cliques.query import hashes_of
@@ -38,6 +40,8 @@ class ParquetSink(BlockWriter):
         Rows in canonical order, ascending by `clique_key`.
     derived : sequence of DerivedCollector
         Who else takes each piece of a block in, with its keys.
+    journal : Journal, optional
+        As of `BlockWriter`.
 
     Attributes
     ----------
@@ -55,11 +59,15 @@ class ParquetSink(BlockWriter):
         *,
         sort: bool = False,
         derived: Sequence[DerivedCollector] = (),
+        journal: Journal | None = None,
     ) -> None:
         self.summary = Summary.of(hashes.size)
-        order = canonical_order(run_path / ".sort", plan.sort_bytes, plan.piece_bytes) if sort else None
-        rows = rows_of(hashes, self.summary, derived)
-        super().__init__(rows, run_path, {"cliques": (CLIQUES, 1)}, plan, write_file, _alone, order)
+
+        def order(scratch: Path) -> KeyOrder:
+            return canonical_order(scratch, plan.sort_bytes, plan.piece_bytes)
+
+        rows, schemas = rows_of(hashes, self.summary, derived), {"cliques": (CLIQUES, 1)}
+        super().__init__(rows, run_path, schemas, plan, write_file, _alone, order if sort else None, journal)
 
 
 def sink_of(collecting: Collecting) -> ParquetSink:
@@ -74,6 +82,7 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         writing.write_file,
         sort=config.output.sort,
         derived=collecting.derived,
+        journal=collecting.journal,
     )
     return sink.planned(writing.engine, time.perf_counter() - start)
 

@@ -23,6 +23,7 @@ from pipeline.outputs.cliques.schemas import CLIQUES, vertices
 from pipeline.publication import DerivedCollector
 
 __all__ = [
+    "block_of",
     "canonical_order",
     "clique_frame",
     "histogram_table",
@@ -43,7 +44,7 @@ def rows_of(hashes: cp.ndarray, summary: Summary, derived: Sequence[DerivedColle
     def keys(piece: DeviceCliqueBlock) -> cp.ndarray:
         return keys_of_left_vertices(piece.offsets, piece.members, hashes)
 
-    return BlockRows(pieces, keys, clique_frame, DeviceCliqueBlock.empty(work_done=1.0), summary, derived)
+    return BlockRows(pieces, keys, clique_frame, block_of, DeviceCliqueBlock.empty(work_done=1.0), summary, derived)
 
 
 def clique_frame(block: DeviceCliqueBlock, keys: cp.ndarray) -> Frame:
@@ -57,6 +58,12 @@ def clique_frame(block: DeviceCliqueBlock, keys: cp.ndarray) -> Frame:
     """
     members = list_column(block.offsets, block.members)
     return frame_of({"clique_key": keys, "vertices": members, "size": block.sizes})
+
+
+def block_of(batch: pa.RecordBatch) -> DeviceCliqueBlock:
+    """The block that rows of `cliques/` were made of."""
+    block, _ = host.block_of(batch)
+    return DeviceCliqueBlock(cp.asarray(block.sizes), cp.asarray(block.members))
 
 
 def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> Frame:
@@ -101,7 +108,12 @@ def canonical_order(scratch: Path, most_bytes: int, group_bytes: int) -> KeyOrde
     def on_host(group_bytes: int) -> HostKeyOrder:
         return host.canonical_order(scratch, group_bytes=group_bytes)
 
-    return KeyOrder(CLIQUES, "clique_key", row_bytes, on_host, most_bytes, group_bytes)
+    return KeyOrder(CLIQUES, "clique_key", row_bytes, _frame_of_rows, on_host, most_bytes, group_bytes)
+
+
+def _frame_of_rows(batch: pa.RecordBatch) -> Frame:
+    """Rows of `cliques/` in host memory as `clique_frame` has them."""
+    return clique_frame(block_of(batch), cp.asarray(batch["clique_key"].to_numpy()))
 
 
 def row_bytes(cliques: Frame) -> cp.ndarray:

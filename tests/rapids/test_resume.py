@@ -1,0 +1,111 @@
+"""Runs on the tier `rapids` that were ended early are gone on with: there, on another tier, or begun on another."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.edge_table import edges_as_parquet
+from mbe_stage import stream
+from pipeline import Config, RunStore, run
+from pipeline.journal import read_journal
+from pipeline.verify import verify_run
+from tests.mbe_stage.processes import run_module
+from tests.pipeline.emulated_resume import MARKERS, PATIENCE, noting, planned
+from tests.pipeline.resume_support import Killed
+
+on_the_emulator = pytest.mark.skipif(
+    importlib.util.find_spec("greenlet") is None, reason="greenlet, of the group dev, is missing"
+)
+
+
+def emulated(directory: Path, part: str) -> dict[str, dict[str, Any]]:
+    """Cases of one part by their names, each found to have published what an undisturbed run does."""
+    lines = run_module("tests.rapids.emulated_resume", str(directory), part).splitlines()
+    cases = {line.pop("case"): line for line in map(json.loads, lines)}
+    assert all(0 < case["kept"] < case["of"] for case in cases.values()), cases
+    return cases
+
+
+@on_the_emulator
+def test_what_was_kept_on_the_device_is_gone_on_with(tmp_path: Path) -> None:
+    cases = emulated(tmp_path, "some")
+    assert len(cases) == 5
+    assert [name for name, case in cases.items() if case["sorted on the host"]] == ["sorted in less memory than before"]
+
+
+@pytest.mark.slow
+@on_the_emulator
+def test_whatever_the_tier_is_that_goes_on(tmp_path: Path) -> None:
+    assert len(emulated(tmp_path, "others")) == 10
+
+
+def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both searches come to barriers early, and nobody waits for what a checkpoint cost."""
+    for problem in ("bicliques", "cliques"):
+        module = importlib.import_module(f"mbe_stage.{problem}.cuda.search")
+        monkeypatch.setattr(module, "plan_memory", planned(module.plan_memory, {"quantum_seconds": 0.005}))
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(stream._Checkpoints, "note", noting(stream._Checkpoints.note))
+    MARKERS.clear()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("sections", "begun_on", "resumed_on"),
+    [
+        pytest.param({"output": {"members": True}}, "rapids", "rapids", id="as found"),
+        pytest.param({"output": {"sort": True}}, "rapids", "rapids", id="sorted"),
+        pytest.param({"output": {"sort": True}}, "rapids", "cuda", id="sorted, gone on with on the host"),
+        pytest.param({}, "cuda", "rapids", id="begun on the host"),
+        pytest.param({"groups": {}, "output": {"bicliques": False}}, "rapids", "rapids", id="groups alone"),
+        pytest.param({"problem": "cliques"}, "rapids", "rapids", id="cliques"),
+    ],
+)
+def test_ended_and_resumed(
+    tmp_path: Path,
+    data_dir: Path,  # noqa: ARG001 - skips without
+    monkeypatch: pytest.MonkeyPatch,
+    sections: dict[str, Any],
+    begun_on: str,
+    resumed_on: str,
+) -> None:
+    """A real graph, ended behind a checkpoint, is published as an undisturbed run publishes it."""
+    use_short_quanta(monkeypatch)
+    edges = edges_as_parquet("uni_blogcatalog" if "problem" in sections else "bookcrossing", tmp_path)
+
+    def config(engine: str, out: str, checkpoint_seconds: float | None) -> Config:
+        output = {"directory": str(tmp_path / out), "report": False, "checkpoint_seconds": checkpoint_seconds}
+        means = {"engine": engine, "device_memory": "8GiB"}
+        # The dense part of the graph is enough.
+        query = {} if "problem" in sections else {"query": {"min_left": 4, "min_right": 4}}
+        base = {"input": {"path": str(edges)}, "execution": means, **query}
+        return Config.from_mapping({**base, **sections, "output": output | sections.get("output", {})})
+
+    def on_progress(_: object) -> None:
+        # It is booked by a thread beside the search.
+        until = time.perf_counter() + PATIENCE
+        while MARKERS and time.perf_counter() < until:
+            rooms = RunStore(tmp_path / "out").unfinished()
+            if rooms and read_journal(rooms[-1])[1]:
+                raise Killed
+            time.sleep(0.01)
+
+    with pytest.raises(Killed):
+        run(config(begun_on, "out", 0.001), on_progress=on_progress)
+    MARKERS.clear()
+    resumed = run(config(resumed_on, "out", 0.5), resume=True)
+    undisturbed = run(config("rapids", "undisturbed", None))
+    assert any("and resumed:" in text for text in resumed.manifest.warnings)
+    assert resumed.manifest.content_fingerprint == undisturbed.manifest.content_fingerprint
+    assert resumed.manifest.counts == undisturbed.manifest.counts
+    for path in sorted(undisturbed.run_dir.glob("*.parquet")):
+        assert pq.read_table(resumed.run_dir / path.name).equals(pq.read_table(path)), path.name
+    verify_run(resumed.run_dir)
