@@ -215,8 +215,7 @@ def _row(
         "count": total,
         "whole": is_whole,
         "kernel s": kernel,
-        # Kernels with a block for each root tell no idle time.
-        "busy": 1 - facts["idle_ns"] / max(1.0, 1e9 * kernel * warps) if "idle_ns" in facts else None,
+        "busy": 1 - facts.get("idle_ns", 0) / max(1.0, 1e9 * kernel * warps),
         "in pieces": facts.get("piece_ns", 0) / max(1.0, 1e9 * kernel * warps),
         **{
             key: facts.get(key)

@@ -162,11 +162,18 @@ class Course:
         Results that earlier searches of the rest of the work have found: the limit of their number is of all.
     ended : callable
         Asked behind every block; why the search is to end there, or None.
+    patience : callable
+        Asked where the search is to end, be it for a limit; for how many seconds a last checkpoint is waited for, or
+        None for a share of the time so far.
+    memory_is_a_limit : bool
+        A search that outgrows its memory behind a result ends there, and is truncated. Else that is an error.
     """
 
     checkpoint_seconds: float | None = None
     n_before: int = 0
     ended: Callable[[], str | None] = lambda: None
+    patience: Callable[[], float | None] = lambda: None
+    memory_is_a_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +293,7 @@ def stream(
     teller, over = _Teller(on_progress, Forecast(limit), time_limit), threading.Event()
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
     with _ended_in_order(blocks, sampling, over) as newest_outlook:
-        for block in blocks:
+        for block in limits.until_memory_ends(blocks):
             block, truncated = limits.within(block, n_found)
             before = time.perf_counter()
             _take(sink, block)
@@ -300,6 +307,7 @@ def stream(
             if truncated is not None:
                 break
             del block  # It may be memory of a device, which the next one needs.
+    truncated = truncated or limits.of_memory
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
     _log_truncation(problem, truncated, n_found)
     return StreamFacts(
@@ -505,10 +513,23 @@ class _Limits:
     of_results: int | None
     of_time: float | None
     ending: str | None = None
+    of_memory: str | None = None
+    has_found: bool = False
+
+    def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
+        """The blocks, up to where the search outgrows its memory, if something was found by then."""
+        try:
+            yield from blocks
+        except MemoryBudgetExceeded as refusal:
+            if not (self.course.memory_is_a_limit and self.has_found):
+                raise
+            # Not the error itself, which would keep what the engine has allocated.
+            self.of_memory = f"stopped at the memory budget: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
         """What of a block is within the number of results, so many of which were found before it; and why not all."""
         n_found += self.course.n_before
+        self.has_found = self.has_found or n_found + len(block) > 0
         if self.of_results is None or n_found + len(block) <= self.of_results:
             return block, None
         return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
@@ -562,12 +583,20 @@ class _Checkpoints:
             self._was_near_a_limit |= share_of_limit >= _NEAR_A_LIMIT
             self._ask()
 
-    def last_is_awaited(self, seconds: float) -> bool:
-        """Whether the search goes on for a moment, so long after it began, to end at a barrier."""
+    def last_is_awaited(self, seconds: float, patience: float | None) -> bool:
+        """Whether the search goes on for a moment, so long after it began, to end at a barrier.
+
+        Parameters
+        ----------
+        seconds : float
+        patience : float or None
+            As of `Course.patience`.
+        """
         if self._barrier is None or self._ends_itself or self._is_at_barrier:
             return False
         if self._waits_until is None:
-            self._waits_until = seconds + min(_MOST_WAITED, max(_LEAST_WAITED, _WAITED_SHARE * seconds))
+            usual = min(_MOST_WAITED, max(_LEAST_WAITED, _WAITED_SHARE * seconds))
+            self._waits_until = seconds + (usual if patience is None else patience)
             self._ask()
         return self._is_asked and seconds < self._waits_until
 
@@ -580,7 +609,9 @@ class _Checkpoints:
 def _ending(limits: _Limits, checkpoints: _Checkpoints, seconds: float) -> str | None:
     """Why the search ends here; None where it goes on, be it to the barrier that it is to end at."""
     ending = limits.reached(seconds)
-    return None if ending is None or checkpoints.last_is_awaited(seconds) else ending
+    if ending is None or checkpoints.last_is_awaited(seconds, limits.course.patience()):
+        return None
+    return ending
 
 
 @dataclass(slots=True)

@@ -207,6 +207,7 @@ class ExecutionConfig(Section):
     max_output_bytes: int | None = Field(None, ge=1, lt=NO_LIMIT)
     time_limit_seconds: float | None = Field(None, gt=0, allow_inf_nan=False)
     on_limit: Literal["publish", "fail"] = "publish"
+    grace_seconds: float = Field(10.0, ge=0, allow_inf_nan=False)
     runner: Literal["local", "dask"] = "local"
     cluster: str | None = None
     workers: int | None = Field(None, ge=1, le=MOST_THREADS)

@@ -16,6 +16,7 @@ from pipeline.derived_inputs import inputs_of
 from pipeline.edges import InputFacts
 from pipeline.errors import PublishError
 from pipeline.installed_publications import publication_of, reading_of
+from pipeline.journal import Journal
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
 from pipeline.naming import setting
 from pipeline.plugin_sections import OURS
@@ -224,6 +225,19 @@ def count(
 
 
 @contextmanager
+def _noted_by_interrupts(journal: Journal | None) -> Iterator[None]:
+    """Let what ends the command say what was kept."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if journal is not None and journal.n_found:
+            interrupt.add_note(
+                f"nothing was published; {journal.n_found:,} results are kept: --resume goes on with them"
+            )
+        raise
+
+
+@contextmanager
 def edges_read(
     tier: Tier, config: Config, source: object | None = None, on_compile: OnCompile | None = None
 ) -> Iterator[tuple[Steps, Any, dict[str, float]]]:
@@ -280,7 +294,8 @@ def stage(
         A limit has ended the search, and ``execution.on_limit`` is ``fail``.
     """
     journal = journal_for(config, edges.facts, run_path)
-    facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
+    with _noted_by_interrupts(journal):
+        facts = steps.enumerate_to(edges, config, run_path, on_progress, journal)
     if facts.truncated is not None and config.execution.on_limit == "fail":
         raise PublishError(
             f"{facts.truncated}, and {setting('execution.on_limit')} is 'fail': nothing was published; expected a "

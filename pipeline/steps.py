@@ -27,6 +27,7 @@ from pipeline.config import Config, InputConfig
 from pipeline.derived_inputs import inputs_of
 from pipeline.edge_files import load_edges, save_edges
 from pipeline.errors import PublishError
+from pipeline.grace import grace_at_sigterm
 from pipeline.ingest import ingest
 from pipeline.installed_publications import derived_of, publication_of
 from pipeline.journal import Journal, booked_entries
@@ -157,8 +158,16 @@ def enumerate_to(
     """
 
     def search(sink: Sink, graph: Any, query: Any, execution: Execution) -> StreamFacts:
-        ended = output_limit(config, run_path, journal)
-        return _streamed(config, sink, graph, query, execution, engine, on_progress, journal, ended)
+        full = output_limit(config, run_path, journal)
+        with grace_at_sigterm(0.0 if journal is None else config.execution.grace_seconds) as grace:
+            course = Course(
+                checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
+                n_before=0 if journal is None else journal.n_found,
+                ended=lambda: grace.ended() or full(),
+                patience=grace.patience,
+                memory_is_a_limit=True,
+            )
+            return _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
 
@@ -266,7 +275,7 @@ def _streamed(
     engine: str | None,
     on_progress: Callable[[Any], None] | None,
     journal: Journal | None = None,
-    ended: Callable[[], str | None] = lambda: None,
+    course: Course | None = None,
 ) -> StreamFacts:
     """Let the configuration's problem be searched, into a sink.
 
@@ -284,8 +293,7 @@ def _streamed(
         Takes what the publication makes of a `Progress`.
     journal : Journal, optional
         What is booked there is not searched again.
-    ended : callable
-        As of `mbe_stage.stream.Course`.
+    course : Course, optional
     """
     told = publication_of(config.problem).progress
     n_before, work_before = (0, 0.0) if journal is None else (journal.n_found, journal.work_done)
@@ -307,11 +315,7 @@ def _streamed(
             None if on_progress is None else Listener(note, wants_outlook(on_progress)),
             chosen_by_auto=config.execution.engine == AUTO and config.execution.devices is None,
             tasks=None if journal is None else journal.remaining(),
-            course=Course(
-                checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
-                n_before=n_before,
-                ended=ended,
-            ),
+            course=course or Course(),
         )
 
 

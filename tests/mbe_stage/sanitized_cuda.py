@@ -34,6 +34,7 @@ from mbe_stage.pq_counts import engine_cuda as counting_engine
 from mbe_stage.pq_counts.cuda import session as counting_session
 from mbe_stage.pq_counts.cuda import stretches
 from mbe_stage.pq_counts.cuda.local import session as local_session
+from mbe_stage.pq_counts.cuda.techniques import Techniques
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as CountDetail
 from mbe_stage.pq_counts.results import PqSink
@@ -45,6 +46,8 @@ from tests.patience import completed
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = ("bicliques", "groups", "counts", "local", "cliques")
 SHAPES = (((300, 12), 0.5), ((60, 60), 0.1))
+# Masks of three rows some columns at a time, in device memory, and in several windows of ranks.
+SHAPES_OF_MASKS = (((100, 4000), 0.7), ((200, 3000), 0.45), ((5000, 40), 0.1))
 QUERIES = (BicliqueQuery(), BicliqueQuery(min_left=2, min_right=3, containing_left=(1,)))
 ROOMY = {"n_blocks": 4}
 TIGHT = {"n_blocks": 4, "words": 128, "nodes": 8, "quantum_seconds": 20.0}
@@ -128,13 +131,15 @@ def keep_candidates() -> None:
 
 
 def count_cells() -> None:
-    """Counts of the same graphs, in frames and what is wider, with a pool that grows, of two and of three rows alone;
-    compared with the host's."""
+    """Counts of the same graphs, in frames and what is wider, with a pool that grows, of two and of three rows alone,
+    and of three wherever their masks are; compared with the host's."""
     queries = PqQuery(1, 4, 1, 4), PqQuery.of(2, 2), PqQuery.of(3, 3)
-    for query, (seed, (shape, density)) in itertools.product(queries, enumerate(SHAPES)):
+    of_masks = ((PqQuery.of(3, 3), each) for each in enumerate(SHAPES_OF_MASKS, len(SHAPES)))
+    for query, (seed, (shape, density)) in (*itertools.product(queries, enumerate(SHAPES)), *of_masks):
         graph = BipartiteCSR.from_edges(*np.nonzero(np.random.default_rng(seed).random(shape) < density))
         sink, wanted = PqSink(query), PqSink(query)
-        for block in counting_engine.run(graph, query, Execution(), CountDetail.COUNTS, sizes=TIGHT_COUNTING):
+        options = {"sizes": TIGHT_COUNTING, "techniques": Techniques(layer_choice=seed < len(SHAPES))}
+        for block in counting_engine.run(graph, query, Execution(), CountDetail.COUNTS, **options):
             sink.accept(block)
         for block in counting_on_the_host.run(graph, query, Execution(), CountDetail.COUNTS):
             wanted.accept(block)

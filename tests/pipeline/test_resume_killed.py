@@ -139,6 +139,27 @@ def test_what_is_told_to_end_keeps_what_was_found(nursery, tmp_path, edges, undi
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
+@pytest.mark.parametrize(
+    ("number", "grace_seconds"), [(signal.SIGTERM, 10), (signal.SIGTERM, 0), (signal.SIGINT, 10)], ids=str
+)
+def test_sigterm_waits_for_a_last_checkpoint(nursery, tmp_path, edges, undisturbed, number, grace_seconds) -> None:
+    output = {**output_of_run(undisturbed), "checkpoint_seconds": 3600}
+    execution = {"block_bytes": 20_000, "grace_seconds": grace_seconds}
+    settings = values(tmp_path, edges, output=output, execution=execution)
+    nursery.begin(settings)
+    nursery.wait_for("running")
+    # Some blocks more, each of which takes a hundredth of a second: there is something to keep.
+    time.sleep(0.1)
+    assert nursery.end(number) == INTERRUPTED
+    kept = list_unfinished(tmp_path)
+    assert RunStore(tmp_path).runs() == []
+    assert [each.n_found > 0 for each in kept] == [True] * (number == signal.SIGTERM and grace_seconds > 0)
+    if kept:
+        result = run(Config.from_mapping(settings), resume=True)
+        assert any(f"{kept[0].n_found:,} results" in text for text in result.manifest.warnings)
+        assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
 def test_two_runs_at_once_in_one_directory(nursery, tmp_path, edges, undisturbed) -> None:
     settings = values(tmp_path, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
     begin_and_wait_until_something_is_kept(nursery, settings)

@@ -151,17 +151,33 @@ class FullBudget:
 
 
 def test_memory_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None:
-    output = output_of_run(undisturbed)
+    output, reason = output_of_run(undisturbed), "stopped at the memory budget: the CPU engine needs 9,000 bytes"
     room = ended_after(1, config_for(tmp_path, edges, output=output))
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "_flush", FullBudget(40).in_place_of(Worker._flush))
-        with pytest.raises(MemoryBudgetExceeded):
-            run(config_for(tmp_path, edges, output=output), on_progress=slowly, resume=True)
-    assert RunStore(tmp_path).unfinished() == [room]
-    assert RunStore(tmp_path).runs() == []
+        failing = config_for(tmp_path, edges, output=output, execution={"on_limit": "fail"})
+        with pytest.raises(PublishError, match=rf"{reason}.*execution\.on_limit is 'fail'"):
+            run(failing, on_progress=slowly, resume=True)
+        assert RunStore(tmp_path).unfinished() == [room]
+        assert RunStore(tmp_path).runs() == []
+        patch.setattr(Worker, "_flush", FullBudget(40).in_place_of(Worker._flush))
+        cut = run(config_for(tmp_path, edges, output=output), on_progress=slowly, resume=True)
+    assert cut.manifest.truncated is not None
+    assert cut.manifest.truncated.startswith(reason)
+    assert_cut(cut, cut.manifest.truncated, undisturbed)
     larger = config_for(tmp_path, edges, output=output, execution={"memory_budget": "2GiB"})
     result = run(larger, resume=True)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_memory_before_the_first_result(tmp_path, edges, monkeypatch) -> None:
+    def refused(_worker: Any) -> None:
+        raise MemoryBudgetExceeded("the CPU engine needs 9,000 bytes of working memory, more than its budget")
+
+    monkeypatch.setattr(Worker, "_flush", refused)
+    with pytest.raises(MemoryBudgetExceeded):
+        run(config_for(tmp_path, edges), on_progress=slowly)
+    assert RunStore(tmp_path).runs() == []
 
 
 def test_what_a_limit_fails_is_kept(tmp_path, edges, undisturbed) -> None:

@@ -17,10 +17,15 @@ from mbe_stage.device import WARP_SIZE
 from mbe_stage.device.warp import ALL, ballot, first_bit, global_nanoseconds, min_all
 from mbe_stage.pq_counts.cuda import layout as at
 
-__all__ = ["Window", "count_window", "fill", "flush", "next_root", "tally", "walk_with"]
+__all__ = ["BLOCKS_NS", "CONTROL_WORDS", "LONGEST_NS", "Window"]
+__all__ += ["count_window", "fill", "flush", "next_root", "note_time", "tally", "walk_with"]
 
 NEVER = 0x7FFFFFFF
 """In place of a rank, where there is none."""
+BLOCKS_NS, LONGEST_NS = at.CONTROL_WORDS, at.CONTROL_WORDS + 1
+"""Words of control beside those of all searches: nanoseconds in which blocks were at work, of all blocks together and
+of the one that ended last."""
+CONTROL_WORDS = at.CONTROL_WORDS + 2
 _I = np.int32
 _L = np.int64
 _U = np.uint32
@@ -34,6 +39,14 @@ def next_root(order, deadline, control):
         return _I(-1)
     taken = cuda.atomic.add(control, at.NEXT_ROOT, _L(1))
     return order[taken] if taken < order.size else _I(-1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def note_time(deadline, settings, control):
+    """How long a block was at work, which began together with all others. For one thread."""
+    worked = _L(global_nanoseconds() - (deadline - settings[at.QUANTUM_NS]))
+    cuda.atomic.add(control, BLOCKS_NS, worked)
+    cuda.atomic.max(control, LONGEST_NS, worked)
 
 
 class Window(NamedTuple):

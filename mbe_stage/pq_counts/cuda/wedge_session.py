@@ -14,6 +14,7 @@ from mbe_stage.device.arrays import kernel_bundles, upload
 from mbe_stage.device.grid import on_grid
 from mbe_stage.pq_counts.cuda import layout as at
 from mbe_stage.pq_counts.cuda.layout import Graph
+from mbe_stage.pq_counts.cuda.rank_windows import BLOCKS_NS, CONTROL_WORDS, LONGEST_NS
 from mbe_stage.pq_counts.cuda.roots_in_turn import RootsInTurn
 from mbe_stage.pq_counts.cuda.session import Counted
 from mbe_stage.pq_counts.cuda.triples.kernels import count_triples_block_per_root
@@ -29,7 +30,7 @@ PAIR, TRIPLE = 2, 3
 def wedge_bytes(max_row_degree: int) -> int:
     """Device memory that a search takes beside the lists of its graph and the ranks of the rows."""
     # While leaves are fetched it is written down which there are.
-    return 24 * (max_row_degree + 1) + 8 * (at.CONTROL_WORDS + at.N_SETTINGS)
+    return 24 * (max_row_degree + 1) + 8 * (CONTROL_WORDS + at.N_SETTINGS)
 
 
 class Asked(NamedTuple):
@@ -83,11 +84,11 @@ def wedges_of(asked: Asked, ranks: cp.ndarray) -> Wedges:
     settings[at.FEWEST_COLUMNS], settings[at.MOST_ROWS] = asked.fewest_columns, asked.n_ranked
     settings[at.NARROW] = asked.short_list
     times = cp.zeros(asked.max_row_degree + 1, cp.int64)
-    return Wedges(times, cp.zeros(at.CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
+    return Wedges(times, cp.zeros(CONTROL_WORDS, cp.int64), cp.asarray(settings), ranks)
 
 
-def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any], n_roots_taken: int) -> int:
-    """Have blocks take roots for a while, behind those that are taken; how many are taken then.
+def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any], n_roots_taken: int) -> tuple[int, int]:
+    """Have blocks take roots for a while, behind those that are taken.
 
     Parameters
     ----------
@@ -98,12 +99,21 @@ def run_quantum(kernel: Any, n_blocks: int, graph: Graph, shared: Sequence[Any],
     shared : sequence of named tuples
         The kernel's other arguments; of the first the control words are set.
     n_roots_taken : int
+
+    Returns
+    -------
+    n_roots_taken : int
+        Until the end of it.
+    idle_ns : int
+        For which warps waited for the last block to end, of all warps together.
     """
-    control = np.zeros(at.CONTROL_WORDS, np.int64)
+    control = np.zeros(CONTROL_WORDS, np.int64)
     control[at.NEXT_ROOT] = n_roots_taken
     upload(control, shared[0].control)
     on_grid(kernel, n_blocks, THREADS)(*kernel_bundles(kernel, graph, *shared))
-    return min(int(graph.order.size), int(cp.asnumpy(shared[0].control)[at.NEXT_ROOT]))
+    control = cp.asnumpy(shared[0].control)
+    idle_ns = n_blocks * int(control[LONGEST_NS]) - int(control[BLOCKS_NS])
+    return min(int(graph.order.size), int(control[at.NEXT_ROOT])), idle_ns * (THREADS // WARP_SIZE)
 
 
 class WedgeSession(RootsInTurn):
@@ -127,7 +137,7 @@ class WedgeSession(RootsInTurn):
     def __init__(self, graph: Graph, shared: Wedges | Triples, n_blocks: int, n_bytes: int) -> None:
         super().__init__(graph)
         self.n_quanta = self._n_kinds = 0
-        self._seconds = 0.0
+        self._seconds, self._idle_ns = 0.0, 0
         self._n_blocks, self._n_bytes, self._shared = n_blocks, n_bytes, shared
 
     @property
@@ -135,6 +145,7 @@ class WedgeSession(RootsInTurn):
         """What the quanta did, for benchmarks and tests."""
         return {
             "kernel_us": round(1e6 * self._seconds),
+            "idle_ns": self._idle_ns,
             "kinds": self._n_kinds,
             "quanta": self.n_quanta,
             "warps": self._n_blocks * THREADS // WARP_SIZE,
@@ -151,7 +162,9 @@ class WedgeSession(RootsInTurn):
         is_of_triples, n_roots = isinstance(self._shared, Triples), self._graph.order.size
         kernel = count_triples_block_per_root if is_of_triples else count_wedges_block_per_root
         began = time.perf_counter()
-        self.n_roots_taken = run_quantum(kernel, self._n_blocks, self._graph, [self._shared], self.n_roots_taken)
+        asked = kernel, self._n_blocks, self._graph, [self._shared]
+        self.n_roots_taken, idle_ns = run_quantum(*asked, self.n_roots_taken)
+        self._idle_ns += idle_ns
         self._seconds += time.perf_counter() - began
         self.n_quanta += 1
         is_over = self.n_roots_taken == n_roots

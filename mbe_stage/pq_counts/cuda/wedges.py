@@ -16,7 +16,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import I32, I64, bundle, kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as at
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, tally
+from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, flush, next_root, note_time, tally
 
 __all__ = [
     "BLOCKS_PER_MULTIPROCESSOR",
@@ -45,10 +45,11 @@ class Wedges(NamedTuple):
     ----------
     times : (max_row_degree + 1,) int64
         How many pairs of rows share so many columns.
-    control, settings : int64
-        As `layout.Device` has them; read are `NEXT_ROOT` and `STATUS`, `QUANTUM_NS`, `FEWEST_COLUMNS`,
-        `MOST_ROWS`, which is here how many rows have a rank, and `NARROW`: up to how many entries a lane walks a list
-        alone.
+    control : (rank_windows.CONTROL_WORDS,) int64
+        As `layout.Device` has them, and two words more; read are `NEXT_ROOT` and `STATUS`.
+    settings : int64
+        Read are `QUANTUM_NS`, `FEWEST_COLUMNS`, `MOST_ROWS`, which is here how many rows have a rank, and `NARROW`: up
+        to how many entries a lane walks a list alone.
     ranks : (n_rows,) int32
         Of rows: a pair is counted from the one of lower rank. -1 for those that are in no pair.
     """
@@ -130,6 +131,8 @@ def count_wedges_block_per_root(graph, wedges):
             n_looked_at = _I(0)
         cuda.syncthreads()
     flush(small, wedges.times)
+    if thread == 0:
+        note_time(deadline, wedges.settings, wedges.control)
 
 
 def wedge_blocks() -> int:

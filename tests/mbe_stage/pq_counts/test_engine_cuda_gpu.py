@@ -108,6 +108,7 @@ def test_three_rows_wherever_their_masks_are(shape: tuple[int, int], density: fl
     for query in (PqQuery.of(3, 3), PqQuery(3, 3, 2, 6)):
         found = counted(graph, query, statistics=statistics, techniques=left_rows)
         assert "pool_words" not in statistics
+        assert 0 <= statistics["idle_ns"] < 1000 * statistics["kernel_us"] * statistics["warps"]
         takes_areas = statistics["plan_bytes"] > wedge_bytes(int(graph.left_degrees.max()))
         assert takes_areas == (where == "device")
         assert found == counted(graph, query, techniques=Techniques(triples=False))

@@ -18,7 +18,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as words
-from mbe_stage.pq_counts.cuda.rank_windows import fill, flush, next_root
+from mbe_stage.pq_counts.cuda.rank_windows import fill, flush, next_root, note_time
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.heads import below_head
 from mbe_stage.pq_counts.cuda.triples.layout import AREA, SMALL, WINDOW
@@ -78,3 +78,5 @@ def count_triples_block_per_root(graph, triples):
             scratch = triples.scratch[first : first + n_scratch]
             below_root(root, fewest, short_list, scratch, counts, small, slots, graph, triples)
     flush(small, triples.times)
+    if thread == 0:
+        note_time(deadline, triples.settings, triples.control)

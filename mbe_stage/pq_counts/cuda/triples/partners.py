@@ -8,7 +8,7 @@ from numba import cuda, types
 from mbe_stage.device.jit import kernel
 from mbe_stage.device.warp import global_nanoseconds
 from mbe_stage.pq_counts.cuda import layout as words
-from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, next_root
+from mbe_stage.pq_counts.cuda.rank_windows import count_window, fill, next_root, note_time
 from mbe_stage.pq_counts.cuda.triples import layout as at
 from mbe_stage.pq_counts.cuda.triples.layout import PARTNER_WINDOW
 from mbe_stage.pq_counts.cuda.wedges import BLOCKS_PER_MULTIPROCESSOR, GRAPH, THREADS, WEDGES
@@ -88,3 +88,5 @@ def count_partners_block_per_root(graph, wedges, roots):
         if thread == 0:
             _write_root(root, slots[2] if n_later > at.HEAD else n_later, n_columns, n_later, roots)
         cuda.syncthreads()
+    if thread == 0:
+        note_time(deadline, wedges.settings, wedges.control)

@@ -74,7 +74,7 @@ def planned_roots(ranked: Ranked, room: int, *, in_brief: bool) -> PlannedRoots 
     roots = Roots(cp.zeros(ranks.size, cp.int32), cp.zeros(ranks.size, cp.int64), cp.zeros(len(Needs), cp.int64))
     kernel, shared, n_taken = count_partners_block_per_root, wedges_of(asked, ranks), 0
     while n_taken < lists.order.size:
-        n_taken = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
+        n_taken, _ = run_quantum(kernel, wedge_blocks(), lists, (shared, roots), n_taken)
     needs = cp.asnumpy(roots.needs).tolist()
     heaviest, scratch_words = needs[Needs.WORDS], needs[Needs.SCRATCH]
     is_uneven = heaviest > _FEW_WORDS and heaviest * wedge_blocks() > _UNEVEN * needs[Needs.WORDS_IN_ALL]

@@ -1,0 +1,102 @@
+"""SIGTERM while a run keeps what it finds: a last checkpoint is waited for, and then the signal does what it does else.
+
+Whoever stops a service sends SIGTERM, and SIGKILL after a while. Without this a run would end at once, and what was
+found since the last checkpoint would be searched again.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from pipeline.signals import EndedBySignal
+
+__all__ = ["Grace", "grace_at_sigterm"]
+
+log = logging.getLogger(__name__)
+
+# The signal is sent again where no block comes for so long behind the time of grace, and nobody could be asked.
+_SECONDS_MORE = 2.0
+
+
+@dataclass(slots=True)
+class Grace:
+    """Whether the run was told to end, and for how long that is put off.
+
+    Attributes
+    ----------
+    seconds : float
+    is_asked : bool
+    """
+
+    seconds: float
+    is_asked: bool = False
+
+    def ended(self) -> str | None:
+        """As of `mbe_stage.stream.Course`."""
+        return "told to end (SIGTERM)" if self.is_asked else None
+
+    def patience(self) -> float | None:
+        """As of `mbe_stage.stream.Course`."""
+        return self.seconds if self.is_asked else None
+
+
+@contextmanager
+def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
+    """Put SIGTERM off for so long, while the context lasts; a second one, or Ctrl-C, is not put off.
+
+    Whoever is in the context ends it soon after `Grace.ended` says so; then the signal is raised for the handler that
+    was there before. Where none was, as in programs that have decided nothing about it, and in other threads than the
+    main one, nothing changes.
+
+    Parameters
+    ----------
+    seconds : float
+        0 puts nothing off.
+
+    Raises
+    ------
+    BaseException
+        Behind the context: what the handler raises that was there before.
+    """
+    grace, before = Grace(seconds), signal.getsignal(signal.SIGTERM)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or seconds == 0 or not callable(before):
+        yield grace
+        return
+    with _put_off(grace, before):
+        yield grace
+    if grace.is_asked:
+        signal.raise_signal(signal.SIGTERM)
+        # Where the handler only takes note, the run must not go on as though it were complete.
+        raise EndedBySignal(signal.SIGTERM)
+
+
+@contextmanager
+def _put_off(grace: Grace, before: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    main = threading.main_thread().ident or 0
+    again = threading.Timer(grace.seconds + _SECONDS_MORE, lambda: signal.pthread_kill(main, signal.SIGTERM))
+    again.daemon = True
+
+    def put_off(number: int, frame: FrameType | None) -> None:
+        if grace.is_asked:
+            signal.signal(number, before)
+            before(number, frame)
+            return
+        grace.is_asked = True
+        again.start()
+        log.warning("told to end: a last checkpoint is waited for, %g s at most", grace.seconds)
+
+    signal.signal(signal.SIGTERM, put_off)
+    try:
+        yield
+    finally:
+        again.cancel()
+        if signal.getsignal(signal.SIGTERM) is put_off:
+            signal.signal(signal.SIGTERM, before)
