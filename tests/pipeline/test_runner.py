@@ -15,13 +15,13 @@ import pytest
 
 from mbe_stage import stream
 from mbe_stage.errors import ClusterLost, EngineUnavailable
+from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.cli_options import QUERY, configuration, publishing
 from pipeline.config import Config
 from pipeline.errors import ConfigError, exit_code
 from pipeline.job import RunResult, count, run
 from pipeline.journal import read_journal
 from pipeline.manifest import read_manifest
-from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts
 from pipeline.show import run_facts
 from tests.mbe_stage import graphs
 from tests.pipeline.output_support import assert_nothing_staged, published_rows
