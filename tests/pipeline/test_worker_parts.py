@@ -35,8 +35,8 @@ class Found:
 
     Attributes
     ----------
-    name : str
-        Also of the data set.
+    name, key : str
+        Also of the data set, and of its column of keys.
     sink : callable
         Takes a directory and what a sink may be told, and gives one.
     leases : list of list of block
