@@ -57,7 +57,11 @@ _MOST_DONE = 0.999
 
 
 class Block(Protocol):
-    """Some results."""
+    """Some results.
+
+    One with a method `totals` can be added up with others of its kind: it gives what takes blocks in by `accept`, and
+    has few by `blocks` that amount to the same, one at least. Workers of a cluster send these.
+    """
 
     @property
     def work_done(self) -> float:

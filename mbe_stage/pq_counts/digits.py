@@ -44,9 +44,18 @@ def carried(digits: np.ndarray) -> np.ndarray:
 
 
 def sums_of_digits(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The sums of two columns of numbers; the wider one has the digits for them."""
+    """The sums of two columns of numbers, with a digit more than the wider one has where they may need it.
+
+    Examples
+    --------
+    >>> integers(sums_of_digits(digits_of([2**64 - 1], 2), digits_of([1], 1))) == [2**64]
+    True
+    """
     narrow, wide = sorted((carried(one), carried(other)), key=lambda digits: digits.shape[1])
     wide[:, : narrow.shape[1]] += narrow
+    # What is carried into the highest digit is 1 at most.
+    if int(wide[:, -1].max(initial=0)) >= (1 << BITS) - 1:
+        wide = np.pad(wide, ((0, 0), (0, 1)))
     return carried(wide)
 
 

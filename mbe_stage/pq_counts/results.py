@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from mbe_stage.pq_counts.leaves import Leaves, bicliques_of, together
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.tasks import Task
 
-__all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink"]
+__all__ = ["Detail", "Leaves", "LocalCounts", "PqBlock", "PqSink", "PqTotals"]
 
 # Blocks, and kinds of leaves, that may wait before equal ones are put together.
 _NEW_PARTS, _NEW_LEAVES = 64, 1 << 16
@@ -90,22 +90,17 @@ class PqBlock:
             return PqBlock(Leaves.none(), work_done=self.work_done)
         raise NotImplementedError("a block of counts cannot be cut")
 
+    def totals(self) -> PqTotals:
+        """What adds up blocks like this one (`mbe_stage.stream.Block`); nothing yet."""
+        return PqTotals()
+
 
 @dataclass(slots=True, eq=False)
-class PqSink:
-    """Adds leaves, and what each vertex and edge is in; `counts` says what they amount to.
+class PqTotals:
+    """Adds leaves, and what each vertex and edge is in."""
 
-    Attributes
-    ----------
-    query : PqQuery
-        Which cells.
-    detail : Detail
-    """
-
-    query: PqQuery
-    detail: Detail = Detail.COUNTS
-    _leaves: dict[tuple[int, int], list[Leaves]] = field(default_factory=dict)
-    _local: dict[tuple[int, int], LocalCounts] = field(default_factory=dict)
+    _leaves: dict[tuple[int, int], list[Leaves]] = field(default_factory=dict, init=False)
+    _local: dict[tuple[int, int], LocalCounts] = field(default_factory=dict, init=False)
 
     def accept(self, block: PqBlock) -> None:
         """Take one block in."""
@@ -114,8 +109,17 @@ class PqSink:
         if block.local is not None:
             self._add(block.local)
 
-    def merge(self, other: PqSink) -> None:
-        """Take in what another sink has been given of other tasks."""
+    def blocks(self) -> Iterator[PqBlock]:
+        """All that it has taken in, in as few blocks as hold it; one without anything where that is nothing."""
+        for parts in self._leaves.values():
+            yield PqBlock(together(parts))
+        for local in self._local.values():
+            yield PqBlock(Leaves.none(), local)
+        if not self._leaves and not self._local:
+            yield PqBlock(Leaves.none())
+
+    def merge(self, other: PqTotals) -> None:
+        """Take in what another one has been given of other tasks."""
         for leaves in itertools.chain.from_iterable(other._leaves.values()):
             self._keep(leaves)
         for local in other._local.values():
@@ -148,17 +152,6 @@ class PqSink:
         """Kinds of leaves that it holds, some perhaps more than once."""
         return sum(len(part) for parts in self._leaves.values() for part in parts)
 
-    def counts(self) -> dict[tuple[int, int], int]:
-        """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
-        asked = self.query
-        ps, qs = range(asked.min_p, asked.max_p + 1), range(asked.min_q, asked.max_q + 1)
-        found = [bicliques_of(together(parts), ps, qs) for parts in self._leaves.values()]
-        return {(p, q): sum(counts[i][j] for counts in found) for i, p in enumerate(ps) for j, q in enumerate(qs)}
-
-    def local_counts(self) -> dict[tuple[int, int], LocalCounts]:
-        """Those of each cell, digits as they carry; empty at `Detail.COUNTS`."""
-        return dict(self._local)
-
     def _keep(self, leaves: Leaves) -> None:
         """Put equal leaves together now and then: what is kept does not grow with the number of blocks."""
         parts = self._leaves.setdefault((leaves.min_p, leaves.min_q), [])
@@ -177,3 +170,29 @@ class PqSink:
         self._local[local.p, local.q] = LocalCounts(
             local.p, local.q, sums_of_digits(known.left, local.left), sums_of_digits(known.right, local.right), edges
         )
+
+
+@dataclass(slots=True, eq=False)
+class PqSink(PqTotals):
+    """Adds leaves, and what each vertex and edge is in; `counts` says what they amount to.
+
+    Attributes
+    ----------
+    query : PqQuery
+        Which cells.
+    detail : Detail
+    """
+
+    query: PqQuery
+    detail: Detail = Detail.COUNTS
+
+    def counts(self) -> dict[tuple[int, int], int]:
+        """The number of bicliques of each cell, ``(p, q) -> count``; lower bounds while blocks are missing."""
+        asked = self.query
+        ps, qs = range(asked.min_p, asked.max_p + 1), range(asked.min_q, asked.max_q + 1)
+        found = [bicliques_of(together(parts), ps, qs) for parts in self._leaves.values()]
+        return {(p, q): sum(counts[i][j] for counts in found) for i, p in enumerate(ps) for j, q in enumerate(qs)}
+
+    def local_counts(self) -> dict[tuple[int, int], LocalCounts]:
+        """Those of each cell, digits as they carry; empty at `Detail.COUNTS`."""
+        return dict(self._local)

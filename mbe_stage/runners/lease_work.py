@@ -88,7 +88,8 @@ class Finished:
     Attributes
     ----------
     blocks : list of bytes
-        Pickled, all that was found below the roots that were finished; none where a part was made of it.
+        Pickled, all that was found below the roots that were finished, added up where it can be; none where a part was
+        made of it.
     part : optional
         What `PartSink.part` gave.
     n_found : int
@@ -158,16 +159,31 @@ class _Job:
 
 
 class _Pickled:
-    """Blocks as they are sent; they are in memory until they are."""
+    """Blocks as they are sent; they are in memory until they are. Those that can be added up are, and sent as sums."""
 
     def __init__(self, execution: Execution) -> None:
         self.blocks: list[bytes] = []
-        self.n_held = 0
+        self.n_found, self.n_held = 0, 0
         self._execution = execution
+        self._totals: Any = None
 
     def accept(self, block: Any) -> None:
+        if not hasattr(block, "totals"):
+            self._send(block)
+            return
+        if self._totals is None:
+            self._totals = block.totals()
+        self._totals.accept(block)
+
+    def end(self) -> None:
+        """Send the sums, once all blocks have come."""
+        for block in () if self._totals is None else self._totals.blocks():
+            self._send(block)
+
+    def _send(self, block: Any) -> None:
         # One without results may hold sums.
         self.blocks.append(pickle.dumps(block, protocol=5))
+        self.n_found += len(block)
         self.n_held += len(self.blocks[-1])
         _check_bytes(self.n_held, self._execution)
 
@@ -252,8 +268,9 @@ def do_lease(
             blocks, (part, n_bytes) = [], sink.part()
         else:
             pickled = _Pickled(execution)
-            n_found, remaining = taken(pickled.accept, lambda: pickled.n_held)
-            blocks, part, n_bytes = pickled.blocks, None, pickled.n_held
+            _, remaining = taken(pickled.accept, lambda: pickled.n_held)
+            pickled.end()
+            n_found, blocks, part, n_bytes = pickled.n_found, pickled.blocks, None, pickled.n_held
     except _Stopped:
         return None
     seconds = time.perf_counter() - begun

@@ -26,6 +26,7 @@ from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cpu as cliques_engine
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.pq_counts import engine_cpu as counts_engine
+from mbe_stage.pq_counts.digits import integers
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as PqDetail
 from mbe_stage.pq_counts.results import PqSink
@@ -213,3 +214,40 @@ def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> Non
     assert (made.blocks, made.n_bytes) == ([], 7)
     assert sent.part is None
     assert sent.n_bytes == sum(map(len, sent.blocks)) > 0
+
+
+@pytest.mark.parametrize("detail", [PqDetail.COUNTS, PqDetail.EDGES])
+def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str, detail: PqDetail) -> None:
+    tasks = counts_engine.tasks_of(graph, PQ, 2)
+    begin_job(job, Search("pq_counts", "cpu", PQ, detail))
+    keep_graph(job, pickle.dumps(graph))
+    alone, sent = PqSink(PQ, detail), PqSink(PQ, detail)
+    n_blocks = 0
+    for number, task in enumerate(tasks):
+        for block in counts_engine.run(graph, PQ, ALONE, detail, [task]):
+            alone.accept(block)
+        finished = do_lease(job, number, [task], ALONE, LONG, makes_part=False)
+        assert finished is not None
+        blocks = [pickle.loads(text) for text in finished.blocks]
+        assert finished.n_found == sum(map(len, blocks))
+        for block in blocks:
+            sent.accept(block)
+        n_blocks += len(blocks)
+    assert sent.counts() == alone.counts()
+    assert sum(sent.counts().values()) > 40
+    local = [
+        {cell: [integers(side) for side in (of.left, of.right, of.edges)] for cell, of in sink.local_counts().items()}
+        for sink in (sent, alone)
+    ]
+    assert local[0] == local[1]
+    # Of each lease one of each cell, and few with leaves.
+    assert len(tasks) <= n_blocks <= len(tasks) * (3 + len(local[0]))
+
+
+def test_a_lease_of_counts_that_finds_nothing_brings_a_block(job: str) -> None:
+    graph = graphs.from_matrix(graphs.random_matrix(5, 3, 3, 0.0))
+    begin_job(job, Search("pq_counts", "cpu", PQ, PqDetail.COUNTS))
+    keep_graph(job, pickle.dumps(graph))
+    finished = do_lease(job, 1, counts_engine.tasks_of(graph, PQ, 1), ALONE, LONG, makes_part=False)
+    assert finished is not None
+    assert [len(pickle.loads(text)) for text in finished.blocks] == [0]

@@ -11,20 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mbe_stage import stream
 from mbe_stage.errors import ClusterLost, EngineUnavailable
+from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.cli_options import QUERY, configuration, publishing
 from pipeline.config import Config
 from pipeline.errors import ConfigError, exit_code
 from pipeline.job import RunResult, count, run
 from pipeline.journal import read_journal
 from pipeline.manifest import read_manifest
-from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts
 from pipeline.show import run_facts
 from tests.mbe_stage import graphs
-from tests.pipeline.output_support import assert_nothing_staged, published_rows
+from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import ended_after
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
@@ -50,12 +52,16 @@ def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("edges") / "edges.csv", 40, 60, 0.3)
 
 
-def settings(out: Path, edges: Path, *, sort: bool = True, **execution: Any) -> Config:
+PROBLEMS = ("bicliques", "cliques")
+
+
+def settings(out: Path, edges: Path, *, problem: str = "bicliques", sort: bool = True, **execution: Any) -> Config:
     return Config.model_validate(
         {
+            "problem": problem,
             "input": {"path": str(edges)},
             "execution": {"engine": "cpu", "threads": 1, **execution},
-            "output": {"directory": str(out), "sort": sort, "members": True},
+            "output": {"directory": str(out), "sort": sort, "members": problem == "bicliques"},
         }
     )
 
@@ -68,10 +74,12 @@ def tables(run_dir: Path) -> dict[str, str]:
     return {file.path: file.sha256 for file in read_manifest(run_dir).files if file.path.endswith(".parquet")}
 
 
-def rows(result: RunResult) -> list[Any]:
-    return sorted(published_rows(result.run_dir), key=lambda row: row["biclique_key"])
+def rows(result: RunResult) -> pa.Table:
+    found = pq.read_table(result.run_dir / result.manifest.problem)
+    return found.sort_by(found.column_names[0])
 
 
+@pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("writes", [True, False], ids=["workers write", "workers send"])
 def test_the_published_tables_are_the_same(
     cluster: Any,
@@ -80,12 +88,13 @@ def test_the_published_tables_are_the_same(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     writes: bool,
+    problem: str,
 ) -> None:
     if not writes:
         monkeypatch.setattr(WorkerParts, "is_proven", lambda *_: False)
     with caplog.at_level(logging.INFO):
-        shared = by_cluster(cluster, tmp_path / "cluster", edges)
-    alone = run(settings(tmp_path / "alone", edges))
+        shared = by_cluster(cluster, tmp_path / "cluster", edges, problem=problem)
+    alone = run(settings(tmp_path / "alone", edges, problem=problem))
     ours, theirs = read_manifest(alone.run_dir), read_manifest(shared.run_dir)
     assert theirs.content_fingerprint == ours.content_fingerprint
     assert theirs.counts == ours.counts
@@ -105,29 +114,37 @@ def test_the_published_tables_are_the_same(
 
 
 @pytest.mark.slow
-def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: Path) -> None:
-    shared = by_cluster(cluster, tmp_path / "cluster", edges, sort=False)
-    alone = run(settings(tmp_path / "alone", edges, sort=False))
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: Path, problem: str) -> None:
+    shared = by_cluster(cluster, tmp_path / "cluster", edges, sort=False, problem=problem)
+    alone = run(settings(tmp_path / "alone", edges, sort=False, problem=problem))
     assert rows(shared) == rows(alone)
     assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
     assert shared.manifest.ranks is not None
     assert all(rank.writes for rank in shared.manifest.ranks.each)
 
 
-def test_a_limit_and_a_count_need_no_files(cluster: Any, tmp_path: Path, edges: Path) -> None:
-    limited = by_cluster(cluster, tmp_path, edges, max_bicliques=50)
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_limit_needs_no_files(cluster: Any, tmp_path: Path, edges: Path, problem: str) -> None:
+    limited = by_cluster(cluster, tmp_path, edges, problem=problem, **{f"max_{problem}": 50})
     assert limited.manifest.n_found == 50
     assert limited.manifest.ranks is not None
     assert not any(rank.writes for rank in limited.manifest.ranks.each)
+
+
+def test_a_count_needs_no_files(cluster: Any, tmp_path: Path, edges: Path) -> None:
     counted = count(settings(tmp_path, edges, runner="dask", cluster=cluster.scheduler_address))
     assert counted.ranks is not None
     assert sum(rank.found for rank in counted.ranks.each) == counted.n_found > 50
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed_with_parts_half_written(cluster: Any, tmp_path: Path) -> None:
-    long = written(tmp_path / "long.csv", 120, 500, 0.2)
-    alone = run(settings(tmp_path / "alone", long, sort=False))
+@pytest.mark.parametrize(("problem", "graph"), [("bicliques", (120, 500, 0.2)), ("cliques", (200, 200, 0.3))])
+def test_a_worker_is_killed_with_parts_half_written(
+    cluster: Any, tmp_path: Path, problem: str, graph: tuple[int, int, float]
+) -> None:
+    long = written(tmp_path / "long.csv", *graph)
+    alone = run(settings(tmp_path / "alone", long, sort=False, problem=problem))
     out = tmp_path / "cluster"
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=60)
@@ -136,7 +153,7 @@ def test_a_worker_is_killed_with_parts_half_written(cluster: Any, tmp_path: Path
 
     def kill() -> None:
         while not killed:
-            begun = [path for path in out.glob(".staging/*/*.parts/*/bicliques/*.parquet") if path.stat().st_size]
+            begun = [path for path in out.glob(f".staging/*/*.parts/*/{problem}/*.parquet") if path.stat().st_size]
             if begun:
                 os.kill(sorted(pids.values())[0], signal.SIGKILL)
                 killed.append(begun[0])
@@ -144,7 +161,7 @@ def test_a_worker_is_killed_with_parts_half_written(cluster: Any, tmp_path: Path
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    shared = by_cluster(cluster, out, long, sort=False)
+    shared = by_cluster(cluster, out, long, sort=False, problem=problem)
     assert killed
     assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
     assert rows(shared) == rows(alone)
@@ -198,13 +215,19 @@ def test_options_of_the_command_line_name_the_runner() -> None:
 
 
 @pytest.mark.parametrize("resumed_by", ["the cluster", pytest.param("this process", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("problem", "graph"), [("bicliques", (90, 26, 0.6)), ("cliques", (120, 120, 0.4))])
 def test_what_workers_have_written_is_gone_on_with(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed_by: str
+    cluster: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    resumed_by: str,
+    problem: str,
+    graph: tuple[int, int, float],
 ) -> None:
     monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
-    long = written(tmp_path / "long.csv", 90, 26, 0.6)
-    alone = run(settings(tmp_path / "alone", long))
-    asked = settings(tmp_path / "out", long, runner="dask", cluster=cluster.scheduler_address)
+    long = written(tmp_path / "long.csv", *graph)
+    alone = run(settings(tmp_path / "alone", long, problem=problem))
+    asked = settings(tmp_path / "out", long, problem=problem, runner="dask", cluster=cluster.scheduler_address)
     asked = asked.model_copy(update={"output": asked.output.model_copy(update={"checkpoint_seconds": 0.05})})
     room = ended_after(1, asked)
     _, records = read_journal(room)

@@ -37,9 +37,10 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def settings(out: Path, edges: Path, **execution: Any) -> Config:
+def settings(out: Path, edges: Path, *, problem: str = "bicliques", **execution: Any) -> Config:
     return Config.model_validate(
         {
+            "problem": problem,
             "input": {"path": str(edges)},
             "execution": {"engine": "cpu", "threads": 1, **execution},
             "output": {"directory": str(out), "sort": True},
@@ -120,6 +121,7 @@ def hosts() -> Iterator[list[Host]]:
 
 
 def test_hosts_that_share_the_directory_write_and_others_send(hosts: list[Host], tmp_path: Path, edges: Path) -> None:
+    """Both problems whose results are rows, by the same workers."""
     out, port = tmp_path / "out", free_port()
     out.mkdir()
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "0.0.0.0", "--no-dashboard"]
@@ -131,13 +133,14 @@ def test_hosts_that_share_the_directory_write_and_others_send(hosts: list[Host],
         client.wait_for_workers(2, timeout=PATIENCE)
         names = {f"{worker['host']}": worker["name"] for worker in client.scheduler_info()["workers"].values()}
     assert names == {host.there: host.name for host in hosts}
-    shared = run(settings(out, edges, runner="dask", cluster=f"tcp://127.0.0.1:{port}"))
-    alone = run(settings(tmp_path / "alone", edges))
-    assert tables(shared) == tables(alone)
-    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
-    assert shared.manifest.ranks is not None
-    writes = {rank.name.partition("//")[2].partition(":")[0]: rank.writes for rank in shared.manifest.ranks.each}
-    assert writes == {hosts[0].there: True, hosts[1].there: False}
+    for problem in ("bicliques", "cliques"):
+        shared = run(settings(out, edges, problem=problem, runner="dask", cluster=f"tcp://127.0.0.1:{port}"))
+        alone = run(settings(tmp_path / "alone", edges, problem=problem))
+        assert tables(shared) == tables(alone)
+        assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+        assert shared.manifest.ranks is not None
+        writes = {rank.name.partition("//")[2].partition(":")[0]: rank.writes for rank in shared.manifest.ranks.each}
+        assert writes == {hosts[0].there: True, hosts[1].there: False}
 
 
 @pytest.fixture

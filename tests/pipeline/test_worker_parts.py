@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +13,82 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage import Execution
+from mbe_stage import BicliqueQuery, CliqueQuery, Execution, UndirectedCSR
 from mbe_stage.bicliques import engine_cpu
-from mbe_stage.bicliques.query import BicliqueQuery
-from mbe_stage.bicliques.results import BicliqueBlock, Detail
+from mbe_stage.bicliques.results import Detail
+from mbe_stage.cliques import engine_cpu as cliques_engine
+from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.runners.parts import Part
+from pipeline.backends.arrow.row_sink import RowSink
+from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.errors import PublishError
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink
-from pipeline.outputs.bicliques.arrow.worker_parts import WorkerParts
+from pipeline.outputs.cliques.arrow.sink import ParquetSink as CliqueSink
 from tests.mbe_stage import graphs
 
-HASHES = tuple(np.random.default_rng(n).integers(0, 1 << 64, n, np.uint64) for n in (14, 17))
+LEFT, RIGHT = (np.random.default_rng(n).integers(0, 1 << 64, n, np.uint64) for n in (14, 17))
 
 
-def blocks_of(density: float = 0.4) -> list[list[BicliqueBlock]]:
-    """Those of some leases, of which one finds nothing."""
-    graph, query = graphs.from_matrix(graphs.random_matrix(2, 14, 17, density)), BicliqueQuery()
-    tasks = engine_cpu.tasks_of(graph, query, 3)
+@dataclass(frozen=True)
+class Found:
+    """A problem whose results become rows.
+
+    Attributes
+    ----------
+    name, key : str
+        Also of the data set, and of its column of keys.
+    sink : callable
+        Takes a directory and what a sink may be told, and gives one.
+    leases : list of list of block
+        What some leases have found, of which one has found nothing.
+    """
+
+    name: str
+    key: str
+    sink: Callable[..., RowSink[Any]]
+    leases: list[list[Any]]
+
+    def keys(self, run_path: Path) -> list[int]:
+        tables = [pq.read_table(part) for part in run_path.glob(f"{self.name}/*")]
+        return sorted(key for table in tables for key in table[self.key].to_pylist())
+
+    def sums(self, sink: RowSink[Any]) -> list[Any]:
+        summary = sink.summary
+        sides = [summary.vertices] if self.name == "cliques" else [summary.left, summary.right]
+        numbers = [each.tolist() for side in sides for each in (side.n_bicliques, side.largest_edges)]
+        return [str(summary.fingerprint), [each.tolist() for each in summary.sizes.sorted_rows()], *numbers]
+
+
+def found_by(engine: Any, graph: Any, query: Any, detail: Any) -> list[list[Any]]:
+    tasks = engine.tasks_of(graph, query, 3)
     assert len(tasks) == 3
-    found = [list(engine_cpu.run(graph, query, Execution(threads=1), Detail.MEMBERS, [task])) for task in tasks]
-    return [*found, []]
+    return [*(list(engine.run(graph, query, Execution(threads=1), detail, [task])) for task in tasks), []]
 
 
-def parts_of(directory: Path, **asked: Any) -> WorkerParts:
-    given = {"compression": "zstd", "bicliques": True, "members": True, "sort": False} | asked
+def bicliques() -> Found:
+    graph = graphs.from_matrix(graphs.random_matrix(2, 14, 17, 0.4))
+    sink = partial(ParquetSink, left_hashes=LEFT, right_hashes=RIGHT, members=True)
+    return Found("bicliques", "biclique_key", sink, found_by(engine_cpu, graph, BicliqueQuery(), Detail.MEMBERS))
+
+
+def cliques() -> Found:
+    matrix = graphs.random_matrix(3, 17, 17, 0.45)
+    graph = UndirectedCSR.from_edges(*graphs.from_matrix(matrix).edges(), 17)
+    leases = found_by(cliques_engine, graph, CliqueQuery(), CliqueDetail.MEMBERS)
+    return Found("cliques", "clique_key", partial(CliqueSink, hashes=RIGHT), leases)
+
+
+@pytest.fixture(params=[bicliques, cliques], ids=["bicliques", "cliques"])
+def found(request: pytest.FixtureRequest) -> Found:
+    return request.param()
+
+
+def parts_of(directory: Path, sink: Callable[..., RowSink[Any]], **asked: Any) -> WorkerParts:
     # As a worker gets it.
-    return pickle.loads(pickle.dumps(WorkerParts(directory, *HASHES, **given)))
+    return pickle.loads(pickle.dumps(WorkerParts(directory, partial(sink, **asked))))
 
 
-def written(parts: WorkerParts, name: str, blocks: list[BicliqueBlock]) -> Part:
+def written(parts: WorkerParts, name: str, blocks: list[Any]) -> Part:
     with parts.open(name, Execution()) as sink:
         for block in blocks:
             sink.accept(block)
@@ -52,50 +101,38 @@ def files_of(run_path: Path) -> dict[str, bytes]:
     return {path.relative_to(run_path).as_posix(): path.read_bytes() for path in run_path.rglob("*") if path.is_file()}
 
 
-def keys_of(run_path: Path) -> list[int]:
-    tables = [pq.read_table(part) for part in run_path.glob("bicliques/*")]
-    return sorted(key for table in tables for key in table["biclique_key"].to_pylist())
-
-
-def sums(sink: ParquetSink) -> list[Any]:
-    summary = sink.summary
-    sides = [each.tolist() for side in (summary.left, summary.right) for each in (side.n_bicliques, side.largest_edges)]
-    return [str(summary.fingerprint), [each.tolist() for each in summary.sizes.sorted_rows()], *sides]
-
-
 @pytest.fixture(params=[False, True], ids=["as found", "sorted"])
 def sort(request: pytest.FixtureRequest) -> Iterator[bool]:
     return request.param
 
 
-def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, sort: bool) -> None:
+def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Found, sort: bool) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()
     theirs.mkdir()
-    leases = blocks_of()
-    with ParquetSink(ours, *HASHES, members=True, sort=sort) as alone:
-        for block in (block for blocks in leases for block in blocks):
+    with found.sink(ours, sort=sort) as alone:
+        for block in (block for blocks in found.leases for block in blocks):
             alone.accept(block)
-    parts = parts_of(tmp_path / "theirs.parts", sort=sort)
-    with ParquetSink(theirs, *HASHES, members=True, sort=sort, parts=parts) as sink:
+    parts = parts_of(tmp_path / "theirs.parts", found.sink, sort=sort)
+    with found.sink(theirs, sort=sort, parts=parts) as sink:
         # One worker sends what it finds, and one finds what nobody waits for any more.
-        for block in leases[0]:
+        for block in found.leases[0]:
             sink.accept(block)
-        for i, blocks in enumerate(leases[1:]):
+        for i, blocks in enumerate(found.leases[1:]):
             sink.take_part(written(parts, f"lease-{i}", blocks))
         sink.take_part(Part(0, None))
-        written(parts, "late", leases[1])
+        written(parts, "late", found.leases[1])
         (parts.directory / "late" / "torn.parquet").write_bytes(b"PAR1")
-    assert sums(sink) == sums(alone)
-    assert keys_of(theirs) == keys_of(ours)
-    assert len(keys_of(ours)) == alone.summary.fingerprint.n_items > 40
+    assert found.sums(sink) == found.sums(alone)
+    assert found.keys(theirs) == found.keys(ours)
+    assert len(found.keys(ours)) == alone.summary.fingerprint.n_items > 40
     if sort:
         assert files_of(theirs) == files_of(ours)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("theirs")] == ["theirs"]
 
 
-def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path) -> None:
-    parts = parts_of(tmp_path / "run.parts")
+def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path, found: Found) -> None:
+    parts = parts_of(tmp_path / "run.parts", found.sink)
     with parts.directory_made(), parts.open("early", Execution()):
         pass
     with pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"), parts.open("late", Execution()):
@@ -104,10 +141,11 @@ def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path) -> None
 
 
 def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None:
-    parts = parts_of(tmp_path / "run.parts", bicliques=False, members=False, sort=sort)
+    found = bicliques()
+    parts = parts_of(tmp_path / "run.parts", found.sink, bicliques=False, members=False, sort=sort)
     (tmp_path / "run").mkdir()
-    with ParquetSink(tmp_path / "run", *HASHES, bicliques=False, parts=parts) as sink:
-        for i, blocks in enumerate(blocks_of()):
+    with found.sink(tmp_path / "run", bicliques=False, members=False, parts=parts) as sink:
+        for i, blocks in enumerate(found.leases):
             with parts.open(str(i), Execution()) as lease:
                 for block in blocks:
                     lease.accept(block)
@@ -119,7 +157,7 @@ def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None
 
 
 def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
-    parts, elsewhere = parts_of(tmp_path / "here"), parts_of(tmp_path / "there")
+    parts, elsewhere = (parts_of(tmp_path / name, CliqueSink, hashes=RIGHT) for name in ("here", "there"))
     with parts.directory_made():
         assert parts.is_proven(parts.prove())
         assert not parts.is_proven(None)
@@ -140,27 +178,22 @@ def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "said"), [("cut", "has 4 bytes"), ("removed", "is missing")])
-def test_a_part_that_has_not_arrived_is_refused(tmp_path: Path, change: str, said: str) -> None:
-    (tmp_path / "run").mkdir()
-    parts = parts_of(tmp_path / "run.parts")
-    with ParquetSink(tmp_path / "run", *HASHES, members=True, parts=parts) as sink:
-        part = written(parts, "lease", blocks_of()[0])
-        path, _ = part.made.files["bicliques"][0]
+def test_a_part_that_has_not_arrived_is_refused(
+    tmp_path: Path, found: Found, sort: bool, change: str, said: str
+) -> None:
+    run_path = tmp_path / "run"
+    run_path.mkdir()
+    parts = parts_of(tmp_path / "run.parts", found.sink, sort=sort)
+    with found.sink(run_path, sort=sort, parts=parts) as sink:
+        made = (part := written(parts, "lease", found.leases[0])).made
+        # Of the last one: what has arrived of the same lease is not taken over either.
+        path = made.spills[-1].path if sort else list(made.files.values())[-1][-1][0]
         path.unlink()
         if change == "cut":
             path.write_bytes(b"PAR1")
         with pytest.raises(PublishError, match=f"{said}; expected"):
             sink.take_part(part)
-
-
-def test_a_spill_that_has_not_arrived_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    parts = parts_of(tmp_path / "run.parts", sort=True)
-    with ParquetSink(tmp_path / "run", *HASHES, members=True, sort=True, parts=parts) as sink:
-        part = written(parts, "lease", blocks_of()[0])
-        part.made.spills[0].path.write_bytes(b"ARRO")
-        with pytest.raises(PublishError, match="has 4 bytes; expected"):
-            sink.take_part(part)
+        assert not files_of(run_path)
 
 
 def test_nothing_of_a_part_is_taken_over_by_nobody() -> None:

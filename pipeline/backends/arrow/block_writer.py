@@ -185,7 +185,7 @@ class BlockWriter:
             self._sealing.join()
         self.check()
         files, self._settled = self._settled, []
-        sealing = threading.Thread(target=self._attempt, args=(seal, files), name="checkpoint", daemon=True)
+        sealing = threading.Thread(target=self._seal, args=(seal, files), name="checkpoint", daemon=True)
         sealing.start()
         self._sealing = sealing
         self.seconds += time.perf_counter() - start
@@ -247,6 +247,14 @@ class BlockWriter:
         if self._failure is not None or self._stopped:
             for writer in writers:
                 writer.abort()
+
+    def _seal(self, seal: Callable[[list[Path]], None], files: list[Path]) -> None:
+        """Also where something has ended the run meanwhile: what was settled is complete."""
+        try:
+            with as_publish_errors(self._path):
+                seal(files)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that accepts
+            self._failure = error
 
     def _attempt(self, action: Callable[..., None], *arguments: object) -> None:
         if self._failure is not None or self._stopped:

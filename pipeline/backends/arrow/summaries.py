@@ -9,7 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-__all__ = ["Summaries"]
+from mbe_stage.bicliques.keys import Fingerprint
+
+__all__ = ["LockedSums", "Summaries"]
 
 _MOST_BYTES = 64 << 20
 
@@ -29,6 +31,26 @@ class _Summary(Protocol):
 
 
 _S = TypeVar("_S", bound=_Summary)
+
+
+class LockedSums:
+    """What sums of every problem begin with: threads take blocks in one at a time, by `_lock`, which is never sent.
+
+    Attributes
+    ----------
+    fingerprint : Fingerprint
+        Of the keys.
+    """
+
+    def __init__(self) -> None:
+        self.fingerprint = Fingerprint()
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
 
 class Summaries(Generic[_S]):

@@ -16,10 +16,10 @@ from mbe_stage.options import Execution
 from mbe_stage.pq_counts import engine_cpu, reference
 from mbe_stage.pq_counts.count import pq_local_counts
 from mbe_stage.pq_counts.cpu.local import words
-from mbe_stage.pq_counts.digits import integers
+from mbe_stage.pq_counts.digits import digits_of, integers, sums_of_digits
 from mbe_stage.pq_counts.problem import PROBLEM
 from mbe_stage.pq_counts.query import PqQuery
-from mbe_stage.pq_counts.results import Detail, PqBlock, PqSink
+from mbe_stage.pq_counts.results import Detail, Leaves, LocalCounts, PqBlock, PqSink
 from tests.mbe_stage.graphs import complete, crown, from_matrix, random_matrix
 from tests.mbe_stage.pq_counts import local_counting
 from tests.mbe_stage.pq_counts.local_counting import Local, plain, sums_hold
@@ -265,3 +265,22 @@ def test_counts_alone_compile_nothing_of_it() -> None:
     steps = {step.what for step in engine_cpu.compile_steps(None, Detail.COUNTS)}
     assert not any(".local." in what for what in steps)
     assert any(".local." in step.what for step in engine_cpu.compile_steps(None, Detail.VERTICES))
+
+
+@pytest.mark.parametrize("widths", [(1, 1), (2, 2), (1, 3), (4, 2)])
+def test_sums_have_the_digits_that_they_need(widths: tuple[int, int]) -> None:
+    dice = np.random.default_rng(widths)
+    numbers = [
+        [int.from_bytes(dice.bytes(4 * width), "little") for _ in range(20)] + [2 ** (32 * width) - 1, 0]
+        for width in widths
+    ]
+    one, other = (digits_of(of, width) for of, width in zip(numbers, widths, strict=True))
+    assert integers(sums_of_digits(one, other)) == [a + b for a, b in zip(*numbers, strict=True)]
+
+
+def test_parts_of_the_work_may_come_to_more_than_either_has_digits_for() -> None:
+    sink, most = PqSink(PqQuery(2, 2, 2, 2), Detail.VERTICES), digits_of([2**64 - 1], 2)
+    for _ in range(3):
+        sink.accept(PqBlock(Leaves.none(), LocalCounts(2, 2, most, most)))
+    local = sink.local_counts()[2, 2]
+    assert integers(local.left) == integers(local.right) == [3 * (2**64 - 1)]

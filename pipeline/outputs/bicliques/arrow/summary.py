@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.bicliques.vertex_statistics import SizeCounts, VertexStatistics
+from pipeline.backends.arrow.summaries import LockedSums
 from pipeline.outputs.bicliques.largest import Largest
 
 __all__ = ["Summary"]
@@ -18,7 +16,7 @@ __all__ = ["Summary"]
 _STATISTICS = ("n_bicliques", "largest_edges", "largest_keys")
 
 
-class Summary:
+class Summary(LockedSums):
     """What is known of all bicliques after they have streamed past.
 
     Attributes
@@ -37,20 +35,13 @@ class Summary:
     """
 
     def __init__(self, n_left: int, n_right: int, n_shown: int = 20) -> None:
+        super().__init__()
         self.largest = Largest(n_shown) if n_shown else None
-        self.fingerprint = Fingerprint()
         self.sizes = SizeCounts()
         self.left = VertexStatistics.of(n_left)
         self.right = VertexStatistics.of(n_right)
         self.left_members = 0
         self.right_members = 0
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
 
     @property
     def n_bytes(self) -> int:

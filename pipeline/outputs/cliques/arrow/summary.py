@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
-from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.results import CliqueBlock, CliqueHistogramSink
+from pipeline.backends.arrow.summaries import LockedSums
 
 __all__ = ["Summary"]
 
 
-class Summary:
+class Summary(LockedSums):
     """What is known of all cliques after they have streamed past; threads take blocks in one at a time.
 
     Attributes
@@ -27,10 +25,10 @@ class Summary:
     """
 
     def __init__(self, n_vertices: int) -> None:
-        self.fingerprint, self.sizes = Fingerprint(), CliqueHistogramSink()
+        super().__init__()
+        self.sizes = CliqueHistogramSink()
         self.vertices = VertexStatistics.of(n_vertices)
         self.members = 0
-        self._lock = threading.Lock()
 
     @property
     def n_bytes(self) -> int:

@@ -12,7 +12,7 @@ from mbe_stage.bicliques.vertex_statistics import VertexStatistics
 from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.errors import InvalidArgument
 from mbe_stage.options import LARGEST_BLOCK
-from pipeline.backends.arrow.order import KeyOrder
+from pipeline.backends.arrow.order import KeyOrder, SpillOrder
 from pipeline.outputs.cliques.schemas import CLIQUES, SIZE_HISTOGRAM, vertices
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "canonical_order",
     "clique_batch",
     "histogram_table",
+    "left_in_spills",
     "row_bytes",
     "vertex_schema",
     "vertex_table",
@@ -62,6 +63,11 @@ def block_of(batch: pa.RecordBatch) -> tuple[CliqueBlock, np.ndarray]:
 def canonical_order(scratch: Path, **sizes: Any) -> KeyOrder:
     """Takes rows of `cliques/` in and gives them back ascending by `clique_key`; `sizes` as for `KeyOrder`."""
     return KeyOrder(scratch, CLIQUES, "clique_key", row_bytes, **sizes)
+
+
+def left_in_spills(scratch: Path) -> SpillOrder:
+    """Takes rows of `cliques/` in and leaves them in spill files, for a `canonical_order` elsewhere."""
+    return SpillOrder(scratch, CLIQUES, "clique_key", row_bytes)
 
 
 def row_bytes(cliques: pa.RecordBatch) -> np.ndarray:

@@ -6,27 +6,29 @@ late, or of which the worker was lost, has left is moved by nobody, and removed 
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from mbe_stage.options import Execution
 from pipeline.backends.arrow.order import Spill
-from pipeline.outputs.bicliques.arrow.summary import Summary
+from pipeline.errors import PublishError
 from pipeline.publish import as_publish_errors
 
 if TYPE_CHECKING:
-    from pipeline.outputs.bicliques.arrow.sink import ParquetSink
+    from pipeline.backends.arrow.row_sink import RowSink
+    from pipeline.publication import Collecting
 
-__all__ = ["WorkerParts", "Written"]
+__all__ = ["WorkerParts", "Written", "parts_of"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,27 @@ class Written:
         Complete parts and their bytes, by data set.
     spills : tuple of Spill
         The rows in the place of parts, where they will be sorted.
-    summary : Summary
-        Of all of them.
+    summary
+        Of all of them, as the problem sums up.
     """
 
     files: dict[str, tuple[tuple[Path, int], ...]]
     spills: tuple[Spill, ...]
-    summary: Summary
+    summary: Any
+
+    def check_arrived(self) -> None:
+        """Refuse what is not here yet, or not whole.
+
+        Raises
+        ------
+        PublishError
+            With the file.
+        """
+        for each in self.files.values():
+            for path, n_bytes in each:
+                _check_arrived(path, n_bytes)
+        for spill in self.spills:
+            _check_arrived(spill.path, spill.n_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +72,13 @@ class WorkerParts:
     ----------
     directory : Path
         Absolute; here and where the workers are.
-    left_hashes, right_hashes : (n,) uint64
-        As of `ParquetSink`, and so are the others.
-    compression : str
-    bicliques, members, sort : bool
-    n_shown : int
+    sink : callable
+        Takes a directory, and what `RowSink` says of memory and spills, and gives the sink that writes there, as that
+        of the run does; it is pickled.
     """
 
     directory: Path
-    left_hashes: np.ndarray = field(repr=False)
-    right_hashes: np.ndarray = field(repr=False)
-    compression: str
-    bicliques: bool
-    members: bool
-    sort: bool
-    n_shown: int = 20
+    sink: Callable[..., RowSink[Any]] = field(repr=False)
 
     @contextmanager
     def directory_made(self) -> Iterator[None]:
@@ -119,24 +127,11 @@ class WorkerParts:
         PublishError
             The directory cannot be written: no word of the cluster, which would have the lease done again elsewhere.
         """
-        # The sink of a run knows how workers write, and they write with the same sink.
-        from pipeline.outputs.bicliques.arrow.sink import ParquetSink
-
         room = self.directory / name
         with as_publish_errors(self.directory):
             room.mkdir()
-            sink = ParquetSink(
-                room,
-                self.left_hashes,
-                self.right_hashes,
-                compression=self.compression,
-                bicliques=self.bicliques,
-                members=self.members,
-                sort=self.sort,
-                n_shown=self.n_shown,
-                spills=True,
-                block_bytes=execution.block_bytes,
-                memory_budget=execution.memory_budget_bytes,
+            sink = self.sink(
+                room, spills=True, block_bytes=execution.block_bytes, memory_budget=execution.memory_budget_bytes
             )
         with sink:
             yield _LeaseSink(room, sink)
@@ -145,7 +140,7 @@ class WorkerParts:
 class _LeaseSink:
     """See `mbe_stage.runners.parts.PartSink`."""
 
-    def __init__(self, room: Path, sink: ParquetSink) -> None:
+    def __init__(self, room: Path, sink: RowSink[Any]) -> None:
         self._room, self._sink = room, sink
         self.accept = sink.accept
 
@@ -162,3 +157,32 @@ class _LeaseSink:
                 }
         n_bytes = sum(size for parts in files.values() for _, size in parts)
         return Written(files, spills, summary), n_bytes + sum(spill.n_bytes for spill in spills)
+
+
+def parts_of(collecting: Collecting, sink: Callable[..., RowSink[Any]]) -> WorkerParts | None:
+    """How workers write; None where this process does the search, or where more than tables is made of results.
+
+    Parameters
+    ----------
+    collecting : Collecting
+    sink : callable
+        As of `WorkerParts`.
+    """
+    if collecting.config.execution.runner == "local":
+        return None
+    if collecting.derived:
+        log.info("derived outputs take every result in: workers send what they find, and it is written here")
+        return None
+    run_path = collecting.run_path.resolve()
+    # Workers of a run that was killed may still write where it told them to.
+    return WorkerParts(run_path.with_name(f"{run_path.name}.{uuid.uuid4().hex[:8]}.parts"), sink)
+
+
+def _check_arrived(path: Path, n_bytes: int) -> None:
+    found = path.stat().st_size if path.is_file() else None
+    if found != n_bytes:
+        raise PublishError(
+            f"{path}: {'is missing' if found is None else f'has {found:,} bytes'}; expected {n_bytes:,} bytes, which a "
+            "worker has written; see what its host and this one share, or have results sent: workers that cannot write "
+            "there do that"
+        )

@@ -1,0 +1,190 @@
+"""The sink that publishes rows of any problem: blocks in host memory into Parquet, in threads beside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from mbe_stage.runners.parts import Part
+from mbe_stage.tasks import Task
+from pipeline.backends.arrow.block_rows import BlockRows
+from pipeline.backends.arrow.block_writer import BlockWriter
+from pipeline.backends.arrow.kept_rows import KeptRows
+from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
+from pipeline.backends.arrow.parts import write_table
+from pipeline.backends.arrow.summaries import LockedSums
+from pipeline.backends.arrow.worker_parts import WorkerParts, Written
+from pipeline.backends.backend import FrameWriter
+from pipeline.journal import Journal
+
+__all__ = ["RowSink"]
+
+_S = TypeVar("_S", bound=LockedSums)
+
+
+class RowSink(Generic[_S]):
+    """Writes what blocks become as data sets of parts, and sums it up; a problem's sink is one.
+
+    Parameters
+    ----------
+    rows : BlockRows
+    run_path : Path
+    schemas : mapping of str to pa.Schema
+        Of the data sets, by the names of their directories, that of `BlockRows.batch` first; without one nothing is
+        written, there is no order, and nothing grows with what passes.
+    spread : callable, optional
+        Takes rows, and gives those of each data set in the order of `schemas`; not needed for one.
+    order : callable, optional
+        Takes a directory for scratch files, and gives what takes rows in and gives them back sorted. With a
+        `SpillOrder` the rows stay in spill files, for the sink that puts those of several workers in order.
+    compression : str
+    block_bytes : int
+        Size of the blocks that will come.
+    memory_budget : int
+        Bytes that decide how many threads may write.
+    journal : Journal, optional
+        Of the run: what its records have of rows is taken back, and `checkpoint` adds to it.
+    parts : WorkerParts, optional
+        How workers elsewhere write what they find; `take_part` takes that over.
+
+    Notes
+    -----
+    `pipeline.backends.arrow.block_writer.BlockWriter` writes, in threads. Use the sink as a context manager: leaving it
+    closes the files, and raises what went wrong.
+
+    Attributes
+    ----------
+    summary
+        As `rows` sums up.
+    seconds : dict
+        Wall time of `accept` and of leaving, as ``write``: what the engine waited for.
+    shares : None
+        Of the memory that the engine takes nothing is set aside.
+    write_file : FrameWriter
+        How the other tables of the run are to be written.
+    """
+
+    shares = None
+
+    def __init__(
+        self,
+        rows: BlockRows,
+        run_path: Path,
+        schemas: Mapping[str, pa.Schema],
+        *,
+        spread: Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]] | None = None,
+        order: Callable[[Path], KeyOrder] | None = None,
+        compression: str = "zstd",
+        block_bytes: int = 16 << 20,
+        memory_budget: int = 1 << 30,
+        journal: Journal | None = None,
+        parts: WorkerParts | None = None,
+    ) -> None:
+        self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
+        self.parts = parts
+        self._rows, self._is_written = rows, bool(schemas)
+        self._context = ExitStack()
+        self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
+        self._order = None if order is None else order(self._kept.scratch)
+        for batch in self._kept.taken_back(self._order) if self._is_written else ():
+            rows.take_back(batch)
+        self._writer = BlockWriter(
+            run_path,
+            {} if isinstance(self._order, SpillOrder) else schemas,
+            self._batch,
+            (lambda batch: [batch]) if spread is None else spread,
+            compression=compression,
+            order=self._order,
+            block_bytes=block_bytes,
+            memory_budget=memory_budget,
+            is_begun=self._kept.is_begun,
+        )
+
+    @property
+    def summary(self) -> _S:
+        """Of all that was accepted; asked while nothing is being written: at a checkpoint, and in the end."""
+        summary: _S = self._rows.summaries.whole()
+        return summary
+
+    @property
+    def spills(self) -> tuple[Spill, ...]:
+        """What was left in the place of parts, once the context was left."""
+        return self._order.spills if isinstance(self._order, SpillOrder) else ()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """As above."""
+        return {"write": self._writer.seconds}
+
+    def accept(self, block: Any) -> None:
+        """Take one block in; its arrays are kept until they are written.
+
+        Raises
+        ------
+        PublishError
+            An earlier block could not be written.
+        """
+        self._writer.check()
+        if len(block):
+            self._writer.accept(block, self._rows.n_bytes(block))
+
+    def take_part(self, part: Part) -> None:
+        """Take over what a worker has written of the results below the roots of a lease: its files are moved here.
+
+        Raises
+        ------
+        PublishError
+            A file is not here, or not whole, or cannot be moved.
+        """
+        written: Written | None = part.made
+        if written is None:
+            return
+        written.check_arrived()
+        for name, files in written.files.items():
+            for path, _ in files:
+                self._writer.adopt(name, path)
+        for spill in written.spills:
+            self._writer.accept(spill, 0)
+        self._rows.summaries.merge(written.summary)
+
+    def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
+        """Have the journal say that all but these tasks is done, once everything that was accepted is on the disk.
+
+        Raises
+        ------
+        PublishError
+            It cannot be written.
+        """
+        # Where nothing is left the run ends now, and publishes.
+        if remaining and self._kept.is_begun:
+            self._writer.settle()
+            self._book(remaining, work_done, self.summary.fingerprint.n_items)
+
+    def _book(self, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
+        """Book what was settled: the rows, in which all is that is to be known."""
+        self._kept.book(self._writer, remaining, work_done, n_items)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as context:
+            if self.parts is not None:
+                context.enter_context(self.parts.directory_made())
+            self._writer.__enter__()
+            self._context = context.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._context:
+            self._writer.__exit__(kind, error, trace)
+
+    def _batch(self, block: Any) -> pa.RecordBatch | None:
+        if self._is_written:
+            return self._rows.of(block)
+        self._rows.named(block)
+        return None
