@@ -15,7 +15,8 @@ from pipeline.io.parquet import SUFFIXES
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import as_input_errors
 from pipeline.stores.mirror import Mirror
-from pipeline.stores.objects import Objects, StoredObject
+from pipeline.stores.objects import Objects
+from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
 
 __all__ = ["MovedBytes", "fetched_input", "something_is_at"]

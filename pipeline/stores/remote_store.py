@@ -30,8 +30,9 @@ from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import StoreConflict, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
-from pipeline.stores.objects import Objects, StoredObject
+from pipeline.stores.objects import Objects
 from pipeline.stores.remote_input import MovedBytes
+from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
 
 __all__ = ["Pointer", "RemoteStore", "found_run"]

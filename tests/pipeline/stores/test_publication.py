@@ -17,7 +17,7 @@ pytest.importorskip("moto", reason="the server for tests of object stores is not
 
 import pipeline
 from pipeline import Config, PublishError, RunResult
-from pipeline.stores import objects, remote_store
+from pipeline.stores import objects, remote_store, transfers
 from pipeline.stores.failures import StoreFailure
 from pipeline.stores.objects import Objects
 from pipeline.stores.places import opened_run, store_at
@@ -114,7 +114,7 @@ def test_large_files_go_up_in_parts(bucket: Bucket, tmp_path: Path) -> None:
 def test_an_upload_that_is_stopped_leaves_no_parts(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(40 << 20))
     stop = threading.Event()
-    with pytest.raises(objects._Stopped):
+    with pytest.raises(transfers.Stopped):
         store_at(bucket.url).objects._upload(tmp_path / "large", "large", stop, lambda _: stop.set())
     assert bucket.listed() == []
     assert bucket.unfinished_uploads() == 0
