@@ -100,11 +100,14 @@ def holds_runs(place: str) -> bool:
         It is an address that cannot be used.
     """
     if is_address(place):
-        from pipeline.stores.remote_store import RemoteStore
+        from pipeline.stores.remote_store import RemoteStore, without_latest
 
-        store = RemoteStore(place)
+        is_pointer = without_latest(place) != place.rstrip("/")
+        store = RemoteStore(without_latest(place))
         try:
             with store.mirror:
+                if is_pointer:
+                    return store.latest() is not None
                 return store.is_run() or store.latest() is not None or bool(store.runs())
         except PublishError:
             # Whoever reads it as an input says in better words what is wrong with it.

@@ -35,7 +35,7 @@ from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
 
-__all__ = ["Pointer", "RemoteStore", "found_run"]
+__all__ = ["Pointer", "RemoteStore", "found_run", "without_latest"]
 
 log = logging.getLogger(__name__)
 
@@ -370,15 +370,10 @@ def found_run(place: str) -> tuple[str, str]:
     PublishError
         There is none; the message says what is there.
     """
-    address = parse_address(place)
-    above, _, name = address.key.rpartition("/")
-    if above.rpartition("/")[2] == RUNS:
-        store = RemoteStore(str(Address(address.root, above.rpartition("/")[0])))
-        with store.mirror:
-            if name in store.names():
-                return store.address, name
-        raise PublishError(f"{place}: no such run; expected one of those that mbe runs {store.address} lists; name it")
-    store = RemoteStore(place.removesuffix("/").removesuffix(f"/{LATEST}"))
+    named = _run_named(parse_address(place))
+    if named is not None:
+        return named
+    store = RemoteStore(without_latest(place))
     with store.mirror:
         latest, names = store.latest(), store.names()
     if latest is not None:
@@ -387,6 +382,28 @@ def found_run(place: str) -> tuple[str, str]:
         example = f"{store.address}/{RUNS}/{names[-1]}"
         raise PublishError(f"{place}: its pointer 'latest' leads to no run; name a run yourself, for example {example}")
     raise PublishError(f"{place}: holds no published run; publish one first: mbe enumerate INPUT --out {place}")
+
+
+def without_latest(place: str) -> str:
+    """The output directory that is meant by an address of it, or of its pointer."""
+    return place.rstrip("/").removesuffix(f"/{LATEST}")
+
+
+def _run_named(address: Address) -> tuple[str, str] | None:
+    """As `found_run`, of an address of a run; None where it is none, as what lies in a prefix called `runs` may be."""
+    above, _, name = address.key.rpartition("/")
+    if above.rpartition("/")[2] != RUNS or name == LATEST:
+        return None
+    store = RemoteStore(str(Address(address.root, above.rpartition("/")[0])))
+    with store.mirror:
+        names = store.names()
+    if name in names:
+        return store.address, name
+    if names:
+        raise PublishError(
+            f"{address}: no such run; expected one of those that mbe runs {store.address} lists; name it"
+        )
+    return None
 
 
 def _is_manifest(name: str) -> bool:
