@@ -26,7 +26,7 @@ from typing import Any
 from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import provisional_id
-from pipeline.stores.address import Address, parse_address
+from pipeline.stores.address import SCHEMES, Address, parse_address
 from pipeline.stores.failures import StoreConflict, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
@@ -69,6 +69,13 @@ class RemoteStore:
     ----------
     address : str
 
+    Raises
+    ------
+    ConfigError
+        It cannot be used, or what reads it is not installed.
+    PublishError
+        It is in no object store.
+
     Attributes
     ----------
     objects : Objects
@@ -78,6 +85,7 @@ class RemoteStore:
 
     def __init__(self, address: str) -> None:
         self._address = parse_address(address)
+        _refuse_without_conditions(self._address)
         self.objects = Objects(self._address)
         self.mirror = Mirror(self._address)
         self._listed: list[StoredObject] | None = None
@@ -387,6 +395,15 @@ def found_run(place: str) -> tuple[str, str]:
 def without_latest(place: str) -> str:
     """The output directory that is meant by an address of it, or of its pointer."""
     return place.rstrip("/").removesuffix(f"/{LATEST}")
+
+
+def _refuse_without_conditions(address: Address) -> None:
+    if not address.is_in_store:
+        raise PublishError(
+            f"{address}: no runs are published to {address.scheme}://, as fsspec, which reads it, has no conditional "
+            "write, and two writers could undo each other's runs; expected a directory of this machine, or an address "
+            f"that begins with {', '.join(f'{each}://' for each in SCHEMES)}; copy the runs there"
+        )
 
 
 def _run_named(address: Address) -> tuple[str, str] | None:
