@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mbe_stage.errors import StageError
 from pipeline.errors import ConfigError
 from pipeline.stores.address import SCHEMES, Address
 from pipeline.stores.failures import NoSuchObject, StoreFailure
@@ -82,6 +83,9 @@ def asked(place: object) -> Iterator[None]:
     """Turn whatever a driver raises into a `StoreFailure` about a place."""
     try:
         yield
+    except (StageError, StoreFailure):
+        # Said in our words already, where a driver was opened within.
+        raise
     except Exception as error:  # noqa: BLE001 - drivers raise what their libraries do
         failure = _failure(error, str(place))
     else:
@@ -110,7 +114,8 @@ def _failure(error: BaseException, place: str) -> StoreFailure:
     if status in _DENIED or isinstance(error, PermissionError) or "Authentication" in kind:
         remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}"
         return StoreFailure(errno.EACCES, f"access denied{said}", place, remedy)
-    if status in _MISSING or isinstance(error, FileNotFoundError):
+    # The driver of FTP looks through the directory above.
+    if status in _MISSING or isinstance(error, FileNotFoundError | StopIteration):
         return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
     if isinstance(error, _LASTING) and not isinstance(error, OSError):
         reason = f"its driver of fsspec does not take it ({kind})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ftplib
 import logging
 import os
 import sys
@@ -176,6 +177,9 @@ def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) 
     [
         (PermissionError(SECRET), StoreFailure, "access denied"),
         (type("AuthenticationException", (Exception,), {})(SECRET), StoreFailure, "access denied"),
+        (ftplib.error_perm(f"530 {SECRET}"), StoreFailure, "access denied (530)"),
+        (ftplib.error_perm(f"550 {SECRET}"), NoSuchObject, "no such object"),
+        (StopIteration(), NoSuchObject, "no such object"),
         (FileNotFoundError(SECRET), NoSuchObject, "no such object"),
         (TimeoutError(SECRET), StoreFailure, "the server does not answer as expected"),
         (TypeError(SECRET), StoreFailure, "its driver of fsspec does not take it (TypeError)"),
@@ -183,9 +187,10 @@ def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) 
     ],
 )
 def test_each_failure_of_a_driver(error: Exception, kind: type, reason: str) -> None:
-    with pytest.raises(kind) as failure, asked("sftp://host/a"):
+    with pytest.raises(kind) as failure, asked("sftp://host"), asked("sftp://host/a"):
         raise error
     assert failure.value.reason.startswith(reason)
+    assert failure.value.place == "sftp://host/a"
     assert SECRET not in str(failure.value)
 
 
