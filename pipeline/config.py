@@ -32,6 +32,7 @@ from pipeline.naming import setting
 from pipeline.plugin_sections import OURS, check_problem, did_you_mean, is_here, owner_of, read_sections, section_names
 from pipeline.section import Section, is_section, message_of, refusal
 from pipeline.shipped import default_configuration
+from pipeline.stores.address import place_of
 from pipeline.strict_yaml import LARGEST_DOCUMENT, parse_yaml
 
 __all__ = [
@@ -69,6 +70,7 @@ class InputConfig(Section):
     time_until: int | float | str | None = None
     time_bucket: str | None = None
     time_offset: str = "0"
+    _of_this_machine = field_validator("path")(place_of)
     # No key of a configuration: it follows from what is asked for.
     _keeps_events: bool = PrivateAttr(False)
     _is_undirected: bool = PrivateAttr(False)
@@ -289,6 +291,7 @@ class OutputConfig(Section):
     compare: int = Field(100_000, ge=0, lt=NO_LIMIT)
     checkpoint_seconds: float | None = Field(10.0, gt=0, allow_inf_nan=False)
     keep_unfinished_days: float = Field(7.0, ge=0, allow_inf_nan=False)
+    _of_this_machine = field_validator("directory")(place_of)
 
     @model_validator(mode="after")
     def _nothing_about_a_table_that_is_left_out(self) -> OutputConfig:

@@ -11,7 +11,7 @@ from pipeline.backends.arrow.backend import ARROW
 from pipeline.backends.backend import Backend, HostNeeded, Rows
 from pipeline.clean.cleaning import clean
 from pipeline.config import InputConfig
-from pipeline.stores.address import is_address
+from pipeline.stores.address import is_address, place_of
 
 __all__ = ["ingest"]
 
@@ -29,7 +29,7 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     config : InputConfig
     source : object, optional
         Taken instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or an
-        address in an object store.
+        address (docs/object-stores.md).
     backend : Backend, optional
         Where the edges are to live: in host memory by default.
 
@@ -50,9 +50,10 @@ def ingest(config: InputConfig, source: object | None = None, backend: Backend =
     >>> edges.left_keys.to_pylist(), edges.facts.n_edges, edges.facts.duplicate_edges
     (['ann', 'bob'], 2, 1)
     """
-    place = config.path if source is None else source
+    given = config.path if source is None else source
+    place = place_of(given)
     if not is_address(place):
-        return _ingested(config, source, backend)
+        return _ingested(config, source if place is given else place, backend)
     from pipeline.stores.remote_input import fetched_input
 
     with fetched_input(str(place)) as (copy, mirror):

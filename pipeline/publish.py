@@ -40,7 +40,7 @@ from typing import IO, TYPE_CHECKING
 from pipeline.errors import PublishError
 from pipeline.locks import is_locked, locked
 from pipeline.run_ids import next_run_id, provisional_id, renamed
-from pipeline.stores.address import is_address
+from pipeline.stores.address import is_address, place_of
 
 if TYPE_CHECKING:
     from pipeline.stores.protocol import Store
@@ -513,6 +513,7 @@ def resolve_run(path: str | Path) -> Path:
     PublishError
         It is neither; the message says what is there.
     """
+    path = place_of(path)
     if is_address(path):
         raise PublishError(
             f"{path}: is in an object store; expected a path of this machine; copy it: with pipeline.opened_run(...)"

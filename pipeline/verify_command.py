@@ -16,7 +16,7 @@ from pipeline.installed_publications import reading_of
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.stores.mirror import address_of, addresses_in
 from pipeline.stores.places import opened_run
-from pipeline.stores.presence import is_there
+from pipeline.stores.presence import is_there, was_in_memory
 from pipeline.verify import compile_steps, publications_of_run, verify_run
 
 __all__ = ["check"]
@@ -74,4 +74,4 @@ def check(
 
 def _is_where_it_was(manifest: Manifest, config: InputConfig) -> bool:
     """A run on edges in memory may have a path that was not read."""
-    return not manifest.input.source.startswith("memory:") and config.path is not None and is_there(config.path)
+    return not was_in_memory(manifest.input.source) and config.path is not None and is_there(config.path)

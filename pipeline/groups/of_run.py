@@ -33,7 +33,7 @@ from pipeline.reading import bicliques_batches, check_members, check_problem, ru
 from pipeline.steps import Clock, EnumerationFacts, collect_to, enumerate_to, finish
 from pipeline.stores.mirror import address_of
 from pipeline.stores.places import kept_if_done, opened_run, store_at
-from pipeline.stores.presence import is_there
+from pipeline.stores.presence import is_there, was_in_memory
 from pipeline.takeover import OnProgress
 from pipeline.tiers import choose_tier
 
@@ -222,7 +222,7 @@ def _edges(run_dir: Path, manifest: Manifest, config: Config, source: object | N
     stated, remedy = manifest.input, "say where the same edges are now: --input INPUT"
     if source is None:
         path = config.input.path
-        in_memory = stated.source.startswith("memory:") and path == manifest.config.input.path
+        in_memory = was_in_memory(stated.source) and path == manifest.config.input.path
         if path is None or in_memory or not is_there(path):
             found = "edges in memory" if in_memory or path is None else f"{path}, which is not there any more"
             raise InputError.at(

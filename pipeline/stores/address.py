@@ -1,4 +1,4 @@
-"""Addresses in object stores: what is one, its parts, and what is refused before anything is asked of a store."""
+"""Addresses: what is one, its parts, and what is refused before anything is asked of a store or a server."""
 
 from __future__ import annotations
 
@@ -6,33 +6,55 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote
 
 from pipeline.errors import ConfigError
 
-__all__ = ["SCHEMES", "Address", "absolute_place", "is_address", "parse_address"]
+__all__ = ["SCHEMES", "Address", "absolute_place", "is_address", "parse_address", "place_of"]
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+"""Of object stores, in which runs can be published; all others are asked of fsspec."""
+Place = TypeVar("Place")
+_SAME = {"gcs": "gs"}
 # What names the container within the authority: container@account.
 _WITH_ACCOUNT = ("abfs", "abfss")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+# Where a user alone is no secret, and the machine's own name is seldom the one that is meant.
+_WITH_USER = ("sftp", "ssh", "hdfs", "smb")
+# What stands behind the slashes is the first part of a path.
+_WITHOUT_HOST = ("memory",)
+_CHAIN = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*"
+_SCHEME = re.compile(rf"{_CHAIN}([A-Za-z][A-Za-z0-9+.-]*)://")
 # What `pathlib.Path` makes of an address.
-_AS_PATH = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
+_AS_PATH = re.compile(rf"({'|'.join((*SCHEMES, 'gcs', 'http', 'https', 'ftp', 'sftp', 'hdfs', 'memory'))}):/(?!/)")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(:\d*)?")
+_FILE = re.compile(r"file:(?://)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place in an object store.
+    """A place in an object store, or what a driver of fsspec reaches.
 
     Attributes
     ----------
     root : str
-        Scheme and bucket: ``s3://bucket``.
+        Scheme and bucket, or host: ``s3://bucket``.
     key : str
         Within the bucket, without slashes at its ends; empty for all of it.
     """
 
     root: str
     key: str
+
+    @property
+    def scheme(self) -> str:
+        """Of the address, in small letters."""
+        return self.root.partition(":")[0]
+
+    @property
+    def is_in_store(self) -> bool:
+        """Whether it is in an object store, which writes on a condition."""
+        return self.scheme in SCHEMES
 
     def __str__(self) -> str:
         return f"{self.root}/{self.key}" if self.key else self.root
@@ -63,8 +85,8 @@ def parse_address(text: str) -> Address:
     Raises
     ------
     ConfigError
-        Its scheme is unknown, it names no bucket, or it holds what may be a password or a setting of the connection,
-        which the message does not repeat.
+        It names no place, or holds what may be a password or a setting of the connection, which the message does not
+        repeat.
 
     Examples
     --------
@@ -72,35 +94,75 @@ def parse_address(text: str) -> Address:
     Address(root='s3://bucket', key='a/edges.csv')
     """
     if _AS_PATH.match(text):
+        meant = parse_address(text.replace(":/", "://", 1))
         raise ConfigError(
-            f"{text}: an address with one slash, as pathlib.Path makes it; expected {text.replace(':/', '://', 1)}; "
-            "give it as text"
+            f"{text}: an address with one slash, as pathlib.Path makes it; expected {meant}; give it as text"
         )
     found = _SCHEME.match(text)
     scheme = "" if found is None else found[1].lower()
-    rest = text[0 if found is None else found.end() :]
-    bucket, _, key = rest.partition("/")
-    if "@" in bucket and (scheme not in _WITH_ACCOUNT or ":" in bucket):
+    scheme = _SAME.get(scheme, scheme)
+    bucket, _, key = text[0 if found is None else found.end() :].partition("/")
+    _refuse_secrets(text, scheme, bucket or key.lstrip("/").partition("/")[0])
+    parts = [part for part in key.split("/") if part]
+    if not (bucket or (parts and scheme not in SCHEMES)) or "." in parts or ".." in parts:
+        raise ConfigError(f"{text}: names no place in a store; expected {scheme}://bucket/key; correct it")
+    if scheme in _WITHOUT_HOST:
+        return Address(f"{scheme}:/", "/".join((bucket, *parts)).strip("/"))
+    return Address(f"{scheme}://{bucket}", "/".join(parts))
+
+
+def _refuse_secrets(text: str, scheme: str, authority: str) -> None:
+    """Refuse what may hold a password, and say no more of it than the host."""
+    if "::" in text.partition("://")[0] or (scheme not in SCHEMES and "::" in re.sub(r"\[.*?\]", "", text)):
         raise ConfigError(
-            f"{scheme}://...@{bucket.rpartition('@')[2]}: holds a user or a password; expected an address without; "
-            "give credentials as the store's environment variables (docs/object-stores.md)"
+            f"{scheme}://...: one of several addresses (::); expected one address alone; give what it leads to, "
+            "copied to the disk if need be"
         )
-    if scheme not in SCHEMES:
+    user, at, behind = authority.rpartition("@")
+    host = re.split("[?#]", behind)[0]
+    is_host = _HOST.fullmatch(host) is not None
+    may_have_user = scheme in (*_WITH_ACCOUNT, *_WITH_USER) and ":" not in user
+    if not is_host or (at and not may_have_user):
         raise ConfigError(
-            f"{scheme}://{bucket}: a scheme that is not known; expected a path, or an address that begins with "
-            f"{', '.join(f'{each}://' for each in SCHEMES)}; copy it to one of them, or to the disk"
+            f"{scheme}://...{f'@{host}' if at and is_host else ''}: holds a user or a password; expected an address "
+            "without; give credentials as environment variables (docs/object-stores.md)"
         )
+    shown = f"{scheme}://{host}"
     if "?" in text or "#" in text:
         raise ConfigError(
-            f"{scheme}://{bucket}: has settings behind its key (? or #); expected {scheme}://bucket/key alone; set the "
-            "store's environment variables (docs/object-stores.md)"
+            f"{shown}: has settings behind its key (? or #); expected {scheme}://bucket/key alone; set environment "
+            "variables (docs/object-stores.md)"
         )
-    parts = [part for part in key.split("/") if part]
-    if not bucket or "." in parts or ".." in parts:
-        raise ConfigError(f"{text}: names no place in a store; expected {scheme}://bucket/key; correct it")
-    return Address(f"{scheme}://{bucket}", "/".join(parts))
+
+
+def place_of(place: Place) -> Place | str:
+    """What is meant by a place: the path that an address of a file of this machine names, and all else as it is.
+
+    Raises
+    ------
+    ConfigError
+        It is a file of another machine.
+
+    Examples
+    --------
+    >>> place_of("file:///data/a%20b.csv"), place_of("edges.csv"), place_of("s3://bucket/edges.csv")
+    ('/data/a b.csv', 'edges.csv', 's3://bucket/edges.csv')
+    """
+    found = _FILE.match(place) if isinstance(place, str) else None
+    if found is None:
+        return place
+    host, _, path = str(place)[found.end() :].partition("/")
+    if host and "//" not in found[0]:
+        # A name with a colon.
+        return place
+    if host.lower() not in ("", "localhost") or not path or re.search(r"[?#]", path):
+        raise ConfigError(
+            "file://...: is no file of this machine; expected file:///path, with %3F for ? and %23 for #; give its path"
+        )
+    return f"/{unquote(path.lstrip('/'))}"
 
 
 def absolute_place(place: str) -> str:
     """A path as it is from anywhere; an address is that already, and only checked."""
-    return str(parse_address(place)) if is_address(place) else os.path.abspath(Path(place))
+    meant = str(place_of(place))
+    return str(parse_address(meant)) if is_address(meant) else os.path.abspath(Path(meant))

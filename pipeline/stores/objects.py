@@ -6,30 +6,23 @@ size.
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigError
+from pipeline.stores import transfers
 from pipeline.stores.address import Address
-from pipeline.stores.failures import NoSuchObject, StoreFailure, translated
+from pipeline.stores.failures import NoSuchObject, translated
+from pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject, check_names, side_by_side
 
-__all__ = ["Objects", "OnBytes", "StoredObject"]
+__all__ = ["Objects"]
 
-OnBytes = Callable[[int], object]
-"""Told of bytes as they have been moved, from any thread."""
-
-_AT_ONCE = 4
-_CHUNK = 8 << 20
 # The most parts that S3 takes of one object is 10,000.
 _MOST_PARTS = 9_000
-_WAIT = 0.2
 _RETRIES = {
     "max_retries": 5,
     "retry_timeout": timedelta(minutes=3),
@@ -42,15 +35,6 @@ _TIMEOUTS = {
     "connect_timeout": timedelta(seconds=10),
 }
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """One object as it was listed; `name` is relative to the address; None of an object that was not listed."""
-
-    name: str
-    size: int
-    modified: datetime | None = None
 
 
 class Objects:
@@ -137,19 +121,16 @@ class Objects:
         def move(name: str, stop: threading.Event) -> None:
             self._upload(directory / name, f"{below}/{name}", stop, on_bytes)
 
-        _side_by_side(names, move)
+        side_by_side(names, move)
 
     def download(self, names: Mapping[str, Path], on_bytes: OnBytes = lambda _: None) -> None:
         """Write objects to files; directories are made."""
-        for name in names:
-            if {".", ".."} & set(name.split("/")):
-                reason = "a name that leads out of its directory"
-                raise StoreFailure(errno.EINVAL, reason, str(self.address / name), "copy it under another name")
+        check_names(self.address, names)
 
         def move(name: str, stop: threading.Event) -> None:
             self._download(name, names[name], stop, on_bytes)
 
-        _side_by_side(list(names), move)
+        side_by_side(list(names), move)
 
     def _put(self, name: str, content: bytes, mode: Any) -> Mapping[str, Any]:
         with translated(self.address / name):
@@ -159,13 +140,13 @@ class Objects:
 
     def _upload(self, path: Path, name: str, stop: threading.Event, on_bytes: OnBytes) -> None:
         size = path.stat().st_size
-        chunk = max(_CHUNK, -(-size // _MOST_PARTS))
+        chunk = max(transfers.CHUNK, -(-size // _MOST_PARTS))
 
         def chunks() -> Iterator[bytes]:
             with path.open("rb") as file:
                 while data := file.read(chunk):
                     if stop.is_set():
-                        raise _Stopped
+                        raise Stopped
                     yield data
                     on_bytes(len(data))
 
@@ -175,7 +156,7 @@ class Objects:
             if size <= chunk:
                 obstore.put(self._store, self._key(name), b"".join(chunks()))
             else:
-                obstore.put(self._store, self._key(name), chunks(), chunk_size=chunk, max_concurrency=_AT_ONCE)
+                obstore.put(self._store, self._key(name), chunks(), chunk_size=chunk, max_concurrency=AT_ONCE)
 
     def _download(self, name: str, path: Path, stop: threading.Event, on_bytes: OnBytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,36 +164,14 @@ class Objects:
             import obstore
 
             found = obstore.get(self._store, self._key(name))
-            for data in found.stream(min_chunk_size=_CHUNK):
+            for data in found.stream(min_chunk_size=transfers.CHUNK):
                 if stop.is_set():
-                    raise _Stopped
+                    raise Stopped
                 file.write(data)
                 on_bytes(len(data))
 
     def _key(self, name: str) -> str:
         return (self.address / name).key if name else self.address.key
-
-
-class _Stopped(Exception):
-    """Another transfer failed, or a signal came: what is under way ends."""
-
-
-def _side_by_side(names: list[str], move: Callable[[str, threading.Event], None]) -> None:
-    """Move several at once; the first failure ends the others, and is raised."""
-    stop = threading.Event()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        moved = {pool.submit(move, name, stop) for name in names}
-        try:
-            waiting = moved
-            while waiting:
-                # A wait without limit would hear no signal on some systems.
-                done, waiting = wait(waiting, timeout=_WAIT, return_when=FIRST_EXCEPTION)
-                for each in done:
-                    each.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def _open(address: Address) -> Any:

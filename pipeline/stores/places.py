@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mbe_stage.errors import StageError
 from pipeline import publish
 from pipeline.errors import PublishError
-from pipeline.stores.address import is_address
+from pipeline.stores.address import is_address, parse_address, place_of
 
 if TYPE_CHECKING:
     from pipeline.stores.protocol import Store
@@ -27,12 +27,15 @@ def store_at(directory: str | Path) -> Store:
     ------
     ConfigError
         It is an address that cannot be used, or what reads those is not installed.
+    PublishError
+        It is an address to which no runs are published.
     """
-    if not is_address(directory):
-        return publish.RunStore(directory)
+    place = place_of(directory)
+    if not is_address(place):
+        return publish.RunStore(place)
     from pipeline.stores.remote_store import RemoteStore
 
-    return RemoteStore(str(directory))
+    return RemoteStore(str(place))
 
 
 @contextmanager
@@ -51,6 +54,7 @@ def opened_run(place: str | Path) -> Iterator[Path]:
     PublishError
         There is no run, or it cannot be copied.
     """
+    place = place_of(place)
     if not is_address(place):
         yield publish.resolve_run(place)
         return
@@ -86,6 +90,7 @@ def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, 
     path
         Of either; where ``latest`` is meant beside a run of this machine, that word, for `pipeline.diff.resolve_both`.
     """
+    old, new = place_of(old), place_of(new)
     both = [_beside(old, new), _beside(new, old)]
     with ExitStack() as ends:
         yield tuple(ends.enter_context(opened_run(each)) if is_address(each) else each for each in both)  # type: ignore[misc]
@@ -99,12 +104,18 @@ def holds_runs(place: str) -> bool:
     ConfigError
         It is an address that cannot be used.
     """
+    place = place_of(place)
     if is_address(place):
-        from pipeline.stores.remote_store import RemoteStore
+        from pipeline.stores.remote_store import RemoteStore, without_latest
 
-        store = RemoteStore(place)
+        if not parse_address(place).is_in_store:
+            return False
+        is_pointer = without_latest(place) != place.rstrip("/")
+        store = RemoteStore(without_latest(place))
         try:
             with store.mirror:
+                if is_pointer:
+                    return store.latest() is not None
                 return store.is_run() or store.latest() is not None or bool(store.runs())
         except PublishError:
             # Whoever reads it as an input says in better words what is wrong with it.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from mbe_stage.errors import StageError
 from pipeline.errors import InputError
@@ -15,7 +16,7 @@ from pipeline.io.parquet import SUFFIXES
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import as_input_errors
 from pipeline.stores.mirror import Mirror
-from pipeline.stores.objects import Objects, StoredObject
+from pipeline.stores.transfers import OnBytes, StoredObject
 from pipeline.wording import bytes_text
 
 __all__ = ["MovedBytes", "fetched_input", "something_is_at"]
@@ -23,6 +24,19 @@ __all__ = ["MovedBytes", "fetched_input", "something_is_at"]
 log = logging.getLogger(__name__)
 
 _LOG_EVERY = 5.0
+
+
+class Readable(Protocol):
+    """What is asked of an address that is read."""
+
+    def listed(self) -> list[StoredObject]:
+        """Every object below the address."""
+
+    def size(self) -> int | None:
+        """Bytes of the object at the address; None where there is none."""
+
+    def download(self, names: Mapping[str, Path], on_bytes: OnBytes) -> None:
+        """Write objects to files."""
 
 
 class MovedBytes:
@@ -33,7 +47,7 @@ class MovedBytes:
     what : str
         What is done with what.
     n_bytes : int
-        In all.
+        In all; 0 where that is not known.
     """
 
     def __init__(self, what: str, n_bytes: int) -> None:
@@ -49,7 +63,7 @@ class MovedBytes:
                 return
             self._last = now
             done, of_all = self._n_moved, self._n_bytes
-        log.info("%s: %s of %s", self._what, bytes_text(done), bytes_text(of_all))
+        log.info("%s: %s%s", self._what, bytes_text(done), f" of {bytes_text(of_all)}" if of_all else "")
 
 
 @contextmanager
@@ -73,15 +87,15 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
         Nothing is there, or the store does not give it.
     """
     address = parse_address(place)
-    objects = Objects(address)
+    objects = _objects_at(address)
     with as_input_errors():
         found = _data(objects, address)
     above, _, name = address.key.rpartition("/")
     with Mirror(Address(address.root, above)) as mirror:
         target = mirror.root / name
         targets = {each.name: target / each.name if each.name else target for each in found}
-        n_bytes = sum(each.size for each in found)
-        log.info("fetching %s: %s", address, bytes_text(n_bytes))
+        n_bytes = sum(each.size for each in found) if all(each.size for each in found) else 0
+        log.info("fetching %s%s", address, f": {bytes_text(n_bytes)}" if n_bytes else "")
         try:
             with as_input_errors():
                 objects.download(targets, MovedBytes(f"fetching {address}", n_bytes))
@@ -89,7 +103,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
             raise InputError.at(
                 address,
                 found=f"cannot be copied to {mirror.root} ({error.strerror or error})",
-                expected=f"room for {bytes_text(n_bytes)} there",
+                expected=f"room for {bytes_text(n_bytes) if n_bytes else 'it'} there",
                 remedy="free some space, or set TMPDIR to a larger disk",
             ) from error
         try:
@@ -108,12 +122,22 @@ def something_is_at(place: str) -> bool:
         The store cannot be asked.
     """
     address = parse_address(place)
-    objects = Objects(address)
+    objects = _objects_at(address)
     with as_input_errors():
         return bool(address.key and objects.size() is not None) or bool(objects.listed())
 
 
-def _data(objects: Objects, address: Address) -> list[StoredObject]:
+def _objects_at(address: Address) -> Readable:
+    if address.is_in_store:
+        from pipeline.stores.objects import Objects
+
+        return Objects(address)
+    from pipeline.stores.file_systems import FileSystemObjects
+
+    return FileSystemObjects(address)
+
+
+def _data(objects: Readable, address: Address) -> list[StoredObject]:
     """The object at an address, by an empty name, or what a reader of directories takes of those below it."""
     size = objects.size() if address.key else None
     if size is not None:

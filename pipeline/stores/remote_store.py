@@ -26,15 +26,16 @@ from typing import Any
 from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import provisional_id
-from pipeline.stores.address import Address, parse_address
+from pipeline.stores.address import SCHEMES, Address, parse_address
 from pipeline.stores.failures import StoreConflict, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
-from pipeline.stores.objects import Objects, StoredObject
+from pipeline.stores.objects import Objects
 from pipeline.stores.remote_input import MovedBytes
+from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
 
-__all__ = ["Pointer", "RemoteStore", "found_run"]
+__all__ = ["Pointer", "RemoteStore", "found_run", "without_latest"]
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,13 @@ class RemoteStore:
     ----------
     address : str
 
+    Raises
+    ------
+    ConfigError
+        It cannot be used, or what reads it is not installed.
+    PublishError
+        It is in no object store.
+
     Attributes
     ----------
     objects : Objects
@@ -77,6 +85,7 @@ class RemoteStore:
 
     def __init__(self, address: str) -> None:
         self._address = parse_address(address)
+        _refuse_without_conditions(self._address)
         self.objects = Objects(self._address)
         self.mirror = Mirror(self._address)
         self._listed: list[StoredObject] | None = None
@@ -369,15 +378,10 @@ def found_run(place: str) -> tuple[str, str]:
     PublishError
         There is none; the message says what is there.
     """
-    address = parse_address(place)
-    above, _, name = address.key.rpartition("/")
-    if above.rpartition("/")[2] == RUNS:
-        store = RemoteStore(str(Address(address.root, above.rpartition("/")[0])))
-        with store.mirror:
-            if name in store.names():
-                return store.address, name
-        raise PublishError(f"{place}: no such run; expected one of those that mbe runs {store.address} lists; name it")
-    store = RemoteStore(place.removesuffix("/").removesuffix(f"/{LATEST}"))
+    named = _run_named(parse_address(place))
+    if named is not None:
+        return named
+    store = RemoteStore(without_latest(place))
     with store.mirror:
         latest, names = store.latest(), store.names()
     if latest is not None:
@@ -386,6 +390,37 @@ def found_run(place: str) -> tuple[str, str]:
         example = f"{store.address}/{RUNS}/{names[-1]}"
         raise PublishError(f"{place}: its pointer 'latest' leads to no run; name a run yourself, for example {example}")
     raise PublishError(f"{place}: holds no published run; publish one first: mbe enumerate INPUT --out {place}")
+
+
+def without_latest(place: str) -> str:
+    """The output directory that is meant by an address of it, or of its pointer."""
+    return place.rstrip("/").removesuffix(f"/{LATEST}")
+
+
+def _refuse_without_conditions(address: Address) -> None:
+    if not address.is_in_store:
+        raise PublishError(
+            f"{address}: no runs are published to {address.scheme}://, as fsspec, which reads it, has no conditional "
+            "write, and two writers could undo each other's runs; expected a directory of this machine, or an address "
+            f"that begins with {', '.join(f'{each}://' for each in SCHEMES)}; copy the runs there"
+        )
+
+
+def _run_named(address: Address) -> tuple[str, str] | None:
+    """As `found_run`, of an address of a run; None where it is none, as what lies in a prefix called `runs` may be."""
+    above, _, name = address.key.rpartition("/")
+    if above.rpartition("/")[2] != RUNS or name == LATEST:
+        return None
+    store = RemoteStore(str(Address(address.root, above.rpartition("/")[0])))
+    with store.mirror:
+        names = store.names()
+    if name in names:
+        return store.address, name
+    if names:
+        raise PublishError(
+            f"{address}: no such run; expected one of those that mbe runs {store.address} lists; name it"
+        )
+    return None
 
 
 def _is_manifest(name: str) -> bool:

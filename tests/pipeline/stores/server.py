@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import obstore
-import pytest
 from obstore.store import S3Store
 
-from tests.patience import PATIENCE, begun, output_of
+from tests.patience import PATIENCE, begun
+from tests.pipeline.stores.ports import SILENT, free_port, wait_for
 
 __all__ = ["KEY_ID", "SECRET", "Bucket", "Server"]
 
-# Its log of requests would fill the pipes.
-_SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 KEY_ID, SECRET = "AKIDOFTHETESTS", "the-secret-that-nobody-may-read"
 
 
@@ -26,25 +21,14 @@ class Server:
     """moto's server; killed with the tests, or by `kill`."""
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 
     def start(self) -> None:
         """Begin, also again after `kill`: then without what it held."""
-        self.process = begun([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", self.port], **_SILENT)
-        begin = time.monotonic()
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                return
-            except OSError:
-                if self.process.poll() is not None:
-                    pytest.fail(f"moto's server ended: {output_of(self.process)}", pytrace=False)
-                assert time.monotonic() - begin < PATIENCE
-                time.sleep(0.05)
+        self.process = begun([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", self.port], **SILENT)
+        wait_for(self.process, self.port)
 
     def kill(self) -> None:
         """As a machine that is switched off."""

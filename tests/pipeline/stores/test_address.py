@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import ConfigError
-from pipeline.stores.address import SCHEMES, Address, absolute_place, is_address, parse_address
+from pipeline.config import InputConfig, OutputConfig
+from pipeline.stores.address import SCHEMES, Address, absolute_place, is_address, parse_address, place_of
 from tests.patience import completed
 
 
@@ -26,6 +27,11 @@ def test_paths_are_no_addresses() -> None:
         ("s3://b/", "s3://b", ""),
         ("S3://b//a//c/", "s3://b", "a/c"),
         ("abfss://container@account.dfs.core.windows.net/a", "abfss://container@account.dfs.core.windows.net", "a"),
+        ("gcs://b/a", "gs://b", "a"),
+        ("http://[::1]:8000/a", "http://[::1]:8000", "a"),
+        ("sftp://user@host:22/a", "sftp://user@host:22", "a"),
+        ("hdfs:///a/b", "hdfs://", "a/b"),
+        ("memory://a/b", "memory:/", "a/b"),
         ("gs://b/day=1/a b.parquet", "gs://b", "day=1/a b.parquet"),
     ],
 )
@@ -38,13 +44,19 @@ def test_the_parts_of_an_address(text: str, root: str, key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hdfs://host/a", "a scheme that is not known"),
-        ("https://host/a", "a scheme that is not known"),
-        ("file:///a", "a scheme that is not known"),
         ("s3://user:secret@b/a", "holds a user or a password"),
         ("https://user:secret@b/a", "holds a user or a password"),
         ("s3://user@b/a", "holds a user or a password"),
         ("abfs://container:secret@account/a", "holds a user or a password"),
+        ("sftp://user:secret@host/a", "sftp://...@host: holds a user or a password"),
+        ("ftp://secret@host/a", "holds a user or a password"),
+        ("http:///user:secret@host/a", "holds a user or a password"),
+        ("ftp://user:se/cret@host/secret", "holds a user or a password"),
+        ("s3:/user:secret@b/a", "holds a user or a password"),
+        ("simplecache::http://user:secret@host/a", "one of several addresses"),
+        ("zip://a.csv::http://user:secret@host/a", "one of several addresses"),
+        ("zip://a.csv::/data/secret.zip", "one of several addresses"),
+        ("http://host?secret", "settings behind its key"),
         ("s3://b/a?key=secret", "settings behind its key"),
         ("s3://b/a#secret", "settings behind its key"),
         ("s3:/b/a", "an address with one slash"),
@@ -56,6 +68,20 @@ def test_what_is_refused_and_never_repeats_a_secret(text: str, said: str) -> Non
     with pytest.raises(ConfigError, match=re.escape(said)) as error:
         parse_address(text)
     assert "secret" not in str(error.value)
+
+
+def test_a_file_of_this_machine_is_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "a b#1?.csv"
+    assert place_of(path.as_uri()) == str(path)
+    for text in ("file:/data/x", "FILE://localhost/data/x", "file:///data/x"):
+        assert absolute_place(text) == place_of(text) == "/data/x"
+        assert InputConfig(path=text).path == OutputConfig(directory=text).directory == "/data/x"
+    for other in ("file:x/y", "file", None, 3, tmp_path):
+        assert place_of(other) == other
+    for text in ("file://host/data", "file://", "file:///data/x?secret"):
+        with pytest.raises(ConfigError, match=r"^file://...: is no file of this machine") as error:
+            place_of(text)
+        assert "secret" not in str(error.value)
 
 
 def test_places_from_anywhere() -> None:
@@ -72,7 +98,7 @@ def test_the_library_is_not_imported_for_paths(tmp_path: Path) -> None:
         "import sys; from pipeline.config import InputConfig; from pipeline.ingest import ingest; "
         "from pipeline.stores.places import store_at; assert store_at('nowhere').latest() is None; "
         f"ingest(InputConfig(path={str(edges)!r})); "
-        "assert not [name for name in sys.modules if name.startswith(('obstore', 'pipeline.stores.objects'))]"
+        "assert not [name for name in sys.modules if name.startswith(('obstore', 'fsspec', 'pipeline.stores.objects'))]"
     )
     result = completed([sys.executable, "-c", code])
     assert result.returncode == 0, result.stderr

@@ -19,7 +19,7 @@ import pipeline
 from pipeline import ConfigError, InputError
 from pipeline.config import InputConfig
 from pipeline.ingest import ingest
-from pipeline.stores import objects
+from pipeline.stores import objects, transfers
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket
 from tests.pipeline.test_cli import EDGES, answer, mbe
 
@@ -67,7 +67,7 @@ def test_konect_below_a_prefix(bucket: Bucket) -> None:
 
 
 def test_large_objects_come_in_chunks(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "_CHUNK", 1 << 16)
+    monkeypatch.setattr(transfers, "CHUNK", 1 << 16)
     edges = np.random.default_rng(0).integers(0, 1 << 40, (100_000, 2))
     pq.write_table(pa.table({"left": edges[:, 0], "right": edges[:, 1]}), tmp_path / "large.parquet")
     address = bucket.put("large.parquet", tmp_path / "large.parquet")

@@ -17,10 +17,10 @@ pytest.importorskip("moto", reason="the server for tests of object stores is not
 
 import pipeline
 from pipeline import Config, PublishError, RunResult
-from pipeline.stores import objects, remote_store
+from pipeline.stores import objects, remote_store, transfers
 from pipeline.stores.failures import StoreFailure
 from pipeline.stores.objects import Objects
-from pipeline.stores.places import opened_run, store_at
+from pipeline.stores.places import holds_runs, opened_run, store_at
 from pipeline.stores.remote_staging import RemoteStaging
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
 from tests.pipeline.test_cli import EDGES, answer, mbe
@@ -114,7 +114,7 @@ def test_large_files_go_up_in_parts(bucket: Bucket, tmp_path: Path) -> None:
 def test_an_upload_that_is_stopped_leaves_no_parts(bucket: Bucket, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(40 << 20))
     stop = threading.Event()
-    with pytest.raises(objects._Stopped):
+    with pytest.raises(transfers.Stopped):
         store_at(bucket.url).objects._upload(tmp_path / "large", "large", stop, lambda _: stop.set())
     assert bucket.listed() == []
     assert bucket.unfinished_uploads() == 0
@@ -355,6 +355,17 @@ def test_commands_that_read(bucket: Bucket, tmp_path: Path) -> None:
     grouped = answer(mbe("groups", f"{out}/runs/{second}", "--json"))
     assert grouped["run"].startswith(f"{out}/runs/")
     assert len(published(bucket)) == 3
+
+
+def test_a_prefix_may_be_called_runs(bucket: Bucket) -> None:
+    for out in (f"{bucket.url}/runs", f"{bucket.url}/more/runs/out"):
+        run_id = publish(out).manifest.run_id
+        for place in (out, f"{out}/latest", f"{out}/latest/", f"{out}/runs/{run_id}"):
+            assert answer(mbe("top", place, "--json"))["run"] == f"{out}/runs/{run_id}"
+            assert holds_runs(place)
+    # A directory of edges may be called as the pointer is.
+    bucket.put("edges/latest/a.csv", EDGES.encode())
+    assert not holds_runs(f"{bucket.url}/edges/latest")
 
 
 def test_other_problems_and_groups(bucket: Bucket) -> None:

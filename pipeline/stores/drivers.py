@@ -1,0 +1,145 @@
+"""Drivers of fsspec: one for the scheme of an address, and what it raises in words of our own.
+
+What a driver says may quote requests, headers and settings: none of it is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mbe_stage.errors import StageError
+from pipeline.errors import ConfigError
+from pipeline.stores.address import SCHEMES, Address
+from pipeline.stores.failures import NoSuchObject, StoreFailure
+
+__all__ = ["asked", "driver_class", "opened_driver"]
+
+_SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/object-stores.md)"
+# Where the package is called otherwise than the module.
+_PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
+_DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)
+_FTP_STATUS = re.compile(r"(\d{3})[ -]")
+# Asked for something that it cannot do, or with something that it does not take: it will say so again.
+_LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError, NotImplementedError)
+# Seconds: a transfer may take as long as it goes on; one that stands still does not.
+_CONNECT, _STILL = 10, 60
+
+
+def driver_class(address: Address) -> Any:
+    """The class of file systems that fsspec has for the scheme of an address.
+
+    Raises
+    ------
+    ConfigError
+        fsspec, or what it needs for this scheme, is not installed; or no such scheme is known.
+    """
+    try:
+        from fsspec.registry import available_protocols, get_filesystem_class
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"{address}: {address.scheme}:// is read by way of fsspec, which is not installed; expected a path, or an "
+            f"address that begins with {_in_stores()}; install it: pip install 'mbe-stage[filesystems]'"
+        ) from None
+    if address.scheme not in available_protocols():
+        raise ConfigError(
+            f"{address}: a scheme that is not known; expected a path, or an address that begins with {_in_stores()} or "
+            "one of fsspec's; correct it, install the package that adds it to fsspec, or copy the edges to the disk"
+        )
+    try:
+        return get_filesystem_class(address.scheme)
+    except ImportError as error:
+        module = getattr(error.__cause__, "name", None) or ""
+    raise ConfigError(
+        f"{address}: what fsspec needs for {address.scheme}:// is not installed; expected a path, or an address that "
+        f"begins with {_in_stores()}; install it: pip install {_package(module, address.scheme)}"
+    )
+
+
+def opened_driver(address: Address) -> Any:
+    """A file system of a scheme that only the calling thread uses: not all drivers can be shared.
+
+    Raises
+    ------
+    ConfigError
+        As `driver_class`.
+    StoreFailure
+        It cannot be reached.
+    """
+    of_scheme = driver_class(address)
+    with asked(address):
+        driver = of_scheme(skip_instance_cache=True, **of_scheme._get_kwargs_from_urls(str(address)))
+        if address.scheme in ("http", "https"):
+            _as_stream(driver)
+        return driver
+
+
+@contextmanager
+def asked(place: object) -> Iterator[None]:
+    """Turn whatever a driver raises into a `StoreFailure` about a place."""
+    try:
+        yield
+    except (StageError, StoreFailure):
+        # Said in our words already, where a driver was opened within.
+        raise
+    except Exception as error:  # noqa: BLE001 - drivers raise what their libraries do
+        failure = _failure(error, str(place))
+    else:
+        return
+    # From None: no traceback shows what the driver said.
+    raise failure from None
+
+
+def _as_stream(driver: Any) -> None:
+    """Read objects of a server of HTTP in one request each, as they are, and for as long as bytes come."""
+    import aiohttp
+
+    patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_STILL)
+    driver.block_size = 0
+    driver.client_kwargs = {"timeout": patience, **driver.client_kwargs}
+    # A server may compress what it sends: a file called .csv.gz would no more be what its name says.
+    driver.kwargs["headers"] = {"Accept-Encoding": "identity", **driver.kwargs.get("headers", {})}
+
+
+def _failure(error: BaseException, place: str) -> StoreFailure:
+    # The driver of HTTP says that nothing is there whatever has happened, and why behind it.
+    while isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    kind, status = type(error).__name__, _status(error)
+    said = f" ({status})" if status else ""
+    if status in _DENIED or isinstance(error, PermissionError) or "Authentication" in kind:
+        remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}"
+        return StoreFailure(errno.EACCES, f"access denied{said}", place, remedy)
+    # The driver of FTP looks through the directory above.
+    if status in _MISSING or isinstance(error, FileNotFoundError | StopIteration):
+        return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
+    if isinstance(error, _LASTING) and not isinstance(error, OSError):
+        reason = f"its driver of fsspec does not take it ({kind})"
+        remedy = f"check the address and the settings of fsspec, {_SETTINGS}, or copy it to the disk"
+        return StoreFailure(errno.EINVAL, reason, place, remedy)
+    if status is None and not isinstance(error, OSError | EOFError | asyncio.TimeoutError):
+        said = f" ({kind})"
+    remedy = "check the address and the network, and try again"
+    return StoreFailure(errno.EIO, f"the server does not answer as expected{said}", place, remedy)
+
+
+def _status(error: BaseException) -> int | None:
+    """Of an answer of HTTP or FTP."""
+    status = getattr(error, "status", None)
+    if isinstance(status, int):
+        return status
+    found = _FTP_STATUS.match(str(error)) if type(error).__module__ == "ftplib" else None
+    return None if found is None else int(found[1])
+
+
+def _package(module: str, scheme: str) -> str:
+    top = module.partition(".")[0]
+    return _PACKAGES.get(top, top) or f"'fsspec[{scheme}]'"
+
+
+def _in_stores() -> str:
+    return ", ".join(f"{each}://" for each in SCHEMES)

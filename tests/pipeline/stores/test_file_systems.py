@@ -1,0 +1,244 @@
+"""Input from addresses that fsspec reads, by their names; no run is published there."""
+
+from __future__ import annotations
+
+import ftplib
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fsspec", reason="the extra filesystems is not installed")
+
+import fsspec
+
+import pipeline
+from pipeline import ConfigError, InputError
+from pipeline.config import InputConfig
+from pipeline.ingest import ingest
+from pipeline.stores.drivers import asked
+from pipeline.stores.failures import NoSuchObject, StoreFailure
+from pipeline.stores.places import holds_runs, store_at
+from pipeline.stores.presence import is_there
+from tests.patience import begun
+from tests.pipeline.stores.ports import SILENT, free_port, wait_for
+from tests.pipeline.stores.test_input import parquet
+from tests.pipeline.test_cli import EDGES, answer, mbe
+
+SECRET = "the-secret-that-nobody-may-read"
+
+
+@pytest.fixture(autouse=True)
+def nothing_temporary_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    yield
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.fixture
+def memory() -> Iterator[object]:
+    system = fsspec.filesystem("memory")
+    yield system
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A directory, and the address where a process serves it."""
+    pytest.importorskip("aiohttp", reason="what fsspec needs for http is not installed")
+    directory, port = tmp_path_factory.mktemp("served"), free_port()
+    serve = ["-m", "http.server", port, "--bind", "127.0.0.1", "--directory", directory]
+    server = begun([sys.executable, *serve], **SILENT)
+    wait_for(server, port)
+    yield directory, f"http://127.0.0.1:{port}"
+    server.kill()
+
+
+class Answers(BaseHTTPRequestHandler):
+    """The status that the path names; less than promised with 200."""
+
+    def do_GET(self) -> None:
+        status = int(self.path.strip("/").partition(".")[0])
+        self.send_response(status, SECRET)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(EDGES.encode() if status == 200 else SECRET.encode() * 20)
+        self.close_connection = True
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def answering() -> Iterator[str]:
+    pytest.importorskip("aiohttp", reason="what fsspec needs for http is not installed")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+# --- what is read --------------------------------------------------------------------------------------------------
+
+
+def test_objects_and_directories_of_a_file_system(memory: object, tmp_path: Path) -> None:
+    memory.pipe("/edges.csv", EDGES.encode())
+    memory.pipe("/set/part=1/a.parquet", parquet(tmp_path / "a", slice(0, 3)).read_bytes())
+    memory.pipe("/set/part=2/b.parquet", parquet(tmp_path / "b", slice(3, 7)).read_bytes())
+    memory.pipe("/set/_SUCCESS", b"")
+    for address in ("memory://edges.csv", "memory:///edges.csv"):
+        edges = ingest(InputConfig(path=address))
+        assert (edges.facts.source, edges.facts.n_edges) == ("memory://edges.csv", 7)
+    edges = ingest(InputConfig(left="left", right="right"), source="memory://set/")
+    assert (edges.facts.source, edges.facts.n_edges) == ("memory://set", 7)
+    assert is_there("memory://set")
+    assert not is_there("memory://sets")
+    assert not holds_runs("memory://set")
+
+
+def test_the_command_reads_from_a_server_of_http(served: tuple[Path, str], tmp_path: Path) -> None:
+    directory, url = served
+    (directory / "edges.csv").write_text(EDGES, encoding="utf-8")
+    address = f"{url}/edges.csv"
+    shown = mbe("enumerate", address, "--out", (tmp_path / "out").as_uri(), "--engine", "reference", "--json")
+    assert answer(shown)["bicliques"] == 4
+    run = pipeline.resolve_run((tmp_path / "out").as_uri())
+    assert run.is_relative_to(tmp_path / "out")
+    manifest = pipeline.read_manifest(run)
+    assert manifest.input.source == manifest.config.input.path == address
+    assert manifest.config.output.directory == str(tmp_path / "out")
+    assert "temporary" not in shown.stderr
+    assert any(address in passed for passed in answer(mbe("verify", run.as_uri(), "--json"))["checks"].values())
+    assert mbe("groups", address, "--out", tmp_path / "groups", "--engine", "reference").exit_code == 0
+
+
+def test_a_directory_of_a_server_of_http(served: tuple[Path, str]) -> None:
+    directory, url = served
+    parquet(directory / "set/part=1/a b.parquet", slice(0, 3))
+    parquet(directory / "set/part=2/c.parquet", slice(3, 7))
+    for address in (f"{url}/set", f"{url}/set/"):
+        edges = ingest(InputConfig(path=address, left="left", right="right"))
+        assert (edges.facts.source, edges.facts.n_edges) == (f"{url}/set", 7)
+
+
+def test_a_file_of_this_machine_is_read_where_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a b.csv").write_text(EDGES, encoding="utf-8")
+    address = (tmp_path / "a b.csv").as_uri()
+    with caplog.at_level(logging.INFO):
+        facts = ingest(InputConfig(), source=address).facts
+    assert facts.source == str(tmp_path / "a b.csv")
+    assert "fetching" not in caplog.text
+    assert is_there(address)
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_server_refuses_is_one_line_without_its_words(answering: str, served: tuple[Path, str]) -> None:
+    for path, said in {
+        "403.csv": r"access denied \(403\); .*FSSPEC_",
+        "500.csv": r"the server does not answer as expected \(500\); .*try again$",
+        "404.csv": "no such object, and none below it",
+        "200.csv": r"the server does not answer as expected \(ClientPayloadError\)",
+    }.items():
+        with pytest.raises(InputError, match=rf"^{answering}/{path}: {said}") as error:
+            ingest(InputConfig(path=f"{answering}/{path}"))
+        told: BaseException | None = error.value
+        while told is not None:
+            assert SECRET not in str(told)
+            told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+    with pytest.raises(InputError, match="no such object"):
+        ingest(InputConfig(path=f"{served[1]}/nothing.csv"))
+    with pytest.raises(InputError, match=r"does not answer as expected; .*check the address and the network"):
+        ingest(InputConfig(path=f"http://127.0.0.1:{free_port()}/a.csv"))
+
+
+def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) -> None:
+    memory.pipe("/edges.csv", b"left,right\nann,\n")
+    with pytest.raises(InputError, match=r"^memory://edges.csv, line 2") as error:
+        ingest(InputConfig(path="memory://edges.csv"))
+    assert tempfile.gettempdir() not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "reason"),
+    [
+        (PermissionError(SECRET), StoreFailure, "access denied"),
+        (type("AuthenticationException", (Exception,), {})(SECRET), StoreFailure, "access denied"),
+        (ftplib.error_perm(f"530 {SECRET}"), StoreFailure, "access denied (530)"),
+        (ftplib.error_perm(f"550 {SECRET}"), NoSuchObject, "no such object"),
+        (StopIteration(), NoSuchObject, "no such object"),
+        (FileNotFoundError(SECRET), NoSuchObject, "no such object"),
+        (TimeoutError(SECRET), StoreFailure, "the server does not answer as expected"),
+        (TypeError(SECRET), StoreFailure, "its driver of fsspec does not take it (TypeError)"),
+        (type("SSHException", (Exception,), {})(SECRET), StoreFailure, "the server does not answer as expected (SSHEx"),
+    ],
+)
+def test_each_failure_of_a_driver(error: Exception, kind: type, reason: str) -> None:
+    with pytest.raises(kind) as failure, asked("sftp://host"), asked("sftp://host/a"):
+        raise error
+    assert failure.value.reason.startswith(reason)
+    assert failure.value.place == "sftp://host/a"
+    assert SECRET not in str(failure.value)
+
+
+def test_no_copy_is_written_outside_its_directory(memory: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"/set//tmp/a.parquet": {"size": 1, "type": "file"}}
+    monkeypatch.setattr(type(memory), "find", lambda *_, **__: found)
+    with pytest.raises(InputError, match="leads out of its directory"):
+        ingest(InputConfig(path="memory://set"))
+
+
+def test_a_missing_driver_and_a_missing_fsspec_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "sftp", raising=False)
+    monkeypatch.delitem(sys.modules, "fsspec.implementations.sftp", raising=False)
+    monkeypatch.setitem(sys.modules, "paramiko", None)
+    with pytest.raises(ConfigError, match=r"not installed; .*; install it: pip install paramiko$"):
+        ingest(InputConfig(path="sftp://user@host/edges.csv"))
+    monkeypatch.setitem(sys.modules, "fsspec.registry", None)
+    result = mbe("enumerate", "sftp://host/edges.csv", "--count-only")
+    assert result.exit_code == 2
+    assert "pip install 'mbe-stage[filesystems]'" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_unknown_scheme_and_a_password(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^s4://bucket/a.csv: a scheme that is not known; expected a path, or "):
+        ingest(InputConfig(path="s4://bucket/a.csv"))
+    result = mbe("enumerate", f"ftp://user:{SECRET}@host/edges.csv", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "ftp://...@host: holds a user or a password" in result.stderr
+    assert SECRET not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("scheme", ["memory", "sftp", "http", "hdfs"])
+def test_runs_are_neither_published_nor_read_without_conditional_writes(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    for command in (("enumerate", tmp_path / "edges.csv", "--out"), ("runs",), ("top",)):
+        result = mbe(*command, f"{scheme}://host/out")
+        assert result.exit_code == 3
+        assert f"error: {scheme}://host/out: no runs are published to {scheme}://" in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_runs_of_a_directory_by_its_address(tmp_path: Path) -> None:
+    out = (tmp_path / "out").as_uri()
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    for _ in range(2):
+        assert mbe("enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference").exit_code == 0
+    assert len(answer(mbe("runs", out, "--json"))["runs"]) == 2
+    assert answer(mbe("diff", store_at(out).runs()[0], f"{out}/latest", "--json"))["bicliques"]["same"] == 4
+    assert os.path.realpath(answer(mbe("top", out, "--json"))["run"]).startswith(str(tmp_path / "out/runs"))
