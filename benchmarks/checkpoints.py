@@ -1,9 +1,9 @@
 """What checkpoints cost: ``python -m benchmarks.checkpoints [--seconds N] [--repeats N] [--at-once] [GRAPH ...]``.
 
-Each graph is published without checkpoints and with them, on the engine ``cpu``, each time in a process of its own that
-has published a small graph before. Printed are how many checkpoints there were, and what the seconds grew by: those on
-the clock, from the clean edges to the sealed run, and those of processors, of the whole run. Runs go to the directory
-of temporary files.
+Each graph is published without checkpoints and with them, on the engine ``cpu`` or the one that ``--engine`` names, each
+time in a process of its own that has published a small graph before. Printed are how many checkpoints there were, and
+what the seconds grew by: those on the clock, from the clean edges to the sealed run, and those of processors, of the
+whole run. Runs go to the directory of temporary files.
 
 In turn, the least of each kind counts, and every other time the other kind is first. The same work takes some
 hundredths more or less processor time from one minute to the next, more where others use the machine: ``--at-once`` has
@@ -17,10 +17,11 @@ import logging
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Cost:
     n_checkpoints: int
 
 
-def published(graph: str, checkpoint_seconds: float | None, *, sort: bool) -> Cost:
+def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str = "cpu") -> Cost:
     """Publish a graph once into a temporary directory, with everything compiled and loaded before.
 
     Parameters
@@ -52,12 +53,14 @@ def published(graph: str, checkpoint_seconds: float | None, *, sort: bool) -> Co
         As `benchmarks.graphs.find_graph` takes it.
     checkpoint_seconds : float or None
     sort : bool
+    engine : str
     """
     path = str(find_graph(graph)[0])
-    _publish({}, _SMALL, None, sort=sort)
+    means = {"execution": {"engine": engine}}
+    _publish(means, _SMALL, None, sort=sort)
     with _noting_checkpoints() as noted:
         begun = time.process_time()
-        seconds = _publish({"input": {"path": path}}, None, checkpoint_seconds, sort=sort)
+        seconds = _publish(means | {"input": {"path": path}}, None, checkpoint_seconds, sort=sort)
         spent = time.process_time() - begun
     return Cost(seconds["total"] - seconds["read"] - seconds["compile"], spent, len(noted))
 
@@ -67,7 +70,7 @@ def _publish(
 ) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as out:
         output = {"directory": out, "report": False, "sort": sort, "checkpoint_seconds": checkpoint_seconds}
-        config = Config.from_mapping(values | {"execution": {"engine": "cpu"}, "output": output})
+        config = Config.from_mapping(values | {"output": output})
         return run(config, source).manifest.seconds
 
 
@@ -98,30 +101,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="output.checkpoint_seconds")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sort", action="store_true")
+    parser.add_argument("--engine", default="cpu")
     parser.add_argument("--at-once", action="store_true", help="both kinds beside each other")
     options = parser.parse_args(arguments)
     for graph in options.graphs:
         print(f"{graph}, {'at once' if options.at_once else f'the least of {options.repeats}, in turn'}:", flush=True)
         pairs = (
-            _pair(graph, options.seconds, sort=options.sort, at_once=options.at_once, turned=bool(i % 2))
+            _pair(partial(_alone, graph, sort=options.sort, engine=options.engine), options, turned=bool(i % 2))
             for i in range(options.repeats)
         )
         for line in _each(pairs) if options.at_once else _least(list(pairs)):
             print(line, flush=True)
 
 
-def _pair(graph: str, seconds: float, *, sort: bool, at_once: bool, turned: bool) -> tuple[Cost, Cost]:
+def _pair(alone: Callable[[float | None], Cost], options: argparse.Namespace, *, turned: bool) -> tuple[Cost, Cost]:
     """Without checkpoints and with them; `turned`, those with them are first."""
-    kinds: tuple[float | None, ...] = (None, seconds)
-    with ThreadPoolExecutor(len(kinds) if at_once else 1) as pool:
-        first, second = pool.map(lambda kind: _alone(graph, kind, sort=sort), kinds[::-1] if turned else kinds)
+    kinds: tuple[float | None, ...] = (None, options.seconds)
+    with ThreadPoolExecutor(len(kinds) if options.at_once else 1) as pool:
+        first, second = pool.map(alone, kinds[::-1] if turned else kinds)
     return (second, first) if turned else (first, second)
 
 
-def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool) -> Cost:
+def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str) -> Cost:
     """As `published`, in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(published, graph, checkpoint_seconds, sort=sort).result()
+        return process.submit(published, graph, checkpoint_seconds, sort=sort, engine=engine).result()
 
 
 def _least(pairs: Sequence[tuple[Cost, Cost]]) -> Iterator[str]:
