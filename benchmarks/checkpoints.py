@@ -1,9 +1,9 @@
 """What checkpoints cost: ``python -m benchmarks.checkpoints [--seconds N] [--repeats N] [--at-once] [GRAPH ...]``.
 
-Each graph is published without checkpoints and with them, on the engine ``cpu`` or the one that ``--engine`` names, each
-time in a process of its own that has published a small graph before. Printed are how many checkpoints there were, and
-what the seconds grew by: those on the clock, from the clean edges to the sealed run, and those of processors, of the
-whole run. Runs go to the directory of temporary files.
+Each graph is published without checkpoints and with them, on the engine ``cpu`` or the one that ``--engine`` names,
+each time in a process of its own that has published a small graph before. Printed are how many checkpoints there were,
+and what the seconds grew by: those on the clock, from the clean edges to the sealed run, and those of processors, of
+the whole run. Runs go to the directory of temporary files.
 
 In turn, the least of each kind counts, and every other time the other kind is first. The same work takes some
 hundredths more or less processor time from one minute to the next, more where others use the machine: ``--at-once`` has
@@ -122,7 +122,7 @@ def _pair(alone: Callable[[float | None], Cost], options: argparse.Namespace, *,
     return (second, first) if turned else (first, second)
 
 
-def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str) -> Cost:
+def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str = "cpu") -> Cost:
     """As `published`, in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(published, graph, checkpoint_seconds, sort=sort, engine=engine).result()

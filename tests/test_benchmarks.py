@@ -548,7 +548,7 @@ def test_runs_with_checkpoints_are_told_apart_from_those_without(
 ) -> None:
     begun = []
 
-    def alone(_graph: str, checkpoint_seconds: float | None, *, sort: bool) -> checkpoints.Cost:  # noqa: ARG001
+    def alone(_graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str) -> checkpoints.Cost:  # noqa: ARG001
         begun.append(checkpoint_seconds)
         return checkpoints.Cost(*((2.0, 4.0, 0) if checkpoint_seconds is None else (3.0, 5.0, 7)))
 
