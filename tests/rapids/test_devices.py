@@ -95,12 +95,14 @@ def test_two_devices_publish_what_one_does(tmp_path: Path, edges: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "output", [{"members": False}, {"sort": False}, {"bicliques": False, "members": False}], ids=str
+    "sections",
+    [{"output": {"members": False}}, {}, {"output": {"bicliques": False, "members": False}, "groups": {}}],
+    ids=str,
 )
-def test_rows_as_they_are_found(tmp_path: Path, edges: Path, output: dict[str, Any]) -> None:
-    asked = {"sort": False, **output}
-    alone = published(edges, tmp_path / "alone", None, output=asked)
-    together = published(edges, tmp_path / "together", two_devices(), output=asked)
+def test_rows_as_they_are_found(tmp_path: Path, edges: Path, sections: dict[str, Any]) -> None:
+    asked = {**sections, "output": {"sort": False, **sections.get("output", {})}}
+    alone = published(edges, tmp_path / "alone", None, **asked)
+    together = published(edges, tmp_path / "together", two_devices(), **asked)
     assert together.manifest.content_fingerprint == alone.manifest.content_fingerprint
     assert together.manifest.counts == alone.manifest.counts
     for name in ("left_vertices.parquet", "right_vertices.parquet", "size_histogram.parquet"):
