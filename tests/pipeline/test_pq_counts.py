@@ -30,7 +30,7 @@ from pipeline.job import RunResult
 from pipeline.large_numbers import digits_text, number_of
 from pipeline.manifest import file_entry
 from pipeline.outputs.pq_counts.columns import columns_of_digits, columns_of_integers
-from pipeline.outputs.pq_counts.memory import local_bytes, most_of_cell
+from pipeline.outputs.pq_counts.memory import check_room, local_bytes, most_of_cell
 from pipeline.outputs.pq_counts.section import MOST_CELLS, PqCountsSection
 from pipeline.takeover import on_a_tier_that_fits
 from pipeline.verify import VerifyReport, verify_run
@@ -270,7 +270,8 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
     asked = {"p": 40, "q": 40, "table": True, "local": "edges"}
     with pytest.raises(MemoryBudgetExceeded, match=r"local counts of edges need [\d,]+ bytes") as refused:
         published(tmp_path, source=source, **asked, execution={"memory_budget": "1MiB"})
-    assert "execution.memory_budget is 1,048,576: raise it, ask for one count instead of 1,600" in str(refused.value)
+    remedy = "raise it, ask for one count instead of 1,600, or set pq_counts.local to vertices"
+    assert str(refused.value).endswith(f"execution.memory_budget is 1,048,576: {remedy}")
     edges = ingest(Config().input, source)
     degrees = edges.graph().left_degrees, edges.graph().right_degrees
     assert refused.value.needed_bytes == local_bytes(PqQuery(1, 40, 1, 40), Detail.EDGES, *degrees)
@@ -278,6 +279,22 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
     options = ["-p", 40, "-q", 40, "--table", "--local", "edges", "--out", tmp_path / "o"]
     assert "--memory-budget is" in refusal("count-pq", edges_file, *options, "--memory-budget", "1MiB", code=4)
     assert not (tmp_path / "o" / "latest").exists()
+
+
+@pytest.mark.parametrize(
+    ("detail", "size", "remedy"),
+    [
+        (Detail.VERTICES, 1, "raise it"),
+        (Detail.VERTICES, 8, "raise it, or ask for one count instead of 64"),
+        (Detail.EDGES, 1, "raise it, or set pq_counts.local to vertices"),
+        (Detail.EDGES, 8, "raise it, ask for one count instead of 64, or set pq_counts.local to vertices"),
+    ],
+)
+def test_a_refusal_of_local_counts_says_what_takes_less(detail: Detail, size: int, remedy: str) -> None:
+    query = PqQuery.of(3, 3) if size == 1 else PqQuery(1, size, 1, size)
+    with pytest.raises(MemoryBudgetExceeded) as refused:
+        check_room(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
+    assert str(refused.value).endswith(f"is 10: {remedy}")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -315,6 +332,7 @@ def test_an_engine_that_says_nothing_of_vertices_publishes_no_zeros(
     [
         ({"p": 0}, "pq_counts.p is 0: expected 1 or more"),
         ({"q": -1}, "pq_counts.q is -1"),
+        ({"p": 10**10}, "pq_counts.p is 10000000000: expected 1 to 1,048,576"),
         ({"p": 300, "q": 300, "table": True}, f"asks for 90,000 counts; expected at most {MOST_CELLS:,}"),
         ({"local": "all"}, "pq_counts.local is 'all'"),
         ({"min_left": 2}, "pq_counts.min_left: unknown key"),
@@ -362,6 +380,9 @@ def test_a_count_of_0_says_why(tmp_path: Path, edges_file: Path, asked: dict[str
     shown = mbe("count-pq", edges_file, *options, "--quiet").stdout
     assert shown.startswith("0 (")
     assert f"zero       {words}" in shown
+    values = said("count-pq", edges_file, *options)
+    assert values["why_zero"] == [words]
+    assert said("count-pq", edges_file, *options, "--out", tmp_path / "o")["why_zero"] == [words]
 
 
 def _options(key: str, value: Any) -> list[str]:
@@ -382,7 +403,7 @@ def test_without_a_directory_the_command_counts(
     assert not (tmp_path / "out").exists()
     told = said("count-pq", edges_file, "-p", 2, "-q", 3, "--engine", "cpu")
     assert told["counts"] == [{"p": 2, "q": 3, "count": n, "count_text": str(n)}]
-    assert (told["problem"], told["lower_bounds"], told["run"]) == ("pq_counts", False, None)
+    assert (told["problem"], told["lower_bounds"], told["why_zero"], told["run"]) == ("pq_counts", False, [], None)
     for option in (["--local", "vertices"], ["--if-changed"]):
         message = refusal("count-pq", edges_file, *option)
         assert message.startswith(f"error: command line: {option[0]}: is of use where a run is published")
