@@ -28,6 +28,31 @@ from tests.mbe_stage.pq_counts.local_counting import Local, plain, sums_hold
 WOMEN = [71, 21, 8, 33, 75, 2, 30, 26, 42, 68, 26, 48, 2, 17, 32, 60, 91, 30]
 EVENTS = [15, 16, 54, 24, 81, 71, 86, 143, 83, 32, 6, 43, 14, 14]
 
+# Rows of `nx.bipartite.random_graph(n, m, share, seed=seed)`, and what `bipartite.butterflies` of networkx 3.7 gives of
+# its left and right nodes: n, m, share and seed are 6, 7, .5, 1; 5, 9, .7, 2; 8, 8, .4, 3; 4, 12, .8, 4.
+RECORDED = [
+    (
+        "1001001 1110100 1110011 0011101 1000010 0011101",
+        [3, 5, 7, 9, 1, 9],
+        [4, 2, 9, 5, 5, 1, 8],
+    ),
+    (
+        "001001110 101111111 110100001 001111111 110111111",
+        [15, 51, 10, 43, 45],
+        [11, 3, 12, 23, 17, 25, 25, 25, 23],
+    ),
+    (
+        "10110101 11000111 00000000 00101000 10101101 00010100 10011001 01110001",
+        [16, 8, 0, 1, 14, 1, 8, 6],
+        [12, 1, 7, 6, 3, 8, 0, 17],
+    ),
+    (
+        "111111010111 111110101010 111110101111 111101011101",
+        [71, 53, 77, 59],
+        [36, 36, 36, 36, 19, 7, 7, 7, 17, 20, 19, 20],
+    ),
+]
+
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any) -> Local:
     """What an engine says, with two threads."""
@@ -134,6 +159,15 @@ def test_butterflies(engine: str) -> None:
     found = pq_local_counts(graph, 2, 2, engine=engine)
     assert (found.left.tolist(), found.right.tolist(), found.edges) == (WOMEN, EVENTS, None)
     assert (len(women), len(events)) == (len(WOMEN), len(EVENTS))
+
+
+@pytest.mark.parametrize("engine", [name for name in PROBLEM.engines if name != "cuda"])
+@pytest.mark.parametrize(("rows", "left", "right"), RECORDED)
+def test_butterflies_that_networkx_counts(engine: str, rows: str, left: list[int], right: list[int]) -> None:
+    graph = from_matrix(np.array([[bit == "1" for bit in row] for row in rows.split()]))
+    found = pq_local_counts(graph, 2, 2, engine=engine)
+    assert (found.left.tolist(), found.right.tolist()) == (left, right)
+    assert 4 * found.total == sum(left) + sum(right)
 
 
 @pytest.mark.skipif(not hasattr(nx.bipartite, "butterflies"), reason="networkx counts butterflies from 3.7 on")
