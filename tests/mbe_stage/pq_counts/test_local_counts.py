@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import comb
 from typing import Any
 
@@ -15,7 +15,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import engine_cpu, reference
 from mbe_stage.pq_counts.count import pq_local_counts
-from mbe_stage.pq_counts.cpu.local import words
+from mbe_stage.pq_counts.cpu.local import words, workers
 from mbe_stage.pq_counts.digits import integers
 from mbe_stage.pq_counts.problem import PROBLEM
 from mbe_stage.pq_counts.query import PqQuery
@@ -151,6 +151,22 @@ def test_tasks_add_up(seed: int) -> None:
             part.accept(block)
         whole.merge(part)
     assert (whole.counts(), plain(whole.local_counts())) == counted(engine_cpu, graph, query)
+
+
+def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of threads that were stopped nothing is added; without a block behind the limit the sums would pass for counts."""
+
+    def stopped(pieces: Any, _n_threads: int, add: Any, stop: Any, _deadline: float) -> Iterator[Any]:
+        yield add(0, pieces[0]), 0.5
+        stop()
+        add(0, pieces[0])
+
+    monkeypatch.setattr(workers, "worked_off", stopped)
+    monkeypatch.setattr(workers, "TAKING_SECONDS", -1e9)
+    graph = from_matrix(random_matrix(1, 12, 10, 0.7))
+    *_, told, silent, last = engine_cpu.run(graph, PqQuery.of(3, 3), Execution(threads=1), Detail.EDGES)
+    assert (told.local is None, silent.local is None, len(silent)) == (False, True, 0)
+    assert told.work_done <= silent.work_done < last.work_done == 1.0
 
 
 @pytest.mark.parametrize("engine", [name for name in PROBLEM.engines if name != "cuda"])
