@@ -154,7 +154,7 @@ def test_tasks_add_up(seed: int) -> None:
 
 
 def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of threads that were stopped nothing is added; without a block behind the limit the sums would pass for counts."""
+    """Of threads that were stopped nothing is added; with no block behind the limit the sums would pass for counts."""
 
     def stopped(pieces: Any, _n_threads: int, add: Any, stop: Any, _deadline: float) -> Iterator[Any]:
         yield add(0, pieces[0]), 0.5
