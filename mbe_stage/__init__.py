@@ -1,4 +1,4 @@
-"""Maximal bicliques and cliques on arrays: a graph in CSR form, engines, and sinks that take in what they find.
+"""Maximal bicliques and cliques, and counts of (p, q)-bicliques, on arrays: graphs in CSR form, engines, and sinks.
 
 This layer knows arrays and devices only; names, tables, files and reports belong to `pipeline`. A name is imported from
 its module when it is first asked for.
@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from mbe_stage.graphs.bipartite import BipartiteCSR
     from mbe_stage.graphs.undirected import UndirectedCSR
     from mbe_stage.options import Execution
+    from mbe_stage.pq_counts.count import (
+        PqLocalCounts,
+        count_pq_bicliques,
+        count_pq_into,
+        pq_local_counts,
+        pq_table,
+    )
+    from mbe_stage.pq_counts.query import PqQuery
+    from mbe_stage.pq_counts.results import PqBlock, PqSink
     from mbe_stage.tasks import Task
 
 __all__ = [
@@ -60,6 +69,10 @@ __all__ = [
     "HistogramSink",
     "InvalidArgument",
     "MemoryBudgetExceeded",
+    "PqBlock",
+    "PqLocalCounts",
+    "PqQuery",
+    "PqSink",
     "Progress",
     "RunFacts",
     "Sink",
@@ -69,12 +82,16 @@ __all__ = [
     "UndirectedCSR",
     "choose_engine",
     "count_maximal_cliques",
+    "count_pq_bicliques",
+    "count_pq_into",
     "engine_names",
     "enumerate_bicliques",
     "enumerate_cliques_into",
     "enumerate_into",
     "enumerate_maximal_cliques",
     "find_cliques",
+    "pq_local_counts",
+    "pq_table",
 ]
 
 # No module has the name of one of its names: importing it would put the module in the name's place.
@@ -111,6 +128,9 @@ _NAMES = {
         "CliqueTable",
         "CliqueTableSink",
     ),
+    "pq_counts.count": ("PqLocalCounts", "count_pq_bicliques", "count_pq_into", "pq_local_counts", "pq_table"),
+    "pq_counts.query": ("PqQuery",),
+    "pq_counts.results": ("PqBlock", "PqSink"),
     "tasks": ("Task",),
 }
 

@@ -567,7 +567,7 @@ def _explain(error: ValidationError, source: str) -> str:
         names = [*model.model_fields, *(section_names() if model is Config else ())]
         remedy = did_you_mean(location[-1], names).rstrip() or f"known keys: {', '.join(names)}"
         return f"{where}: unknown key; {remedy}"
-    message = message_of(first)
+    message = message_of(first, _model_at(location[:-1]).model_fields.get(location[-1]) if location else None)
     if location[-1:] in (["int"], ["str"]):
         message = "expected a whole number or text; quote what is neither"
     given = "" if isinstance(first["input"], dict | BaseModel) else f" is {_quoted(first['input'])}"

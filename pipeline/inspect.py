@@ -82,8 +82,10 @@ class Inspection:
     read_memory_bytes : int
         Peak of this process, measured, once the graph was there.
     expected_memory_bytes : int
-        That, the whole of the engine's budget, and on the CPU what sampling takes beside it: a run stays about there or
-        below.
+        That, the whole of the engine's budget, `tables_bytes`, and on the CPU what sampling takes beside it: a run
+        stays about there or below.
+    tables_bytes : int
+        Of tables that are kept in memory until the search has ended.
     cores : tuple of CoreSize
         What is left of the graph for some minimum sizes.
     trial
@@ -107,6 +109,7 @@ class Inspection:
     graph_bytes: int
     read_memory_bytes: int
     expected_memory_bytes: int
+    tables_bytes: int
     cores: tuple[CoreSize, ...]
     trial: Any
     suggestions: tuple[str, ...]
@@ -163,6 +166,9 @@ def inspect_edges(
             Trying(graph, query, trial_seconds, _engine(config), execution, config, key_types, cores, seed)
         )
     unknown = f"unknown: it depends on the number of {publication.counted}, which no figure above gives away"
+    room = publication.room(config, query, graph)
+    lines = (("trial", unknown),) if outlook is None else tuple(outlook.lines)
+    beside_engine = room.n_bytes + _sampling_memory(config, graph)
     density, left, right = _two_sides(graph, config) if has_sides else _one_set(graph)
     return Inspection(
         problem=config.problem,
@@ -173,12 +179,13 @@ def inspect_edges(
         right=right,
         graph_bytes=graph.nbytes,
         read_memory_bytes=read_memory,
-        expected_memory_bytes=read_memory + execution.memory_budget_bytes + _sampling_memory(config, graph),
+        expected_memory_bytes=read_memory + execution.memory_budget_bytes + beside_engine,
+        tables_bytes=room.n_bytes,
         cores=cores,
         trial=None if outlook is None else outlook.trial,
         suggestions=_SHORT_TRIAL if outlook is None else tuple(outlook.suggestions),
         estimate=None if outlook is None else outlook.estimate,
-        lines=(("trial", unknown),) if outlook is None else tuple(outlook.lines),
+        lines=(*lines, *room.lines),
     )
 
 

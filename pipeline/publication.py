@@ -46,6 +46,7 @@ __all__ = [
     "Page",
     "PageSection",
     "Publication",
+    "Room",
     "Shown",
     "Told",
     "nothing_to_compile",
@@ -360,6 +361,21 @@ class Numbers:
     listed: Callable[[Manifest], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What tables take of memory while a run searches, beside the engine's budget.
+
+    Attributes
+    ----------
+    n_bytes : int
+    lines : sequence of (str, str)
+        What ``mbe inspect`` says of it: label and text.
+    """
+
+    n_bytes: int = 0
+    lines: Sequence[tuple[str, str]] = ()
+
+
 def nothing_to_compile(config: Config | None = None) -> tuple[()]:  # noqa: ARG001 - the seam's signature
     """For what is not compiled."""
     return ()
@@ -443,6 +459,9 @@ class Publication:
     outlook : callable or None
         Takes a `pipeline.outlook.Trying` and gives the `pipeline.outlook.Prospect` of ``mbe inspect``; None where the
         problem knows no more of a run than what a trial of the engine finds.
+    room : callable
+        Takes the configuration, the query and the graph, and gives the `Room` that tables take which are kept in memory
+        until the search has ended; none by default.
     outlook_steps : callable
         Gives what has to be compiled for `outlook`, beside the engine.
     undirected : callable
@@ -498,6 +517,7 @@ class Publication:
     of_tables_only: tuple[str, ...] = ()
     instead: str = ""
     outlook: Callable[[Trying], Prospect] | None = None
+    room: Callable[[Config, Any, Any], Room] = lambda *_: Room()
     outlook_steps: Callable[[], Sequence[CompileStep]] = nothing_to_compile
     undirected: Callable[[Config], bool] = lambda _: False
     top: Callable[[Path, int, str | None], Shown] | None = None

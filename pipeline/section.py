@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any, get_args, is_typeddict
 
+from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 __all__ = ["Section", "is_section", "message_of", "read_section", "refusal"]
@@ -58,7 +60,8 @@ def read_section(model: type[BaseModel], name: str, value: Any) -> BaseModel:
         return model.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        raise refusal((name, *first["loc"]), message_of(first), first["input"], kind=first["type"]) from None
+        message = message_of(first, fields.get(str(first["loc"][0])) if first["loc"] else None)
+        raise refusal((name, *first["loc"]), message, first["input"], kind=first["type"]) from None
 
 
 def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str = "value_error") -> ValidationError:
@@ -70,13 +73,30 @@ def refusal(location: tuple[int | str, ...], message: str, value: Any, kind: str
     )
 
 
-def message_of(error: ErrorDetails) -> str:
-    """What one error of a model says; of what the model's own code raised, its words without pydantic's before them."""
+def message_of(error: ErrorDetails, field: FieldInfo | None = None) -> str:
+    """What one error of a model says; of what the model's own code raised, its words without pydantic's before them.
+
+    Parameters
+    ----------
+    error : ErrorDetails
+    field : FieldInfo, optional
+        Whose value it is; of one that is too large both bounds are told.
+    """
     context = error.get("ctx", {})
     if "ge" in context:
         return f"expected {context['ge']} or more"
+    if "le" in context:
+        return f"expected {_up_to(context['le'], field)}"
     raised = context.get("error")
     return str(raised) if isinstance(raised, ValueError | AssertionError) and str(raised) else error["msg"]
+
+
+def _up_to(largest: float, field: FieldInfo | None) -> str:
+    bounds = [] if field is None else field.metadata
+    # Of a union only its members have bounds; they are told where the field has one pair.
+    is_its_own = any(isinstance(bound, Le) and bound.le == largest for bound in bounds)
+    smallest = [bound.ge for bound in bounds if isinstance(bound, Ge)] if is_its_own else []
+    return f"{smallest[0]:,} to {largest:,}" if smallest else f"{largest:,} or less"
 
 
 def is_section(annotation: Any) -> bool:

@@ -156,10 +156,11 @@ def inspection(found: Inspection, as_json: bool) -> None:
         for name, s in sides
     ]
     results_console().print(table(columns, rows))
+    tables = f"{bytes_text(found.tables_bytes)} for tables that wait in memory, " if found.tables_bytes else ""
     say(
         f"memory     about {bytes_text(found.expected_memory_bytes)} at most: reading took "
         f"{bytes_text(found.read_memory_bytes)} (the graph itself is {bytes_text(found.graph_bytes)}), "
-        "the whole of --memory-budget, and what telling the time left takes beside it"
+        f"the whole of --memory-budget, {tables}and what telling the time left takes beside it"
     )
     for line in _two_hop_lines(sides) if found.right is not None else ():
         say(f"two-hop    {line}")

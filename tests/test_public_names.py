@@ -37,6 +37,13 @@ def test_star_import(name: str) -> None:
     assert in_a_new_process(f"from {name} import *; print(sorted(vars()))").count("'") // 2 >= len(package.__all__)
 
 
+@pytest.mark.parametrize("problem", ["bicliques.enumerate", "cliques.enumerate", "pq_counts.count"])
+def test_what_a_problem_gives_is_a_name_of_the_package(problem: str) -> None:
+    package, module = (importlib.import_module(name) for name in ("mbe_stage", f"mbe_stage.{problem}"))
+    assert set(module.__all__) <= set(package.__all__)
+    assert all(getattr(package, name) is getattr(module, name) for name in module.__all__)
+
+
 def test_a_function_is_no_module_whoever_imports_it_first() -> None:
     """The import of a submodule sets an attribute of the package: no name may be that of a module."""
     for name in PACKAGES:

@@ -23,7 +23,7 @@ def get_info() -> dict[str, Any]:
             },
             "butterflies": {
                 "additional_docs": "Exact at any size.",
-                "additional_parameters": {"engine : str, optional (default: 'auto')": "auto, cpu or reference."},
+                "additional_parameters": {"engine : str, optional (default: 'auto')": "auto, cpu, cuda or reference."},
             },
         },
     }

@@ -95,7 +95,7 @@ def butterflies(
     nodes : iterable, optional
         Only these are told; those that are none of the graph are left out.
     engine : str
-        ``auto``, ``cpu`` or ``reference``.
+        ``auto``, ``cpu``, ``cuda`` or ``reference``.
 
     Raises
     ------

@@ -149,7 +149,7 @@ def test_what_is_no_setting_is_handed_on(asked: list) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["paths", "e.csv", "--length", 10], "command line: --length is '10': Input should be less than or equal to 9"),
+        (["paths", "e.csv", "--length", 10], "command line: --length is '10': expected 1 to 9"),
         (["paths", "e.csv", "--length", "x"], "command line: --length is 'x': Input should be a valid integer"),
         (["paths", "e.csv", "--kind", "odd"], "command line: --kind is 'odd': Input should be 'simple' or 'induced'"),
         (["paths", "e.csv", "--steps", 1], "command line: --steps"),

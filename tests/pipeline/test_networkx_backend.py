@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from mbe_stage.problem import problem_named
 from pipeline.networkx_backend import interface
 from pipeline.networkx_backend.graph import MbeGraph
 from pipeline.networkx_backend.info import get_info
@@ -125,6 +126,13 @@ def test_a_graph_comes_back_as_it_was() -> None:
     assert nx.utils.graphs_equal(back, graph)
     assert set(nx.isolates(back)) == {"alone", (1, 2)}
     assert set(get_info()["functions"]) <= set(interface.__all__)
+
+
+@pytest.mark.parametrize(("function", "problem"), [("find_cliques", "cliques"), ("butterflies", "pq_counts")])
+def test_networkx_is_told_every_engine(function: str, problem: str) -> None:
+    (words,) = get_info()["functions"][function]["additional_parameters"].values()
+    assert set(re.findall(r"\w+", words)) - {"or"} == {"auto", *problem_named(problem).engines}
+    assert all(f"``{name}``" in (getattr(interface, function).__doc__ or "") for name in problem_named(problem).engines)
 
 
 @pytest.mark.parametrize("seed", range(8))

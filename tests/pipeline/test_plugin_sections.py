@@ -58,7 +58,7 @@ def test_a_derived_output_is_asked_for_by_its_section() -> None:
         ),
         ({"problem": 7}, "problem is 7: "),
         ({"problem": "paths", "paths": {"lenth": 2}}, "paths.lenth: unknown key; did you mean 'length'?"),
-        ({"problem": "paths", "paths": {"length": 10}}, "paths.length is 10: Input should be less than or equal to 9"),
+        ({"problem": "paths", "paths": {"length": 10}}, "paths.length is 10: expected 1 to 9"),
         ({"problem": "paths", "paths": {"length": True}}, "paths.length is True: expected a name or a number, no boo"),
         ({"problem": "paths", "paths": {"kind": "{0}"}}, "paths.kind is '{0}': Input should be 'simple' or 'induced'"),
         ({"problem": "paths", "paths": {"through": [[]]}}, "paths.through is []: expected a whole number or text"),

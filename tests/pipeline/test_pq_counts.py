@@ -18,7 +18,7 @@ import yaml
 from typer.testing import CliRunner
 
 from mbe_stage.errors import EngineUnavailable, MemoryBudgetExceeded
-from mbe_stage.pq_counts import engine_cuda
+from mbe_stage.pq_counts import engine_cpu, engine_cuda
 from mbe_stage.pq_counts.digits import digits_of
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail
@@ -29,8 +29,9 @@ from pipeline.ingest import ingest
 from pipeline.job import RunResult
 from pipeline.large_numbers import digits_text, number_of
 from pipeline.manifest import file_entry
+from pipeline.outputs.pq_counts import trial
 from pipeline.outputs.pq_counts.columns import columns_of_digits, columns_of_integers
-from pipeline.outputs.pq_counts.memory import local_bytes, most_of_cell
+from pipeline.outputs.pq_counts.memory import check_room, local_bytes, most_of_cell
 from pipeline.outputs.pq_counts.section import MOST_CELLS, PqCountsSection
 from pipeline.takeover import on_a_tier_that_fits
 from pipeline.verify import VerifyReport, verify_run
@@ -270,7 +271,8 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
     asked = {"p": 40, "q": 40, "table": True, "local": "edges"}
     with pytest.raises(MemoryBudgetExceeded, match=r"local counts of edges need [\d,]+ bytes") as refused:
         published(tmp_path, source=source, **asked, execution={"memory_budget": "1MiB"})
-    assert "execution.memory_budget is 1,048,576: raise it, ask for one count instead of 1,600" in str(refused.value)
+    remedy = "raise it, ask for one count instead of 1,600, or set pq_counts.local to vertices"
+    assert str(refused.value).endswith(f"execution.memory_budget is 1,048,576: {remedy}")
     edges = ingest(Config().input, source)
     degrees = edges.graph().left_degrees, edges.graph().right_degrees
     assert refused.value.needed_bytes == local_bytes(PqQuery(1, 40, 1, 40), Detail.EDGES, *degrees)
@@ -278,6 +280,22 @@ def test_local_counts_that_do_not_fit_are_refused_before_the_search(tmp_path: Pa
     options = ["-p", 40, "-q", 40, "--table", "--local", "edges", "--out", tmp_path / "o"]
     assert "--memory-budget is" in refusal("count-pq", edges_file, *options, "--memory-budget", "1MiB", code=4)
     assert not (tmp_path / "o" / "latest").exists()
+
+
+@pytest.mark.parametrize(
+    ("detail", "size", "remedy"),
+    [
+        (Detail.VERTICES, 1, "raise it"),
+        (Detail.VERTICES, 8, "raise it, or ask for one count instead of 64"),
+        (Detail.EDGES, 1, "raise it, or set pq_counts.local to vertices"),
+        (Detail.EDGES, 8, "raise it, ask for one count instead of 64, or set pq_counts.local to vertices"),
+    ],
+)
+def test_a_refusal_of_local_counts_says_what_takes_less(detail: Detail, size: int, remedy: str) -> None:
+    query = PqQuery.of(3, 3) if size == 1 else PqQuery(1, size, 1, size)
+    with pytest.raises(MemoryBudgetExceeded) as refused:
+        check_room(query, detail, (np.array([2, 3]), np.array([1, 1, 3])), 10)
+    assert str(refused.value).endswith(f"is 10: {remedy}")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -315,6 +333,7 @@ def test_an_engine_that_says_nothing_of_vertices_publishes_no_zeros(
     [
         ({"p": 0}, "pq_counts.p is 0: expected 1 or more"),
         ({"q": -1}, "pq_counts.q is -1"),
+        ({"p": 10**10}, "pq_counts.p is 10000000000: expected 1 to 1,048,576"),
         ({"p": 300, "q": 300, "table": True}, f"asks for 90,000 counts; expected at most {MOST_CELLS:,}"),
         ({"local": "all"}, "pq_counts.local is 'all'"),
         ({"min_left": 2}, "pq_counts.min_left: unknown key"),
@@ -362,6 +381,9 @@ def test_a_count_of_0_says_why(tmp_path: Path, edges_file: Path, asked: dict[str
     shown = mbe("count-pq", edges_file, *options, "--quiet").stdout
     assert shown.startswith("0 (")
     assert f"zero       {words}" in shown
+    values = said("count-pq", edges_file, *options)
+    assert values["why_zero"] == [words]
+    assert said("count-pq", edges_file, *options, "--out", tmp_path / "o")["why_zero"] == [words]
 
 
 def _options(key: str, value: Any) -> list[str]:
@@ -382,7 +404,7 @@ def test_without_a_directory_the_command_counts(
     assert not (tmp_path / "out").exists()
     told = said("count-pq", edges_file, "-p", 2, "-q", 3, "--engine", "cpu")
     assert told["counts"] == [{"p": 2, "q": 3, "count": n, "count_text": str(n)}]
-    assert (told["problem"], told["lower_bounds"], told["run"]) == ("pq_counts", False, None)
+    assert (told["problem"], told["lower_bounds"], told["why_zero"], told["run"]) == ("pq_counts", False, [], None)
     for option in (["--local", "vertices"], ["--if-changed"]):
         message = refusal("count-pq", edges_file, *option)
         assert message.startswith(f"error: command line: {option[0]}: is of use where a run is published")
@@ -434,19 +456,96 @@ def test_json_has_null_where_readers_would_round(edges_file: Path) -> None:
 def test_a_graph_is_looked_at(edges_file: Path) -> None:
     asked = ["--problem", "pq_counts", "--set", "pq_counts.p=3", "--set", "pq_counts.local=edges", "--engine", "cpu"]
     facts = said("inspect", edges_file, *asked)
-    trial, graph = facts["trial"], ingest(Config().input, EDGES).graph()
-    assert trial["complete"] is True
-    assert trial["counts"][0]["count"] == len(bicliques(EDGES, (3, 2)))
-    assert trial["left_paths"] == int((graph.right_degrees**2).sum())
-    assert trial["right_paths"] == int((graph.left_degrees**2).sum())
+    tried, graph = facts["trial"], ingest(Config().input, EDGES).graph()
+    assert tried["complete"] is True
+    assert tried["counts"][0]["count"] == len(bicliques(EDGES, (3, 2)))
+    assert tried["left_paths"] == int((graph.right_degrees**2).sum())
+    assert tried["right_paths"] == int((graph.left_degrees**2).sum())
     shown = mbe("inspect", edges_file, *asked, "--quiet").stdout
     assert "all there are" in shown
     assert "of memory are set aside" in shown
+    assert "a full run is quick: the trial counted all there are, and local counts" in shown
+    assert tried["local_left_out"] is False
+    beside = facts["expected_memory_bytes"] - facts["read_memory_bytes"]
+    assert beside - (1 << 30) == facts["tables_bytes"] == tried["local_bytes"] > 0
     pq.write_table(made(2, 200, 200, 0.5), edges_file)
     cut = said("inspect", edges_file, *asked, "--set", "pq_counts.q=9", "--set", "pq_counts.p=9", "--trial", 0.05)
     assert cut["trial"]["complete"] is False
     larger = ["--set", "pq_counts.p=9", "--set", "pq_counts.q=9", "--trial", 0.05, "--quiet"]
     assert "at least" in mbe("inspect", edges_file, *asked, *larger).stdout
+
+
+def test_a_trial_counts_what_each_vertex_is_in(edges_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is asked for as much as by a run."""
+    asked_for, whole = [], engine_cpu.run
+
+    def noted(*given: Any, **more: Any) -> Any:
+        asked_for.append(given[3])
+        return whole(*given, **more)
+
+    monkeypatch.setattr(engine_cpu, "run", noted)
+    asked = ["inspect", edges_file, "--problem", "pq_counts", "--engine", "cpu", "--quiet"]
+    for local, detail in (("none", Detail.COUNTS), ("vertices", Detail.VERTICES), ("edges", Detail.EDGES)):
+        mbe(*asked, "--set", f"pq_counts.local={local}")
+        assert asked_for.pop() == detail
+
+
+def test_a_run_that_would_be_refused_is_told_of_beforehand(edges_file: Path) -> None:
+    pq.write_table(made(3, 300, 300, 0.1), edges_file)
+    size = ["--set", "pq_counts.p=40", "--set", "pq_counts.q=40", "--set", "pq_counts.table=true"]
+    asked = ["inspect", edges_file, "--problem", "pq_counts", "--engine", "cpu", *size, "--memory-budget", "64MiB"]
+    asked += ["--set", "pq_counts.local=edges"]
+    facts, shown = said(*asked), mbe(*asked, "--quiet").stdout
+    with pytest.raises(MemoryBudgetExceeded) as refused:
+        published(edges_file.parent, source=made(3, 300, 300, 0.1), p=40, q=40, table=True, local="edges",
+                  execution={"memory_budget": "64MiB"})  # fmt: skip
+    assert facts["trial"]["local_left_out"] is True
+    assert facts["tables_bytes"] == refused.value.needed_bytes > 64 << 20
+    assert facts["expected_memory_bytes"] == facts["read_memory_bytes"] + facts["tables_bytes"] + (64 << 20)
+    assert "refused    a run of this ends here: local counts of edges need " in shown
+    assert "raise it, ask for one count instead of 1,600" in shown
+    assert " without local counts (cpu: " in shown
+    assert "a full run is quick" not in shown
+    assert "a run of this ends here" in mbe(*asked, "--quiet", "--trial", 0).stdout
+
+
+def test_what_the_engine_has_no_room_for_is_left_out_of_the_trial(
+    edges_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = engine_cpu.run
+
+    def refusing(*given: Any, **more: Any) -> Any:
+        if given[3] > Detail.COUNTS:
+            raise MemoryBudgetExceeded("no room for edges")
+        return whole(*given, **more)
+
+    monkeypatch.setattr(engine_cpu, "run", refusing)
+    asked = ["inspect", edges_file, "--problem", "pq_counts", "--engine", "cpu", "--set", "pq_counts.local=edges"]
+    shown = mbe(*asked, "--quiet").stdout
+    assert "local      the trial left them out: no room for edges" in shown
+    assert "a full run is quick" not in shown
+
+
+@pytest.mark.parametrize(
+    ("told_of", "expected"),
+    [
+        # The first hundredths of the work take half a second each, those of the second half a tenth.
+        ([(0.0, 0.0), (0.5, 0.01), (1.0, 0.02), (1.5, 0.07), (2.0, 0.12)], 2.0 + 88 * 0.1),
+        ([(0.0, 0.0), (1.0, 0.1), (2.0, 0.2)], 10.0),
+        ([(0.0, 0.0), (0.5, 0.5), (1.0, 0.5), (2.0, 0.505)], None),
+        ([(0.0, 0.0)], None),
+    ],
+)
+def test_the_pace_is_that_of_the_second_half(told_of: list[tuple[float, float]], expected: float | None) -> None:
+    assert trial.expected_seconds(told_of) == pytest.approx(expected)
+
+
+def test_the_pace_of_counts_says_nothing_of_local_counts() -> None:
+    """Half of the work is done within a second and a half, then a hundredth each quarter of a second."""
+    told_of = [(0.0, 0.0), (1.0, 0.4), (1.5, 0.5), (1.75, 0.51), (2.0, 0.52)]
+    assert trial.expected_seconds(told_of, 0.5) == pytest.approx(2.0 + 48 * 0.25)
+    assert trial.expected_seconds(told_of[:3], 0.5) is None
+    assert trial.expected_seconds(told_of[:2], 0.5) is None
 
 
 # --- the report ---------------------------------------------------------------------------------------------------

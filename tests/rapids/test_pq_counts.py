@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from math import comb
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,3 +66,29 @@ def test_a_frame_of_counts(tmp_path: Path) -> None:
     assert found.to_arrow(preserve_index=False).to_pylist() == pq.read_table(run_dir / "pq_counts.parquet").to_pylist()
     with pytest.raises(ConfigError, match=r"pq_counts\.p is 0"):
         count_pq_bicliques(cudf.DataFrame.from_arrow(EDGES), "l", "r", p=0)
+
+
+@pytest.mark.parametrize("local", ["vertices", "edges"])
+def test_frames_of_local_counts(tmp_path: Path, local: Literal["vertices", "edges"]) -> None:
+    cudf = pytest.importorskip("cudf")
+    from pipeline.rapids.library import count_pq_bicliques
+
+    found = count_pq_bicliques(cudf.DataFrame.from_arrow(EDGES), "l", "r", p=3, q=3, table=True, local=local)
+    run_dir = run(settings(tmp_path, "cpu", p=3, q=3, table=True, local=local), EDGES).run_dir
+    assert (found.pq_edges is None) == (local == "vertices")
+    for name in ("pq_counts", "pq_vertices", *(["pq_edges"] if local == "edges" else [])):
+        table = getattr(found, name).to_arrow(preserve_index=False)
+        assert table.schema.field("count").type == pa.decimal128(38, 0)
+        assert table.to_pylist() == pq.read_table(run_dir / f"{name}.parquet").to_pylist()
+
+
+def test_frames_of_counts_beyond_38_digits() -> None:
+    """Of a star with 140 leaves C(140, 70), and C(139, 69) of each leaf: 41 digits."""
+    cudf = pytest.importorskip("cudf")
+    from pipeline.rapids.library import count_pq_bicliques
+
+    star = cudf.DataFrame({"l": [7] * 140, "r": list(range(140))})
+    found = count_pq_bicliques(star, "l", "r", p=1, q=70, local="edges")
+    table = found.pq_edges.to_arrow(preserve_index=False)
+    assert table["count"].null_count == 140
+    assert table["count_text"].to_pylist() == [str(comb(139, 69))] * 140

@@ -13,7 +13,7 @@ from mbe_stage.pq_counts.results import Detail
 from pipeline.naming import setting
 from pipeline.wording import bytes_text
 
-__all__ = ["check_room", "local_bytes", "most_of_cell"]
+__all__ = ["check_room", "lack_of_room", "local_bytes", "most_of_cell"]
 
 _DIGIT_BYTES = 8
 # What the engine adds up, and what of it was handed over.
@@ -53,14 +53,29 @@ def check_room(query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], 
     MemoryBudgetExceeded
         The message names the budget that would do, and what asks for less.
     """
+    refused = lack_of_room(query, detail, degrees, budget)
+    if refused is not None:
+        raise refused
+
+
+def lack_of_room(
+    query: PqQuery, detail: Detail, degrees: tuple[np.ndarray, ...], budget: int
+) -> MemoryBudgetExceeded | None:
+    """What `check_room` raises; None where local counts fit."""
     needed = local_bytes(query, detail, *degrees)
     if needed <= budget:
-        return
-    n_cells = len(query.cells)
-    fewer = f", ask for one count instead of {n_cells:,}" if n_cells > 1 else ""
-    fewer += f", or {setting('pq_counts.local')} vertices" if detail >= Detail.EDGES else ""
-    raise MemoryBudgetExceeded(
+        return None
+    return MemoryBudgetExceeded(
         f"local counts of {'edges' if detail >= Detail.EDGES else 'vertices'} need {needed:,} bytes "
-        f"({bytes_text(needed)}) of memory, and {setting('execution.memory_budget')} is {budget:,}: raise it{fewer}",
+        f"({bytes_text(needed)}) of memory, and {setting('execution.memory_budget')} is {budget:,}: "
+        f"{_remedy(len(query.cells), detail)}",
         needed_bytes=needed,
     )
+
+
+def _remedy(n_cells: int, detail: Detail) -> str:
+    ways = ["raise it"]
+    ways += [f"ask for one count instead of {n_cells:,}"] if n_cells > 1 else []
+    ways += [f"set {setting('pq_counts.local')} to vertices"] if detail >= Detail.EDGES else []
+    *others, last = ways
+    return f"{', '.join(others)}, or {last}" if others else last

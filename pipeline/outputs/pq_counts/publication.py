@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.outputs.pq_counts.counts import Counts
 from pipeline.outputs.pq_counts.section import PqCountsSection
-from pipeline.publication import Collecting, Collector, Numbers, Page, Publication, Told
+from pipeline.publication import Collecting, Collector, Numbers, Page, Publication, Room, Told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,6 +130,12 @@ def _outlook(trying: Trying) -> Prospect:
     return outlook(trying)
 
 
+def _room(config: Config, query: PqQuery, graph: BipartiteCSR) -> Room:
+    from pipeline.outputs.pq_counts.room import room
+
+    return room(config, query, graph)
+
+
 PUBLICATION = Publication(
     problem="pq_counts",
     about="Count (p, q)-bicliques.",
@@ -154,5 +160,6 @@ PUBLICATION = Publication(
     of_tables_only=("local",),
     instead="results are numbers and no list, and p and q are the only sizes",
     outlook=_outlook,
+    room=_room,
     is_resumable=True,
 )

@@ -74,17 +74,16 @@ def _told(
     counts: Mapping[tuple[int, int], int], asked: PqCountsSection, most: tuple[int, int], *, is_lower: bool
 ) -> Told:
     rows = [{"p": p, "q": q, "count": _for_json(n), "count_text": digits_text(n)} for (p, q), n in counts.items()]
-    lines = [("zero", reason) for reason in zero_reasons(asked, most)]
+    why_zero = zero_reasons(asked, most)
+    values = {"counts": rows, "lower_bounds": is_lower, "why_zero": why_zero}
+    lines = [("zero", reason) for reason in why_zero]
     if not asked.table:
         ((cell, count),) = counts.items()
         headline = f"{'at least ' if is_lower else ''}{grouped_text(count)} {unit(cell, count)}"
-        return Told(1, headline, {"counts": rows, "lower_bounds": is_lower}, lines)
+        return Told(1, headline, values, lines)
     if asked.p > _MOST_ROWS or asked.q > _MOST_COLUMNS:
         lines.append(("shown", f"of {asked.p} rows and {asked.q} columns the first; --json and the table have all"))
-    return Told(
-        len(counts), _of_table(counts, asked, is_lower), {"counts": rows, "lower_bounds": is_lower}, lines,
-        _table(counts, asked, is_lower),
-    )  # fmt: skip
+    return Told(len(counts), _of_table(counts, asked, is_lower), values, lines, _table(counts, asked, is_lower))
 
 
 def _of_table(counts: Mapping[tuple[int, int], int], asked: PqCountsSection, is_lower: bool) -> str:

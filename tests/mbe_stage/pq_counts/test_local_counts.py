@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import comb
 from typing import Any
 
@@ -15,7 +15,7 @@ from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.pq_counts import engine_cpu, reference
 from mbe_stage.pq_counts.count import pq_local_counts
-from mbe_stage.pq_counts.cpu.local import words
+from mbe_stage.pq_counts.cpu.local import words, workers
 from mbe_stage.pq_counts.digits import digits_of, integers, sums_of_digits
 from mbe_stage.pq_counts.problem import PROBLEM
 from mbe_stage.pq_counts.query import PqQuery
@@ -27,6 +27,31 @@ from tests.mbe_stage.pq_counts.local_counting import Local, plain, sums_hold
 # Butterflies of the women, and of the events, of Davis, Gardner and Gardner (1941); from the squares of the matrix.
 WOMEN = [71, 21, 8, 33, 75, 2, 30, 26, 42, 68, 26, 48, 2, 17, 32, 60, 91, 30]
 EVENTS = [15, 16, 54, 24, 81, 71, 86, 143, 83, 32, 6, 43, 14, 14]
+
+# Rows of `nx.bipartite.random_graph(n, m, share, seed=seed)`, and what `bipartite.butterflies` of networkx 3.7 gives of
+# its left and right nodes: n, m, share and seed are 6, 7, .5, 1; 5, 9, .7, 2; 8, 8, .4, 3; 4, 12, .8, 4.
+RECORDED = [
+    (
+        "1001001 1110100 1110011 0011101 1000010 0011101",
+        [3, 5, 7, 9, 1, 9],
+        [4, 2, 9, 5, 5, 1, 8],
+    ),
+    (
+        "001001110 101111111 110100001 001111111 110111111",
+        [15, 51, 10, 43, 45],
+        [11, 3, 12, 23, 17, 25, 25, 25, 23],
+    ),
+    (
+        "10110101 11000111 00000000 00101000 10101101 00010100 10011001 01110001",
+        [16, 8, 0, 1, 14, 1, 8, 6],
+        [12, 1, 7, 6, 3, 8, 0, 17],
+    ),
+    (
+        "111111010111 111110101010 111110101111 111101011101",
+        [71, 53, 77, 59],
+        [36, 36, 36, 36, 19, 7, 7, 7, 17, 20, 19, 20],
+    ),
+]
 
 
 def counted(engine: Any, graph: BipartiteCSR, query: PqQuery, detail: Detail = Detail.EDGES, **options: Any) -> Local:
@@ -128,12 +153,37 @@ def test_tasks_add_up(seed: int) -> None:
     assert (whole.counts(), plain(whole.local_counts())) == counted(engine_cpu, graph, query)
 
 
+def test_a_limit_that_stops_every_thread_is_heard_of_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of threads that were stopped nothing is added; with no block behind the limit the sums would pass for counts."""
+
+    def stopped(pieces: Any, _n_threads: int, add: Any, stop: Any, _deadline: float) -> Iterator[Any]:
+        yield add(0, pieces[0]), 0.5
+        stop()
+        add(0, pieces[0])
+
+    monkeypatch.setattr(workers, "worked_off", stopped)
+    monkeypatch.setattr(workers, "TAKING_SECONDS", -1e9)
+    graph = from_matrix(random_matrix(1, 12, 10, 0.7))
+    *_, told, silent, last = engine_cpu.run(graph, PqQuery.of(3, 3), Execution(threads=1), Detail.EDGES)
+    assert (told.local is None, silent.local is None, len(silent)) == (False, True, 0)
+    assert told.work_done <= silent.work_done < last.work_done == 1.0
+
+
 @pytest.mark.parametrize("engine", [name for name in PROBLEM.engines if name != "cuda"])
 def test_butterflies(engine: str) -> None:
     graph, women, events = southern_women()
     found = pq_local_counts(graph, 2, 2, engine=engine)
     assert (found.left.tolist(), found.right.tolist(), found.edges) == (WOMEN, EVENTS, None)
     assert (len(women), len(events)) == (len(WOMEN), len(EVENTS))
+
+
+@pytest.mark.parametrize("engine", [name for name in PROBLEM.engines if name != "cuda"])
+@pytest.mark.parametrize(("rows", "left", "right"), RECORDED)
+def test_butterflies_that_networkx_counts(engine: str, rows: str, left: list[int], right: list[int]) -> None:
+    graph = from_matrix(np.array([[bit == "1" for bit in row] for row in rows.split()]))
+    found = pq_local_counts(graph, 2, 2, engine=engine)
+    assert (found.left.tolist(), found.right.tolist()) == (left, right)
+    assert 4 * found.total == sum(left) + sum(right)
 
 
 @pytest.mark.skipif(not hasattr(nx.bipartite, "butterflies"), reason="networkx counts butterflies from 3.7 on")

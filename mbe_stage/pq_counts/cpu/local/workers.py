@@ -137,8 +137,8 @@ class LocalCounting:
             for sums, done in found:
                 yield sums, done
         for worker, is_whole in zip(self._workers, self._is_whole, strict=True):
-            if is_whole:
-                yield self._taken(worker), done
+            # Of a worker that was stopped nothing; but whoever set the limit hears before the end that it was reached.
+            yield self._taken(worker) if is_whole else None, done
 
     @property
     def n_nodes(self) -> int:
