@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -72,7 +73,7 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_ended_and_resumed(
     tmp_path: Path,
-    data_dir: Path,  # noqa: ARG001 - skips without
+    data_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
     sections: dict[str, Any],
     begun_on: str,
@@ -80,13 +81,13 @@ def test_ended_and_resumed(
 ) -> None:
     """A real graph, ended behind a checkpoint, is published as an undisturbed run publishes it."""
     use_short_quanta(monkeypatch)
-    edges = edges_as_parquet("uni_blogcatalog" if "problem" in sections else "bookcrossing", tmp_path)
+    edges = cliques_of(data_dir, tmp_path) if "problem" in sections else edges_as_parquet("bookcrossing", tmp_path)
 
     def config(engine: str, out: str, checkpoint_seconds: float | None) -> Config:
         output = {"directory": str(tmp_path / out), "report": False, "checkpoint_seconds": checkpoint_seconds}
         means = {"engine": engine, "device_memory": "8GiB"}
-        # The dense part of the graph is enough.
-        query = {} if "problem" in sections else {"query": {"min_left": 5, "min_right": 5}}
+        # What is large is enough.
+        query = {} if "problem" in sections else {"query": {"min_left": 5, "min_right": 8}}
         base = {"input": {"path": str(edges)}, "execution": means, **query}
         return Config.from_mapping({**base, **sections, "output": output | sections.get("output", {})})
 
@@ -112,6 +113,14 @@ def test_ended_and_resumed(
     for data_set in ("bicliques", "cliques", "members"):
         if (undisturbed.run_dir / data_set).exists():
             assert _summed_up(resumed.run_dir / data_set) == _summed_up(undisturbed.run_dir / data_set), data_set
+
+
+def cliques_of(data_dir: Path, directory: Path) -> Path:
+    """The edges of a graph with ten million cliques, as a Parquet file."""
+    with np.load(data_dir / "uni_follow_flickr.npz") as arrays:
+        table = pa.table({"one": arrays["src"].astype(np.int64), "other": arrays["dst"].astype(np.int64)})
+    pq.write_table(table, directory / "edges.parquet")
+    return directory / "edges.parquet"
 
 
 def _summed_up(data_set: Path) -> tuple[Any, ...]:
