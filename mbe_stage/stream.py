@@ -521,9 +521,13 @@ class _Limits:
     has_found: bool = False
 
     def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        """The blocks, up to where the search outgrows its memory, if something was found by then."""
+        """The blocks, up to where the search outgrows its memory, if something was found by then.
+
+        Closed, it leaves them open: whoever made them closes them once the sampler was told.
+        """
         try:
-            yield from blocks
+            for block in blocks:  # noqa: UP028 - `yield from` would close them
+                yield block
         except MemoryBudgetExceeded as refusal:
             if not (self.course.memory_is_a_limit and self.has_found):
                 raise
