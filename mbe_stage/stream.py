@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Protocol
 
 from mbe_stage.compile_ahead import compile_ahead
@@ -244,9 +243,9 @@ def stream(
         Where the engine that ``auto`` chose has too little memory for the graph, and says so before its first block,
         the next one does the work, and a warning says why; not for a sink or a graph on the device.
     on_progress : callable, optional
-        Called after every block, when another engine takes over, and at the end, from the calling thread. Where its
-        attribute `wants_outlook` is true (`Listener`), the problem's sampler runs beside the engine ``cpu``: not beside
-        others, not for a graph on the device, and not for some tasks only.
+        Called after every block, while a runner waits for one, when another engine takes over, and at the end, from
+        the calling thread. Where its attribute `wants_outlook` is true (`Listener`), the problem's sampler runs beside
+        the engine ``cpu``: not beside others, not for a graph on the device, and not for some tasks only.
     chosen_by_auto : bool
         `engine` is what ``auto`` chose earlier: another may take its place as for ``auto`` itself.
     tasks : iterable of Task, optional
@@ -273,8 +272,8 @@ def stream(
     wanted = None if tasks is None else tuple(tasks)
     may_take_over = not is_on_device and graph.is_on_host and (chosen_by_auto or engine == AUTO)
     limit, time_limit = _limits(problem, execution)
-    limits = _Limits(problem, course, limit, time_limit)
-    checkpoints = _Checkpoints(sink, course.checkpoint_seconds)
+    limits, teller = _Limits(problem, course, limit, time_limit), _Teller(on_progress, Forecast(limit), time_limit)
+    checkpoints, over = _Checkpoints(sink, course.checkpoint_seconds), threading.Event()
 
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         nonlocal compile_seconds
@@ -286,15 +285,14 @@ def stream(
             return runner.run(*asked, **_further_for(runner, sink, limit))
         return local.run(worker, graph, query, execution, sink.detail, wanted, on_device=is_on_device, barrier=barrier)
 
-    def tell_of_taking_over(other: str) -> None:
-        if on_progress is not None:
-            on_progress(Progress(0, 0.0, time.perf_counter() - start, other))
+    def goes_on(name: str, work_done: float = 0.0) -> bool:
+        seconds = time.perf_counter() - start - compile_seconds
+        teller.tell(Progress(0, min(_MOST_DONE, work_done), seconds, name), None)
+        return limits.reached(seconds) is None
 
     start = time.perf_counter()
-    taken_over = tell_of_taking_over if may_take_over else None
-    name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, taken_over)
+    name, chosen, blocks, warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
     start += compile_seconds  # It is no part of the search.
-    teller, over = _Teller(on_progress, Forecast(limit), time_limit), threading.Event()
     sampling = _sampling(problem, name, graph, query, execution, wanted, on_progress, time.perf_counter() - start, over)
     with _ended_in_order(blocks, sampling, over) as newest_outlook:
         for block in limits.until_memory_ends(blocks):
@@ -359,6 +357,9 @@ def pulled(
     name, chosen = choose_engine(problem, engine)
     may_take_over = engine == AUTO and graph.is_on_host
 
+    def goes_on(_name: str, _work_done: float = 0.0) -> bool:
+        return True
+
     def blocks_of(name: str, worker: Engine) -> Iterator[Any]:
         if execution.runner is not None:
             return execution.runner.run(problem.name, name, graph, query, execution, detail)
@@ -366,8 +367,7 @@ def pulled(
         return local.run(worker, graph, query, execution, detail)
 
     def blocks() -> Generator[Any]:
-        taken_over = (lambda _name: None) if may_take_over else None
-        *_, found, _warnings = _begun(problem, name, chosen, blocks_of, execution, taken_over)
+        *_, found, _warnings = _begun(problem, name, chosen, blocks_of, execution, goes_on, may_take_over)
         with closing(found):
             yield from (block for block in found if not isinstance(block, Waiting))
 
@@ -521,9 +521,13 @@ class _Limits:
     has_found: bool = False
 
     def until_memory_ends(self, blocks: Iterable[Any]) -> Iterator[Any]:
-        """The blocks, up to where the search outgrows its memory, if something was found by then."""
+        """The blocks, up to where the search outgrows its memory, if something was found by then.
+
+        Closed, it leaves them open: whoever made them closes them once the sampler was told.
+        """
         try:
-            yield from blocks
+            for block in blocks:  # noqa: UP028 - `yield from` would close them
+                yield block
         except MemoryBudgetExceeded as refusal:
             if not (self.course.memory_is_a_limit and self.has_found):
                 raise
@@ -655,13 +659,14 @@ def _begun(
     engine: Engine,
     blocks_of: Callable[[str, Engine], Iterator[Any]],
     execution: Execution,
-    tell_of_taking_over: Callable[[str], None] | None,
+    goes_on: Callable[..., bool],
+    may_take_over: bool,
 ) -> tuple[str, Engine, Any, tuple[str, ...]]:
     """The engine that does the work, its name first, its blocks, and a warning where it took another's place.
 
     An engine has planned its memory when it hands out the first block. One that refuses before gives way to the next
-    one that `auto` would take, where `tell_of_taking_over` may be told its name: the device of the first is free from
-    then on. From the first block on there is no way back.
+    one that `auto` would take, where it may: the device of the first is free from then on. From the first block on
+    there is no way back. A runner's `Waiting` is no block, unless the search is to end before there is one.
 
     Parameters
     ----------
@@ -672,21 +677,31 @@ def _begun(
     blocks_of : callable
         Begins a run of an engine.
     execution : Execution
-    tell_of_taking_over : callable or None
-        Takes the name of the engine that takes over; None where the engine was asked for, and none may.
+    goes_on : callable
+        Told the name of the engine that is at work, and the share of the work that is done; whether the search goes on.
+    may_take_over : bool
+        Whether another engine may: not where this one was asked for.
     """
     blocks = blocks_of(name, engine)
     try:
-        return name, engine, _from_first(list(islice(blocks, 1)), blocks), ()
+        return name, engine, _from_first(_first_of(blocks, lambda share: goes_on(name, share)), blocks), ()
     except MemoryBudgetExceeded as refusal:
-        other = None if tell_of_taking_over is None else choose_next_engine(problem, name)
-        if tell_of_taking_over is None or other is None:
+        other = choose_next_engine(problem, name) if may_take_over else None
+        if other is None:
             raise
         # Not the error itself: with it a handler that keeps records would keep what the engine had allocated.
         warning = _taking_over(other[0], name, str(refusal), execution)
     log.warning("%s", warning)
-    tell_of_taking_over(other[0])
+    goes_on(other[0])
     return (*other, blocks_of(*other), (warning,))
+
+
+def _first_of(blocks: Iterator[Any], goes_on: Callable[[float], bool]) -> list[Any]:
+    """The first block, if there is one; while a runner waits for it, it is asked whether the search goes on."""
+    for block in blocks:
+        if not (isinstance(block, Waiting) and goes_on(block.work_done)):
+            return [block]
+    return []
 
 
 def _from_first(first: list[Any], others: Any) -> Iterator[Any]:

@@ -25,6 +25,7 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
+from mbe_stage.runners.dask_log import quiet_without_scheduler
 from mbe_stage.runners.lease_work import Finished, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
@@ -175,6 +176,8 @@ class DaskRunner:
         terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
         limit = time.perf_counter() + (execution.time_limit_seconds or math.inf)
         search = Search(problem, engine, query, detail, parts)
+        # Workers are waited for, greeted and sent the graph before anything comes: progress is told from here on.
+        yield Waiting()
         n_workers = len(self._awaited_workers())
         with self._begun(_Run(uuid.uuid4().hex, search, graph, alone, terms, limit)) as run:
             # They load and prepare while the work is cut here.
@@ -197,12 +200,9 @@ class DaskRunner:
             try:
                 number = done.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
-                # Until something has come another engine may take over; from the limit on nobody waits for that.
-                is_late = now > run.limit
-                if last is not None or is_late:
-                    marker = None if is_marked and not is_late else self._at_barrier(ledger, barrier, last)
-                    is_marked |= marker is not None
-                    yield marker or Waiting(ledger.work_done)
+                marker = None if is_marked and now <= run.limit else self._at_barrier(ledger, barrier, last)
+                is_marked |= marker is not None
+                yield marker or Waiting(ledger.work_done)
                 continue
             lease, finished = self._taken(run, ledger, number)
             if lease is None or finished is None or not ledger.accept(number, finished.remaining):
@@ -291,6 +291,7 @@ class DaskRunner:
         if future.status == "error":
             error = future.exception()
             if _is_of_the_cluster(error):
+                self._check_scheduler()
                 log.warning("worker %s was lost (%s): what it had is lent again", lease.worker, error)
                 ledger.lose(lease.worker)
                 return None, None
@@ -300,6 +301,7 @@ class DaskRunner:
         except Exception as error:
             if not _is_of_the_cluster(error):
                 raise
+            self._check_scheduler()
             log.warning("what worker %s had found is lost (%s): its roots are lent again", lease.worker, error)
             ledger.give_back(number)
             return None, None
@@ -371,15 +373,19 @@ class DaskRunner:
 
     def _threads(self) -> dict[str, int]:
         """How many threads each worker has that is there."""
+        self._check_scheduler()
+        try:
+            return dict(self._client.nthreads())
+        except (OSError, ValueError) as error:
+            raise ClusterLost(f"the scheduler does not answer ({error}): start it again") from None
+
+    def _check_scheduler(self) -> None:
+        """Refuse to go on without it: to the client all is lost then that any worker has."""
         if self._client.status != "running":
             raise ClusterLost(
                 f"the scheduler is gone (the client is {self._client.status}): expected it to be there until all is "
                 "found; start it again"
             )
-        try:
-            return dict(self._client.nthreads())
-        except (OSError, ValueError) as error:
-            raise ClusterLost(f"the scheduler does not answer ({error}): start it again") from None
 
     def _awaited_workers(self) -> dict[str, int]:
         """The workers, waited for where there are none."""
@@ -510,7 +516,7 @@ def dask_cluster(
             yield DaskRunner(client)
         return
     cluster = _of_gpus(workers) if gpus else _of_cores(workers, threads)
-    with cluster, distributed.Client(cluster) as client:
+    with cluster, quiet_without_scheduler(distributed.Client(cluster)) as client, client:
         client.run(lease_work.ignore_interrupts)
         yield DaskRunner(client, shares_machine=True)
 
@@ -548,5 +554,5 @@ def _connected(address: str) -> Iterator[Any]:
             f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "
             "scheduler file; start it, or correct the address"
         ) from None
-    with client:
+    with quiet_without_scheduler(client), client:
         yield client

@@ -1,13 +1,13 @@
-"""A Dask cluster finds what this process finds, whoever is killed, hangs or comes late meanwhile."""
+"""A Dask cluster finds what this process finds, within limits and in parts.
+
+What becomes of workers that are killed, hang or come late: `tests/pipeline/test_cluster_faults.py`.
+"""
 
 from __future__ import annotations
 
 import functools
-import os
-import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -91,20 +91,6 @@ def members(graph: BipartiteCSR, execution: Execution, engine: str, **asked: Any
     return found
 
 
-def meanwhile(client: Any, does: Callable[[str, int], None], after: float = 1.0, n: int = 1) -> threading.Thread:
-    """Something that happens to some workers, each with its address and process id, after the search has begun."""
-    pids = client.run(os.getpid)
-
-    def act() -> None:
-        time.sleep(after)
-        for worker in sorted(pids)[:n]:
-            does(worker, pids[worker])
-
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_random_graphs_have_the_same_bicliques(runner: DaskRunner, engine: str) -> None:
     for seed in range(8):
@@ -171,68 +157,6 @@ def test_a_time_limit_is_noticed_while_leases_are_out(client: Any, monkeypatch, 
         assert 0 < sink.kept[-1][0] <= facts.n_found
     # Nobody is at it any more.
     assert sizes(random_graph(8, 9, 0.5), Execution(runner=runner))
-
-
-def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(client: Any) -> None:
-    graph = random_graph(*LONG)
-    expected = sizes_of_long()
-    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
-    thread = meanwhile(client, lambda _, pid: os.kill(pid, signal.SIGKILL), after=0.5)
-    assert sizes(graph, Execution(runner=runner)) == expected
-    thread.join()
-
-
-@pytest.mark.slow
-def test_all_workers_are_killed_and_others_come(client: Any) -> None:
-    graph = random_graph(*LONG)
-    expected = sizes_of_long()
-    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
-    thread = meanwhile(client, lambda _, pid: os.kill(pid, signal.SIGKILL), after=0.5, n=2)
-    assert sizes(graph, Execution(runner=runner)) == expected
-    thread.join()
-
-
-def test_a_worker_that_hangs_is_not_waited_for_and_does_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    # At the end it is asked three times to stop, and never does.
-    monkeypatch.setattr(dask_runner, "_STOP_SECONDS", 1.0)
-    graph = random_graph(*LONG)
-    expected = sizes_of_long()
-    stopped: list[int] = []
-
-    def stop(_: str, pid: int) -> None:
-        os.kill(pid, signal.SIGSTOP)
-        stopped.append(pid)
-
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-        ) as made,
-        distributed.Client(made) as client,
-    ):
-        thread = meanwhile(client, stop, after=0.5)
-        try:
-            assert (
-                sizes(graph, Execution(runner=DaskRunner(client, shares_machine=True, lease_seconds=0.1))) == expected
-            )
-        finally:
-            thread.join()
-            for pid in stopped:
-                os.kill(pid, signal.SIGCONT)
-
-
-@pytest.mark.slow
-def test_a_worker_that_comes_late_has_its_part(cluster: Any, client: Any) -> None:
-    cluster.scale(1)
-    while len(client.nthreads()) > 1:
-        time.sleep(0.05)
-    graph = random_graph(*LONG)
-    expected = sizes_of_long()
-    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
-    thread = threading.Timer(0.3, lambda: cluster.scale(2))
-    thread.start()
-    assert sizes(graph, Execution(runner=runner)) == expected
-    thread.join()
-    client.wait_for_workers(2, timeout=60)
 
 
 def test_a_part_and_what_a_barrier_leaves_of_it(client: Any) -> None:

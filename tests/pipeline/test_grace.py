@@ -76,7 +76,7 @@ def test_where_the_handler_only_takes_note_the_run_ends_all_the_same(before: Any
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize("handler", [ending, signal.SIG_DFL, signal.SIG_IGN], ids=str)
+@pytest.mark.parametrize("handler", [ending, signal.SIG_DFL, signal.SIG_IGN], ids=["a function", "default", "ignored"])
 def test_nothing_changes_where_nothing_is_put_off(before: Any, handler: Any) -> None:
     signal.signal(signal.SIGTERM, handler)
     with grace_at_sigterm(PATIENCE if handler is not before else 0.0) as grace:

@@ -1,4 +1,4 @@
-"""Clusters as they are elsewhere: workers on hosts with disks of their own, behind TLS, short of memory."""
+"""Clusters as they are elsewhere: workers on hosts with disks of their own, behind TLS."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import os
 import shutil
 import socket
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbe_stage import Execution, HistogramSink, enumerate_into
 from mbe_stage.errors import ClusterLost
-from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
+from mbe_stage.runners.dask_runner import dask_cluster
 from pipeline.config import Config
 from pipeline.job import RunResult, run
 from tests.mbe_stage import graphs
@@ -177,45 +173,6 @@ def test_what_dask_is_told_of_tls_holds(tmp_path: Path, edges: Path, certificate
     assert tables(shared) == tables(alone)
     assert shared.manifest.ranks is not None
     assert all(rank.name.startswith("tls://") for rank in shared.manifest.ranks.each)
-
-
-def _takes_too_much() -> None:
-    """More memory than a worker may have: its nanny ends it."""
-    held = []
-    while True:
-        held.append(bytearray(64 << 20))
-        time.sleep(0.02)
-
-
-def test_a_worker_out_of_memory_is_ended_by_its_nanny(tmp_path: Path) -> None:
-    graph = graphs.from_matrix(graphs.random_matrix(0, 120, 600, 0.25))
-    alone = HistogramSink()
-    enumerate_into(alone, graph, None, Execution(), "cpu")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, memory_limit="900MiB", local_directory=tmp_path, **QUIET
-        ) as made,
-        distributed.Client(made) as client,
-    ):
-        before = client.run(os.getpid)
-        first = sorted(before)[0]
-
-        def fill() -> None:
-            time.sleep(0.5)
-            with suppress(Exception):
-                client.run(_takes_too_much, workers=[first])
-
-        thread = threading.Thread(target=fill, daemon=True)
-        thread.start()
-        shared = HistogramSink()
-        runner = DaskRunner(client, shares_machine=True, lease_seconds=0.1)
-        enumerate_into(shared, graph, None, Execution(runner=runner), "cpu")
-        assert shared.counts == alone.counts
-        until = time.monotonic() + PATIENCE
-        while first in client.nthreads() and time.monotonic() < until:
-            time.sleep(0.1)
-        # It was ended, and another one has come in its place, or will.
-        assert first not in client.nthreads()
 
 
 def test_processes_of_this_machine_end_with_the_context(tmp_path: Path, edges: Path) -> None:

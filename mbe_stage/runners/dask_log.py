@@ -1,0 +1,56 @@
+"""What Dask logs of a scheduler that is gone: tracebacks of its client, of what `ClusterLost` says in one line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["quiet_without_scheduler"]
+
+log = logging.getLogger(__name__)
+
+# Where a client logs, and the loops of events that it runs on. A filter is about what is logged there, not below.
+_LOGGERS = (
+    "asyncio",
+    "distributed.batched",
+    "distributed.client",
+    "distributed.comm.tcp",
+    "distributed.core",
+    "distributed.utils",
+    "tornado.application",
+)
+
+
+@contextmanager
+def quiet_without_scheduler(client: Any) -> Iterator[Any]:
+    """Log as details what Dask logs while the client has no scheduler, and of connections that were lost.
+
+    To be left when the client is closed: what it was waiting for is logged then.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Yields
+    ------
+    distributed.Client
+        The same.
+    """
+
+    def passes(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if client.status == "running" and not isinstance(error, OSError):
+            return True
+        log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+        return False
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(passes)
+    try:
+        yield client
+    finally:
+        for logger in loggers:
+            logger.removeFilter(passes)

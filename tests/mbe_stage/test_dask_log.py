@@ -1,0 +1,39 @@
+"""What Dask logs of a scheduler that is gone is a detail; all else is heard as before."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from mbe_stage.runners.dask_log import quiet_without_scheduler
+
+
+def heard(caplog: pytest.LogCaptureFixture, status: str, error: Exception | None = None) -> list[tuple[str, int]]:
+    """What is heard of an error that Dask's client logs, by whom and how loud."""
+    client, dask = SimpleNamespace(status="running"), logging.getLogger("distributed.client")
+    caplog.clear()
+    with quiet_without_scheduler(client) as same:
+        assert same is client
+        client.status = status
+        dask.error("what is the matter", exc_info=error)
+    return [(record.name, record.levelno) for record in caplog.records]
+
+
+OURS, DASKS = ("mbe_stage.runners.dask_log", logging.DEBUG), ("distributed.client", logging.ERROR)
+
+
+def test_only_what_is_of_a_lost_scheduler_is_a_detail(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(logging.getLogger("distributed.client"), "propagate", True)
+    assert heard(caplog, "running") == [DASKS]
+    assert heard(caplog, "running", ZeroDivisionError("by nothing")) == [DASKS]
+    assert heard(caplog, "running", ConnectionResetError("by peer")) == [OURS]
+    assert heard(caplog, "connecting", ZeroDivisionError("by nothing")) == [OURS]
+    assert heard(caplog, "closed") == [OURS]
+    assert "what is the matter" in caplog.text
+    logging.getLogger("distributed.client").error("afterwards")
+    assert caplog.records[-1].name == "distributed.client"

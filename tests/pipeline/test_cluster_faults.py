@@ -1,0 +1,373 @@
+"""Whatever happens to the workers of a cluster, at any moment: what is published is what nothing happened to."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbe_stage.errors import ClusterLost
+from mbe_stage.runners import dask_runner
+from mbe_stage.runners.dask_runner import DaskRunner
+from mbe_stage.runners.leases import Lease, Ledger
+from pipeline import Config, RunStore, run
+from pipeline.backends.arrow.worker_parts import WorkerParts
+from pipeline.errors import exit_code
+from pipeline.unfinished import list_unfinished
+from tests.patience import PATIENCE, begun, output_of
+from tests.pipeline.output_support import assert_nothing_staged
+from tests.pipeline.resume_support import (
+    assert_as_undisturbed,
+    config_for,
+    edges,
+    is_sorted,
+    output_of_run,
+    undisturbed_as_found,
+    whatever_they_cost,
+)
+
+__all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
+
+pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
+distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+
+from tests.pipeline.slow_workers import SlowBlocks, takes_too_much  # noqa: E402 - it needs Dask
+
+ROOT = Path(__file__).parents[2]
+LEASE_SECONDS = 0.1
+# Of some hundred blocks: two workers search for a second and more.
+BLOCK_SECONDS = 0.003
+LONGEST_DELAY = 1.0
+# Of a worker that hangs: what it had is to come while the others still search.
+LONGEST_DELAY_OF_LATE = 0.5
+# Rounds in which nothing of what a test is about has happened may be followed by so many more.
+MOST_MORE = 10
+
+
+@dataclass
+class Workers:
+    """The workers of a cluster, two of them between two rounds, and what happens to them.
+
+    Attributes
+    ----------
+    lent_again : Event
+        Set when roots of a worker that is late are lent to another.
+    n_in_time : int
+        Faults that came while the run was going on.
+    n_late : int
+        Parts that came when their roots had been finished by another worker, and the search was going on.
+    lost : set of str
+        Addresses of those that were ended.
+    """
+
+    cluster: Any
+    client: Any
+    dice: random.Random = field(default_factory=random.Random)
+    lent_again: threading.Event = field(default_factory=threading.Event)
+    is_over: threading.Event = field(default_factory=threading.Event)
+    n_in_time: int = 0
+    n_late: int = 0
+    lost: set[str] = field(default_factory=set)
+
+    def complete(self) -> dict[str, int]:
+        """Wait until there are two, none of them one that was ended; their addresses and process ids."""
+        self.cluster.scale(2)
+        until = time.monotonic() + PATIENCE
+        while len(there := set(self.client.nthreads())) != 2 or there & self.lost:
+            assert time.monotonic() < until, f"there are {there}, and {self.lost} were ended"
+            time.sleep(0.02)
+        return self.client.run(os.getpid)
+
+    def some(self, pids: dict[str, int], n: int) -> list[tuple[str, int]]:
+        return self.dice.sample(sorted(pids.items()), n)
+
+    def are_killed(self, pids: dict[str, int], n: int) -> None:
+        for worker, pid in self.some(pids, n):
+            self.lost.add(worker)
+            os.kill(pid, signal.SIGKILL)
+
+    def hang(self, pids: dict[str, int]) -> None:
+        """One is stopped until others have got its roots, and somewhat longer, or until all is over."""
+        ((_, pid),) = self.some(pids, 1)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            while not self.is_over.is_set() and not self.lent_again.wait(0.02):
+                pass
+            self.is_over.wait(self.dice.random() * 2 * LEASE_SECONDS)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def run_out_of_memory(self, pids: dict[str, int]) -> None:
+        ((worker, _),) = self.some(pids, 1)
+        self.lost.add(worker)
+        with suppress(Exception):
+            self.client.run(takes_too_much, workers=[worker])
+
+    def come_late(self, _pids: dict[str, int]) -> None:
+        self.cluster.scale(2)
+
+    def only_one(self) -> dict[str, int]:
+        self.cluster.scale(1)
+        while len(self.client.nthreads()) != 1:
+            time.sleep(0.02)
+        return {}
+
+
+Fault = Callable[[Workers, dict[str, int]], None]
+FAULTS: dict[str, Fault] = {
+    "one is killed": lambda workers, pids: workers.are_killed(pids, 1),
+    "all are killed": lambda workers, pids: workers.are_killed(pids, 2),
+    "one hangs": Workers.hang,
+    "one runs out of memory": Workers.run_out_of_memory,
+    "one comes late": Workers.come_late,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+        memory_limit="1500MiB",
+        local_directory=tmp_path_factory.mktemp("workers"),
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Any) -> Iterator[Any]:
+    with distributed.Client(cluster) as made:
+        made.register_plugin(SlowBlocks(BLOCK_SECONDS))
+        yield made
+
+
+@pytest.fixture
+def workers(cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> Workers:
+    """With short leases, and little patience with those that hang."""
+    made = Workers(cluster, client)
+    lend_again, taken = Ledger.lend_again, DaskRunner._taken
+
+    def noting_who_is_late(ledger: Ledger, worker: str, before: float, now: float) -> Lease | None:
+        lease = lend_again(ledger, worker, before, now)
+        if lease is not None:
+            made.lent_again.set()
+        return lease
+
+    def noting_what_is_late(runner: DaskRunner, run: Any, ledger: Ledger, number: int) -> Any:
+        future = run.futures.get(number)
+        is_late = all(lease.number != number for lease in ledger.leases)
+        made.n_late += is_late and future is not None and future.status == "finished"
+        return taken(runner, run, ledger, number)
+
+    monkeypatch.setattr(Ledger, "lend_again", noting_who_is_late)
+    monkeypatch.setattr(DaskRunner, "_taken", noting_what_is_late)
+    hurry(monkeypatch)
+    return made
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    short_leases = functools.partial(DaskRunner, lease_seconds=LEASE_SECONDS)
+    monkeypatch.setattr(dask_runner, "DaskRunner", short_leases)
+    for name in ("_GREETING_SECONDS", "_BEGIN_SECONDS", "_FETCH_SECONDS"):
+        monkeypatch.setattr(dask_runner, name, 3.0)
+    monkeypatch.setattr(dask_runner, "_STOP_SECONDS", 1.0)
+
+
+@contextmanager
+def noted(round_: int, seed: int) -> Iterator[None]:
+    """What fails says of which round it is, and how all of them are thrown again."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"round {round_}, seed {seed}")
+        raise
+
+
+def meanwhile(config: Config, happens: Callable[[], None], after: float, workers: Workers) -> Path:
+    """A run, with something that happens so many seconds after its search has begun."""
+    has_begun = threading.Event()
+
+    def happen() -> None:
+        has_begun.wait(PATIENCE)
+        workers.n_in_time += not workers.is_over.wait(after)
+        happens()
+
+    thread = threading.Thread(target=happen, daemon=True)
+    thread.start()
+    try:
+        return run(config, on_progress=lambda _: has_begun.set()).run_dir
+    finally:
+        workers.is_over.set()
+        has_begun.set()
+        thread.join(PATIENCE)
+
+
+def disturb(workers: Workers, fault: str, out: Path, edges: Path, undisturbed: Path, monkeypatch: Any) -> None:
+    """One round: a run of which the workers write parts, or send what they find, and the fault at some moment."""
+    pids = workers.complete()
+    if fault == "one comes late":
+        pids = workers.only_one()
+    workers.is_over.clear()
+    workers.lent_again.clear()
+    execution = {"runner": "dask", "cluster": workers.cluster.scheduler_address, "threads": 1}
+    config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
+    with monkeypatch.context() as patched:
+        if workers.dice.random() < 0.3:
+            patched.setattr(WorkerParts, "is_proven", lambda *_: False)
+        after = workers.dice.random() * (LONGEST_DELAY_OF_LATE if fault == "one hangs" else LONGEST_DELAY)
+        run_dir = meanwhile(config, lambda: FAULTS[fault](workers, pids), after, workers)
+    assert_as_undisturbed(run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(out)
+
+
+def in_rounds(
+    workers: Workers, fault: str, rounds: int, out: Path, edges: Path, undisturbed: Path, monkeypatch: Any
+) -> None:
+    seed = random.randrange(10**6)
+    workers.dice, attempt = random.Random(seed), 0
+    while attempt < rounds or (fault == "one hangs" and not workers.n_late and attempt < rounds + MOST_MORE):
+        with noted(attempt, seed):
+            disturb(workers, fault, out / str(attempt), edges, undisturbed, monkeypatch)
+        attempt += 1
+    workers.complete()
+    assert workers.n_in_time, f"runs were over before anything happened, seed {seed}"
+    assert workers.n_late or fault != "one hangs", f"nothing came late, seed {seed}"
+
+
+@pytest.mark.parametrize(("fault", "rounds"), [("one is killed", 2), ("one hangs", 2)])
+def test_workers_are_lost_at_random_moments(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch) -> None:
+    in_rounds(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "rounds"),
+    [
+        ("one is killed", 20),
+        ("all are killed", 10),
+        ("one hangs", 20),
+        ("one runs out of memory", 3),
+        ("one comes late", 5),
+    ],
+)
+def test_workers_are_lost_again_and_again(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch) -> None:
+    in_rounds(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch)
+
+
+def scheduler_with_a_worker(room: Path, seconds: float = BLOCK_SECONDS) -> tuple[Any, Path]:
+    """In processes of their own: the scheduler's, and the file that says where it is."""
+    address = room / "scheduler.json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    asked = ["--scheduler-file", address, "--no-dashboard"]
+    with (room / "log").open("wb") as said:
+        streams = {"stdout": said, "stderr": said, "env": environment, "cwd": ROOT}
+        scheduler = begun(
+            [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *asked],
+            **streams,
+        )
+        worker = [*asked, "--nthreads", "1", "--no-nanny", "--local-directory", room]
+        begun([sys.executable, "-m", "distributed.cli.dask_worker", *worker], **streams)
+    while not address.exists():
+        assert scheduler.poll() is None, (room / "log").read_text()
+        time.sleep(0.02)
+    with distributed.Client(scheduler_file=str(address), timeout=PATIENCE) as client:
+        client.wait_for_workers(1, timeout=PATIENCE)
+        client.register_plugin(SlowBlocks(seconds))
+    return scheduler, address
+
+
+def lose_the_scheduler(room: Path, edges: Path, undisturbed: Path, after: float, caplog: Any) -> None:
+    """Behind a checkpoint, so many seconds later; and go on without a cluster."""
+    room.mkdir()
+    scheduler, address = scheduler_with_a_worker(room)
+    out = room / "out"
+    execution = {"runner": "dask", "cluster": str(address), "threads": 1}
+    config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
+
+    def kill_it() -> None:
+        while not any(each.n_found for each in list_unfinished(out)):
+            time.sleep(0.02)
+        time.sleep(after)
+        scheduler.kill()
+
+    thread = threading.Thread(target=kill_it, daemon=True)
+    thread.start()
+    caplog.clear()
+    with pytest.raises(ClusterLost, match="the scheduler") as caught:
+        run(config)
+    thread.join(PATIENCE)
+    assert exit_code(caught.value) == 4
+    assert [record for record in caplog.records if not record.name.startswith(("mbe_stage", "pipeline"))] == []
+    assert RunStore(out).runs() == []
+    (kept,) = list_unfinished(out)
+    assert kept.n_found > 0
+    execution = {"runner": "local", "threads": 1}
+    config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
+    resumed = run(config, resume=True)
+    assert any(f"{kept.n_found:,} results" in text for text in resumed.manifest.warnings)
+    assert_as_undisturbed(resumed.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+@pytest.fixture
+def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What Dask would print: its loggers hand nothing on to others above them."""
+    names = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
+    silent = [logging.getLogger(name) for name in names if not logging.getLogger(name).propagate]
+    for logger in silent:
+        logger.addHandler(caplog.handler)
+    yield caplog
+    for logger in silent:
+        logger.removeHandler(caplog.handler)
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
+    rounds, tmp_path, edges, undisturbed, monkeypatch, dask_is_heard
+) -> None:
+    hurry(monkeypatch)
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for attempt in range(rounds):
+        with noted(attempt, seed):
+            lose_the_scheduler(tmp_path / str(attempt), edges, undisturbed, 0.3 * dice.random(), dask_is_heard)
+
+
+@pytest.mark.slow
+def test_the_command_says_so_in_one_line(tmp_path, edges) -> None:
+    """Behind its progress, which it tells before the only lease has come back."""
+    scheduler, address = scheduler_with_a_worker(tmp_path, seconds=PATIENCE)
+    command = [sys.executable, "-c", "from pipeline.entry import main; main()", "enumerate", edges, "--header"]
+    options = ["--engine", "cpu", "--out", tmp_path / "out", "--cluster", address]
+    process = begun([*command, *options], text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert process.stderr is not None
+    said = list(until("enumerating", process.stderr))
+    assert "0.0 % of the work, 0 bicliques" in said[-1]
+    scheduler.kill()
+    _, error = output_of(process)
+    assert process.returncode == 4
+    last = [line for line in error.splitlines() if "enumerating" not in line]
+    assert len(last) == 1, error
+    assert last[0].startswith("error: the scheduler")
+
+
+def until(word: str, lines: Iterable[str]) -> Iterator[str]:
+    """The lines, up to one that has a word in it."""
+    for line in lines:
+        yield line
+        if word in line:
+            return
