@@ -101,14 +101,18 @@ def _peel_to_core(
     min_left, min_right : int64
     """
     n_left, n_right = left_alive.size, right_alive.size
-    left_degree = np.zeros(n_left, np.int64)
-    right_degree = np.zeros(n_right, np.int64)
-    for u in range(n_left):
-        if left_alive[u]:
-            for k in range(left_offsets[u], left_offsets[u + 1]):
-                if right_alive[left_members[k]]:
-                    left_degree[u] += 1
-                    right_degree[left_members[k]] += 1
+    left_degree = left_offsets[1:] - left_offsets[:-1]
+    right_degree = right_offsets[1:] - right_offsets[:-1]
+    # Of a whole graph no edge is looked at for that.
+    if not (left_alive.all() and right_alive.all()):
+        left_degree[:] = 0
+        right_degree[:] = 0
+        for u in range(n_left):
+            if left_alive[u]:
+                for k in range(left_offsets[u], left_offsets[u + 1]):
+                    if right_alive[left_members[k]]:
+                        left_degree[u] += 1
+                        right_degree[left_members[k]] += 1
     queue = np.empty(n_left + n_right, np.int64)
     n_queued = 0
     for u in range(n_left):

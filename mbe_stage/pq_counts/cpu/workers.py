@@ -173,6 +173,8 @@ class Counting:
         self._is_stopped = False
         self._last_taken = [time.perf_counter()] * n_threads
         self._workers = [self._new_worker(first_capacity) for _ in range(n_threads)]
+        # What each had counted before its piece, in memory that is there already.
+        self._before = [_copied(worker.table) for worker in self._workers]
 
     def run(self, pieces: Sequence[Piece], deadline: float = math.inf) -> Iterator[tuple[list[np.ndarray], float]]:
         """Work all pieces off; yields now and then what was newly counted, and the share of the work that is done.
@@ -212,7 +214,8 @@ class Counting:
         """Count a piece with a worker that is free; returns now and then what was counted."""
         while True:
             worker = self._workers[k]
-            before = LeafTable(*(array.copy() for array in worker.table))
+            for array, before in zip(worker.table, self._before[k], strict=True):
+                np.copyto(before, array)
             count_roots(self._lists, worker, self._asked, piece.first, piece.end, piece.part, piece.n_parts)
             reason = int(worker.control[STOP])
             if reason in (0, STOPPED):
@@ -220,7 +223,7 @@ class Counting:
             if reason == LACKS_MEMORY:
                 raise self._lack(int(worker.control[MEMORY_BUDGET]))
             # What the piece has counted so far is in the full table; the piece begins anew on what was before.
-            self._replace(k, before)
+            self._replace(k, self._before[k])
         now = time.perf_counter()
         if now - self._last_taken[k] < TAKING_SECONDS:
             return None
@@ -238,7 +241,7 @@ class Counting:
         taken = table.times > 0
         put_back(larger, table.rows[taken], table.columns[taken], table.times[taken])
         larger.control[NODES] = control[NODES]
-        self._workers[k] = larger
+        self._workers[k], self._before[k] = larger, _copied(larger.table)
         if self._is_stopped:
             larger.control[STOP] = STOPPED
 
@@ -255,6 +258,10 @@ class Counting:
             f"counting takes more than {needed:,} bytes of working memory a thread, and memory_budget_bytes has "
             f"{self._share:,} for each of {n}: raise it, or use fewer threads"
         )
+
+
+def _copied(table: LeafTable) -> LeafTable:
+    return LeafTable(*(array.copy() for array in table))
 
 
 def _table_bytes(capacity: int) -> int:
