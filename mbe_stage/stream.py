@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol
 
 from mbe_stage.compile_ahead import compile_ahead
@@ -525,9 +526,11 @@ class _Limits:
 
         Closed, it leaves them open: whoever made them closes them once the sampler was told.
         """
+        later = iter(blocks)
         try:
-            for block in blocks:  # noqa: UP028 - `yield from` would close them
-                yield block
+            # None is held on to: it may be memory of a device, which the next one needs.
+            while taken := list(islice(later, 1)):
+                yield taken.pop()
         except MemoryBudgetExceeded as refusal:
             if not (self.course.memory_is_a_limit and self.has_found):
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
 from mbe_stage.runners.waiting import Waiting
-from mbe_stage.stream import Course, Progress, pulled, stream
+from mbe_stage.stream import Course, Progress, _Limits, pulled, stream
 from tests.mbe_stage import graphs
 from tests.mbe_stage.small_gpu import install
 
@@ -94,3 +95,26 @@ def test_whoever_pulls_gets_results_only() -> None:
     execution = Execution(runner=Runner(3, found))
     asked = (PROBLEM, graphs.crown(6), BicliqueQuery(), execution, CountSink().detail, "cpu")
     assert sum(len(block) for block in pulled(*asked)) == 62
+
+
+class Found:
+    """A block, to be seen going."""
+
+
+def test_no_block_is_held_on_to_while_the_next_one_is_found() -> None:
+    """It may be memory of a device, which the next one needs."""
+    made: list[weakref.ref[Found]] = []
+
+    def block() -> Found:
+        of_device = Found()
+        made.append(weakref.ref(of_device))
+        return of_device
+
+    def blocks() -> Iterator[Found]:
+        for _ in range(3):
+            assert not any(each() for each in made)
+            yield block()
+
+    for each in _Limits(PROBLEM, Course(), None, None).until_memory_ends(blocks()):
+        del each
+    assert len(made) == 3
