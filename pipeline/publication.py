@@ -484,7 +484,7 @@ class Publication:
         Takes the configuration, and says what `graph` makes of the graph of the edges: ``left projection``; None where
         it is that graph. What is made is an `UndirectedCSR`, and `counts` have its ``vertices`` and ``edges``.
     is_resumable : bool
-        Whether its collector of tables in host memory takes checkpoints, and takes back what they have kept.
+        Whether its collectors take checkpoints, and take back what they have kept.
     """
 
     problem: str
