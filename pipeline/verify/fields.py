@@ -76,6 +76,7 @@ UNTOLD = {
         "block_bytes",
         "max_output_bytes",
         "on_limit",
+        "grace_seconds",
     ),
     # `top` is the length of the report's lists, and nobody recomputes the report.
     "config.output": ("directory", "keep_runs", "compare", "top", "checkpoint_seconds", "keep_unfinished_days"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-from distributed import WorkerPlugin
+from dask.distributed import WorkerPlugin
 
 from mbe_stage.bicliques import engine_cpu
 

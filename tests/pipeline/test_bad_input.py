@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -280,7 +281,7 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     assert "no such file" in message
     assert f"did you mean '{tmp_path / 'edges.csv'}'?" in message
     assert "nor the directory" in refusal(tmp_path / "nowhere" / "edges.csv")
-    assert "download remote data first" in refusal(Path("https://host/edges.csv"))
+    assert "download remote data first" in refusal(Path("other://host/edges.csv"))
     assert "set input.path" in refusal()
     assert "no such file" in refusal(Path("~nobody-of-that-name/edges.csv"))
     assert "cannot be read" in refusal(tmp_path / ("x" * 300))
@@ -288,9 +289,10 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(tmp_path / "loop")
 
 
-def test_an_address_that_lost_a_slash_names_the_one_that_is_meant() -> None:
-    with pytest.raises(ConfigError, match=r"expected s3://bucket/edges\.csv; give it as text"):
-        ingest(InputConfig(path=str(Path("s3://bucket/edges.csv"))))
+@pytest.mark.parametrize("address", ["s3://bucket/edges.csv", "https://host/edges.csv"])
+def test_an_address_that_lost_a_slash_names_the_one_that_is_meant(address: str) -> None:
+    with pytest.raises(ConfigError, match=rf"expected {re.escape(address)}; give it as text"):
+        ingest(InputConfig(path=str(Path(address))))
 
 
 def test_directories(tmp_path: Path) -> None:
