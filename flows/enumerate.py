@@ -171,7 +171,8 @@ def enumerate_task(
 ) -> None:
     """Graph, engine, tables, report and manifest in one task: nothing large ever leaves it.
 
-    Tried again only where another program filled the GPU: from the start, with all device memory given back.
+    Tried again only where another program filled the GPU: from the last checkpoint, or the start, with all device
+    memory given back.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def _run_on(
     if unchanged is not None:
         return _skip(staging.store.whole(unchanged))
     if staging.is_resumed:
-        _resume_or_begin_anew(staging, config, facts_of(read["facts"]), tier)
+        _resume_or_begin_anew(staging, config, facts_of(read["facts"]))
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
     artifacts_task(run_dir)
@@ -335,11 +336,9 @@ def _run_on(
     return ending(_result(run_dir, manifest, unchanged=False), manifest)
 
 
-def _resume_or_begin_anew(staging: Staging, config: Config, input_facts: InputFacts, tier: Tier) -> None:
+def _resume_or_begin_anew(staging: Staging, config: Config, input_facts: InputFacts) -> None:
     """A schedule goes on with what an earlier run of it has left where that is possible, and says so."""
     reason = why_not_resumed(staging.path.parent, config, input_facts)
-    if reason is None and tier.reads_on_gpu:
-        reason = f"it was begun on another tier than {tier.name}"
     if reason is None:
         get_run_logger().info("going on with a run that was ended early: %s", staging.run_id)
         return

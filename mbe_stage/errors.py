@@ -10,7 +10,8 @@
     └── MemoryBudgetExceeded                the graph cannot be enumerated within the stated budget
 """
 
-__all__ = ["ClusterLost", "DeviceLost", "EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
+__all__ = ["STOPPED_BY_MEMORY"]
+__all__ += ["ClusterLost", "DeviceLost", "EngineUnavailable", "InvalidArgument", "MemoryBudgetExceeded", "StageError"]
 
 
 class StageError(Exception):
@@ -31,6 +32,10 @@ class ClusterLost(StageError):
 
 class DeviceLost(StageError):
     """One of several GPUs failed when part of what it was at had been handed on: others cannot do it again."""
+
+
+STOPPED_BY_MEMORY = "stopped at the memory budget"
+"""How it begins what is said of a search that ended there, and gave what it had found by then."""
 
 
 class MemoryBudgetExceeded(StageError):

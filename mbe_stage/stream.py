@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import AUTO, Engine, choose_engine, choose_next_engine
-from mbe_stage.errors import InvalidArgument, MemoryBudgetExceeded
+from mbe_stage.errors import STOPPED_BY_MEMORY, InvalidArgument, MemoryBudgetExceeded
 from mbe_stage.options import Execution
 from mbe_stage.outlook import Forecast, Outlook, seconds_left
 from mbe_stage.problem import Problem
@@ -535,7 +535,7 @@ class _Limits:
             if not (self.course.memory_is_a_limit and self.has_found):
                 raise
             # Not the error itself, which would keep what the engine has allocated.
-            self.of_memory = f"stopped at the memory budget: {refusal}"
+            self.of_memory = f"{STOPPED_BY_MEMORY}: {refusal}"
 
     def within(self, block: Any, n_found: int) -> tuple[Any, str | None]:
         """What of a block is within the number of results, so many of which were found before it; and why not all."""

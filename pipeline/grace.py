@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from pipeline.signals import EndedBySignal
+from pipeline.signals import EndedBySignal, is_of_the_command
 
 __all__ = ["Grace", "grace_at_sigterm"]
 
@@ -52,8 +52,9 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     """Put SIGTERM off for so long, while the context lasts; a second one, or Ctrl-C, is not put off.
 
     Whoever is in the context ends it soon after `Grace.ended` says so; then the signal is raised for the handler that
-    was there before. Where none was, as in programs that have decided nothing about it, and in other threads than the
-    main one, nothing changes.
+    was there before, unless `Grace.is_asked` was taken back. Only the handler of the command is put off: Prefect looks
+    whether its own is in place, and sends a signal again that nobody seems to have heard (`flows.lost_signals`). Nor
+    does anything change in other threads than the main one.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     """
     grace, before = Grace(seconds), signal.getsignal(signal.SIGTERM)
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or seconds == 0 or not callable(before):
+    if not is_main or seconds == 0 or not callable(before) or not is_of_the_command(before):
         yield grace
         return
     with _put_off(grace, before):

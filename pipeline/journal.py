@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -286,6 +287,8 @@ def begun_journal(room: Path, header: Header) -> Journal:
         Another question was begun there, of other edges, or by other software: the message says what has changed.
     """
     if not (room / JOURNAL_NAME).exists():
+        # What an attempt has spilled that nothing was booked of.
+        shutil.rmtree(room / "sort", ignore_errors=True)
         return Journal(room, header)
     begun, records = read_journal(room)
     if changed := changes(begun, header):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from pipeline.leaving import ENDINGS, leave
 
-__all__ = ["EndedBySignal", "PatientHandler", "ended_by", "signal_of", "signals_are_heard"]
+__all__ = ["EndedBySignal", "PatientHandler", "ended_by", "is_of_the_command", "signal_of", "signals_are_heard"]
 
 _LOCK = "numba:compiler_lock"
 _COMPILERS = ("numba", "llvmlite")
@@ -32,6 +32,11 @@ class EndedBySignal(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = signal.Signals(number)
+
+
+def is_of_the_command(handler: object) -> bool:
+    """Whether a handler is that of `signals_are_heard`: not Prefect's, and not that of a program which calls us."""
+    return isinstance(handler, _Hearing)
 
 
 def signal_of(interrupt: KeyboardInterrupt) -> signal.Signals:

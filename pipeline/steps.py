@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from mbe_stage.engines import AUTO
+from mbe_stage.errors import STOPPED_BY_MEMORY
 from mbe_stage.options import Execution
 from mbe_stage.problem import problem_named
 from mbe_stage.stream import Course, Listener, Progress, Sink, StreamFacts, stream, wants_outlook
@@ -165,9 +166,14 @@ def enumerate_to(
                 n_before=0 if journal is None else journal.n_found,
                 ended=lambda: grace.ended() or full(),
                 patience=grace.patience,
-                memory_is_a_limit=True,
+                # Of numbers what was found by then may be of some only.
+                memory_is_a_limit=publication_of(config.problem).numbers is None,
             )
-            return _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
+            facts = _streamed(config, sink, graph, query, execution, engine, on_progress, journal, course)
+            if facts.truncated is None:
+                # All is found: it is published.
+                grace.is_asked = False
+            return facts
 
     return collect_to(edges, config, run_path, search, backend, on_progress=on_progress, journal=journal)
 
@@ -438,7 +444,7 @@ def finish(
 def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Path | None:
     """The latest run, if a new one would publish the same: the same edges and other files, and the same question.
 
-    A run that a time limit cut short does not count (another attempt may get further), nor does one that has lost
+    A run that time or memory cut short does not count (another attempt may get further), nor does one that has lost
     files since.
     """
     latest = store.latest()
@@ -449,7 +455,7 @@ def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Pat
     except PublishError as error:
         log.warning("the latest run cannot be compared with: %s", error)
         return None
-    if manifest.truncated is not None and manifest.config.execution.time_limit_seconds is not None:
+    if manifest.truncated is not None and _may_get_further(manifest):
         return None
     # Only then do the two fingerprints speak of the same thing.
     if manifest.problem != config.problem:
@@ -464,6 +470,12 @@ def find_unchanged(store: Store, input_facts: InputFacts, config: Config) -> Pat
         for name, inputs in manifest.derived_inputs.items()
     }
     return latest if beside == inputs_of(config) and lost_file(latest, manifest, store) is None else None
+
+
+def _may_get_further(manifest: Manifest) -> bool:
+    """Whether another attempt at a run that was cut short may, with the same question."""
+    is_of_memory = (manifest.truncated or "").startswith(STOPPED_BY_MEMORY)
+    return is_of_memory or manifest.config.execution.time_limit_seconds is not None
 
 
 def _completed(

@@ -1,7 +1,7 @@
 """Where `auto` chose the tier `rapids` and its memory does not suffice, the next tier does the work.
 
 As between engines (`mbe_stage.stream`): before the first result is handed out, and with a warning. Afterwards the
-error stays, for what was done is lost either way, and another tier may need as long again.
+error stays: another tier may need as long again, or goes on from the last checkpoint where it is told to.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _MEMORY_SHARE = 0.75
 # wait for the consumer, and one that it takes in. The search has the others.
 _OF_BLOCKS, _TWELFTHS = 3, 12
 _REMEDY = "begin again, or go on from the last checkpoint (--resume); a larger memory budget holds more back"
-_REMEDY_ON_DEVICE = "begin again; more device memory holds more back"
+_REMEDY_ON_DEVICE = "begin again, or go on from the last checkpoint (--resume); more device memory holds more back"
 _LIBRARIES = {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}
 
 

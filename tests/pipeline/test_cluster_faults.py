@@ -120,7 +120,9 @@ class Workers:
 
     def only_one(self) -> dict[str, int]:
         self.cluster.scale(1)
+        until = time.monotonic() + PATIENCE
         while len(self.client.nthreads()) != 1:
+            assert time.monotonic() < until
             time.sleep(0.02)
         return {}
 
@@ -240,7 +242,11 @@ def in_rounds(
 ) -> None:
     seed = random.randrange(10**6)
     workers.dice, attempt = random.Random(seed), 0
-    while attempt < rounds or (fault == "one hangs" and not workers.n_late and attempt < rounds + MOST_MORE):
+
+    def has_happened() -> bool:
+        return bool(workers.n_late if fault == "one hangs" else workers.n_in_time)
+
+    while attempt < rounds or (not has_happened() and attempt < rounds + MOST_MORE):
         with noted(attempt, seed):
             disturb(workers, fault, out / str(attempt), edges, undisturbed, monkeypatch)
         attempt += 1
@@ -300,7 +306,8 @@ def lose_the_scheduler(room: Path, edges: Path, undisturbed: Path, after: float,
     config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
 
     def kill_it() -> None:
-        while not any(each.n_found for each in list_unfinished(out)):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and not any(each.n_found for each in list_unfinished(out)):
             time.sleep(0.02)
         time.sleep(after)
         scheduler.kill()

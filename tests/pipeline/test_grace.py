@@ -13,7 +13,8 @@ import pytest
 
 from pipeline import grace as module
 from pipeline.grace import Grace, grace_at_sigterm
-from pipeline.signals import EndedBySignal
+from pipeline.leaving import leave
+from pipeline.signals import EndedBySignal, is_of_the_command, signals_are_heard
 from tests.patience import PATIENCE
 
 
@@ -26,7 +27,9 @@ def ending(_number: int, _frame: FrameType | None) -> Any:
 
 
 @pytest.fixture
-def before() -> Iterator[Any]:
+def before(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """In the place of the command's own handler."""
+    monkeypatch.setattr(module, "is_of_the_command", lambda handler: handler not in (signal.SIG_DFL, signal.SIG_IGN))
     usual = signal.signal(signal.SIGTERM, ending)
     yield ending
     signal.signal(signal.SIGTERM, usual)
@@ -82,6 +85,30 @@ def test_nothing_changes_where_nothing_is_put_off(before: Any, handler: Any) -> 
     with grace_at_sigterm(PATIENCE if handler is not before else 0.0) as grace:
         assert signal.getsignal(signal.SIGTERM) is handler
     assert not grace.is_asked
+
+
+def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
+    with grace_at_sigterm(PATIENCE) as grace:
+        signal.raise_signal(signal.SIGTERM)
+        grace.is_asked = False
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_only_the_handler_of_the_command_is_put_off() -> None:
+    """Prefect looks for its own."""
+    usual = signal.signal(signal.SIGTERM, ending)
+    try:
+        with grace_at_sigterm(PATIENCE):
+            assert signal.getsignal(signal.SIGTERM) is ending
+        signal.signal(signal.SIGTERM, leave)
+        with signals_are_heard():
+            heard = signal.getsignal(signal.SIGTERM)
+            assert is_of_the_command(heard)
+            with grace_at_sigterm(PATIENCE):
+                assert signal.getsignal(signal.SIGTERM) is not heard
+            assert signal.getsignal(signal.SIGTERM) is heard
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def test_another_thread_puts_nothing_off(before: Any) -> None:

@@ -140,7 +140,7 @@ def test_what_is_told_to_end_keeps_what_was_found(nursery, tmp_path, edges, undi
 
 
 @pytest.mark.parametrize(
-    ("number", "grace_seconds"), [(signal.SIGTERM, 10), (signal.SIGTERM, 0), (signal.SIGINT, 10)], ids=str
+    ("number", "grace_seconds"), [(signal.SIGTERM, PATIENCE), (signal.SIGTERM, 0), (signal.SIGINT, PATIENCE)], ids=str
 )
 def test_sigterm_waits_for_a_last_checkpoint(nursery, tmp_path, edges, undisturbed, number, grace_seconds) -> None:
     output = {**output_of_run(undisturbed), "checkpoint_seconds": 3600}

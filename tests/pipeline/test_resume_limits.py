@@ -16,6 +16,7 @@ from pipeline import publish as publish_module
 from pipeline.errors import ConfigError
 from pipeline.job import RunResult
 from pipeline.unfinished import list_unfinished
+from pipeline.verify import verify_run
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound, published_rows
 from tests.pipeline.resume_support import (
     assert_as_undisturbed,
@@ -47,6 +48,7 @@ def assert_cut(result: RunResult, reason: str, undisturbed: Path) -> None:
     """Published as a run without checkpoints is: some of the results, and marked; what is kept is there twice."""
     assert result.manifest.truncated == reason
     assert_sound(result.run_dir)
+    verify_run(result.run_dir)
     assert keys_of(result.run_dir) < keys_of(undisturbed)
     (kept,) = list_unfinished(result.run_dir.parents[1])
     assert 0 < kept.n_found <= result.manifest.n_found
@@ -168,6 +170,17 @@ def test_memory_in_the_middle(tmp_path, edges, undisturbed, monkeypatch) -> None
     larger = config_for(tmp_path, edges, output=output, execution={"memory_budget": "2GiB"})
     result = run(larger, resume=True)
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_what_memory_has_cut_short_is_not_taken_for_unchanged(tmp_path, edges, monkeypatch) -> None:
+    config = config_for(tmp_path, edges)
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "_flush", FullBudget(20).in_place_of(Worker._flush))
+        assert run(config, on_progress=slowly).manifest.truncated
+    again = run(config, if_changed=True)
+    assert not again.unchanged
+    assert again.manifest.truncated is None
+    assert run(config, if_changed=True).unchanged
 
 
 def test_memory_before_the_first_result(tmp_path, edges, monkeypatch) -> None:
