@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mbe_stage import stream
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from pipeline import Config
 from pipeline.backends.backend import GraphFacts
 from pipeline.ingest import ingest
+from pipeline.journal import begun_journal, header_of, read_journal
+from pipeline.publish import JOURNAL_NAME
 from pipeline.steps import count, enumerate_to
 from tests.mbe_stage import emulated_devices, graphs
 from tests.mbe_stage.emulated_device import launch_on_the_emulator
+from tests.patience import PATIENCE
+from tests.pipeline.resume_support import Killed
 from tests.rapids import frames_on_arrow
 
 TABLES = ("bicliques", "left_vertices.parquet", "right_vertices.parquet", "size_histogram.parquet")
@@ -99,6 +105,36 @@ class Runs:
     def counted(self, asked: Config) -> Any:
         return count(self._on_device, asked, engine="cuda", backend=self._cudf(frames_on_arrow.pool(PLENTY))).facts
 
+    def gone_on_with(self, name: str) -> dict[str, Any]:
+        """By two devices, what two devices had begun when the run was ended behind a checkpoint."""
+        room, host = self._directory / name / "room", self._directory / name / "host"
+        run_path = room / room.name
+        run_path.mkdir(parents=True)
+        asked = config({"devices": [0, 1]}, {"sort": True, "checkpoint_seconds": 1e-6})
+        header = header_of(asked, "memory", self._edges.facts.fingerprint)
+
+        def on_progress(_: object) -> None:
+            # What a checkpoint spills is booked by a thread beside the search.
+            until = time.monotonic() + PATIENCE
+            while any(room.glob("sort/*")) and time.monotonic() < until:
+                if (room / JOURNAL_NAME).exists() and read_journal(room)[1]:
+                    raise Killed
+                time.sleep(0.01)
+
+        def go_on(**options: Any) -> Any:
+            backend, journal = self._cudf(frames_on_arrow.pool(PLENTY)), begun_journal(room, header)
+            options |= {"engine": "cuda", "backend": backend, "journal": journal}
+            return enumerate_to(self._on_device, asked, run_path, **options)
+
+        with suppress(Killed):
+            go_on(on_progress=on_progress)
+        n_kept = begun_journal(room, header).n_found
+        ours, theirs = go_on(), published(self._edges, config({}, {"sort": True}), host, "reference", self._arrow)
+        assert (ours.counts, ours.content_fingerprint) == (theirs.counts, theirs.content_fingerprint)
+        for each in TABLES:
+            assert table(run_path, each).equals(table(host, each)), each
+        return {"case": name, "kept": n_kept, "of": ours.counts["bicliques"], "warned": len(ours.warnings)}
+
     def compared(self, name: str, execution: dict[str, Any], output: dict[str, Any], limit: int) -> dict[str, Any]:
         with brought() as threads:
             ours, path = self.on_devices(name, config(execution, output), limit)
@@ -156,6 +192,8 @@ def other_cases(runs: Runs) -> Iterator[dict[str, Any]]:
     assert facts.truncated is not None
     yield {"case": "few", "rows": len(table(path, "bicliques")), "of": everything}
 
+    yield runs.gone_on_with("gone on with")
+
     def broken(_self: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -184,6 +222,7 @@ def main(directory: Path, part: str) -> None:
     from pipeline.backends.cudf import backend, plan
 
     backend.graph_facts = degrees_alone
+    stream._TIMES_ITS_COST = 0.0
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 10
     engine_cuda.device = lambda _: "the emulator"

@@ -43,7 +43,8 @@ def test_two_devices_publish_what_the_host_does(tmp_path: Path) -> None:
 @on_the_emulator
 def test_what_becomes_of_several_devices(tmp_path: Path) -> None:
     cases = emulated(tmp_path, "others")
-    assert len(cases) == 8
+    assert len(cases) == 9
+    assert 0 < cases["gone on with"]["kept"] < cases["gone on with"]["of"]
     assert min(cases[name]["blocks"] for name in ("sorted", "one twice", "none that holds the tables")) > 2
     # The roots that were begun are searched again without it.
     assert (cases["lost"]["ranks"], cases["lost"]["warned"]) == (2, 1)
