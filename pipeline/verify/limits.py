@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mbe_stage.errors import STOPPED_BY_MEMORY
 from pipeline.errors import VerificationError
 from pipeline.installed_publications import limit_of, publication_of
 from pipeline.manifest import Manifest
 
 __all__ = ["check_limits"]
+
+_OF_MEMORY = "stopped at the memory budget: "
 
 
 def check_limits(run: Path, manifest: Manifest) -> str:
@@ -34,7 +35,7 @@ def check_limits(run: Path, manifest: Manifest) -> str:
     if seconds is not None:
         reasons.append(f"stopped at time_limit_seconds = {seconds:g}")
     # Its budget every run has, and what is said behind it is the engine's.
-    if truncated not in reasons and not truncated.startswith(f"{STOPPED_BY_MEMORY}: "):
+    if truncated not in reasons and not truncated.startswith(_OF_MEMORY):
         expected = " or ".join(map(repr, reasons)) or "null"
         raise VerificationError(f"{place}; expected {expected}, by its config and its {n_found:,} {what}")
     return truncated
