@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.patience import completed
 
 ROOT = Path(__file__).parents[2]
 N_ROWS = 20_000_000
+MOST_ABORTED = 3
 
 # Everything is loaded before the limit is set: 64 MiB more than that, where a column takes 160.
 LIMITED = """
@@ -46,12 +48,16 @@ def write_csv(path: Path) -> None:
 def test_too_small_an_address_space_is_no_damaged_file(tmp_path: Path, name: str, write) -> None:
     path = tmp_path / name
     write(path)
-    done = completed(
-        [sys.executable, "-c", LIMITED, "enumerate", path, "--count-only", "--engine", "reference", "--quiet"],
-        cwd=ROOT,
-        # Arrow's own allocators have reserved room of which the limit knows nothing.
-        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
-    )
+    for _ in range(MOST_ABORTED):
+        done = completed(
+            [sys.executable, "-c", LIMITED, "enumerate", path, "--count-only", "--engine", "reference", "--quiet"],
+            cwd=ROOT,
+            # Arrow's own allocators have reserved room of which the limit knows nothing.
+            env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        )
+        # In a thread of its CSV reader Arrow ends the process itself, once in a hundred times, and asks nobody.
+        if done.returncode != -signal.SIGABRT or "ValueOrDie called on an error: Out of memory" not in done.stderr:
+            break
     assert done.returncode == 4, done.stderr
     assert done.stderr.startswith("error: out of memory: raise the limit of the address space (ulimit -v), ")
     assert len(done.stderr.splitlines()) == 1
