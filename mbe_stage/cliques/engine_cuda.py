@@ -144,7 +144,7 @@ def device_blocks(
     if query.containing:
         options: dict[str, Any] = {"barrier": barrier, "sizes": sizes, "statistics": statistics}
         for block in run(graph, query, execution, Detail.MEMBERS, tasks, **options):
-            yield _uploaded(block)
+            yield DeviceCliqueBlock.from_host(block)
         return
     part = _part(graph, query)
     roots = RootOrder(graph, query, part)
@@ -154,14 +154,6 @@ def device_blocks(
         asked = replace(asked, n_copies=_BLOCKS_ON_DEVICE)
         yield from _searched(asked, _found_on_device, barrier, statistics)
     yield DeviceCliqueBlock.empty(work_done=1.0)
-
-
-def _uploaded(block: CliqueBlock) -> DeviceCliqueBlock:
-    import cupy as cp
-
-    from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
-
-    return DeviceCliqueBlock(cp.asarray(block.sizes), cp.asarray(block.members), block.work_done, block.remaining)
 
 
 def _found_on_device(quantum: Quantum) -> Iterator[DeviceCliqueBlock]:

@@ -107,21 +107,9 @@ def use_the_specification() -> None:
     from mbe_stage.bicliques.cuda.blocks import DeviceBlock
     from mbe_stage.cliques.cuda.blocks import DeviceCliqueBlock
 
-    def on_device(block: Any) -> Any:
-        if not len(block):
-            return DeviceBlock.empty(block.work_done, block.remaining)
-        lists = block.left_offsets, block.left_members, block.right_offsets, block.right_members
-        kinds = (np.int64, np.int32) * 2
-        return DeviceBlock(*(each.astype(kind) for each, kind in zip(lists, kinds, strict=True)))
-
-    def cliques_on_device(block: Any) -> Any:
-        if not len(block):
-            return DeviceCliqueBlock.empty(block.work_done, block.remaining)
-        return DeviceCliqueBlock(block.sizes, block.members)
-
     pairs = (
-        (engine_cuda, reference, Detail.MEMBERS, on_device),
-        (clique_engine, clique_reference, CliqueDetail.MEMBERS, cliques_on_device),
+        (engine_cuda, reference, Detail.MEMBERS, DeviceBlock.from_host),
+        (clique_engine, clique_reference, CliqueDetail.MEMBERS, DeviceCliqueBlock.from_host),
     )
     for engine, specification, detail, of_block in pairs:
         engine.device_blocks = with_barriers(specification, detail, of_block)  # type: ignore[attr-defined]

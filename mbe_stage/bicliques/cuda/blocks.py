@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import cupy as cp
 
+from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.device.peers import brought_here
 from mbe_stage.tasks import Task
 
@@ -39,6 +40,13 @@ class DeviceBlock:
         """No biclique: such a block only reports progress, or marks a barrier."""
         offsets, members = cp.zeros(1, cp.int64), cp.empty(0, cp.int32)
         return cls(offsets, members, offsets, members, work_done, remaining)
+
+    @classmethod
+    def from_host(cls, block: BicliqueBlock) -> DeviceBlock:
+        """A block at `Detail.MEMBERS`, in the memory of the current device."""
+        left = cp.asarray(block.left_offsets, cp.int64), cp.asarray(block.left_members)
+        right = cp.asarray(block.right_offsets, cp.int64), cp.asarray(block.right_members)
+        return cls(*left, *right, block.work_done, block.remaining)
 
     def __len__(self) -> int:
         return self.n_bicliques

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cupy as cp
 
+from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.tasks import Task
 
 __all__ = ["DeviceCliqueBlock"]
@@ -36,6 +37,11 @@ class DeviceCliqueBlock:
     def empty(cls, work_done: float, remaining: tuple[Task, ...] | None = None) -> DeviceCliqueBlock:
         """No clique: such a block only reports progress, or marks a barrier."""
         return cls(cp.empty(0, cp.int32), cp.empty(0, cp.int32), work_done, remaining)
+
+    @classmethod
+    def from_host(cls, block: CliqueBlock) -> DeviceCliqueBlock:
+        """A block at `Detail.MEMBERS`, in the memory of the current device."""
+        return cls(cp.asarray(block.sizes), cp.asarray(block.members), block.work_done, block.remaining)
 
     def __len__(self) -> int:
         return self.n_cliques

@@ -14,7 +14,6 @@ from mbe_stage import BicliqueBlock, BipartiteCSR
 from mbe_stage.bicliques.cuda.blocks import DeviceBlock
 from mbe_stage.groups import CandidateSink, NullModel
 from mbe_stage.groups.cuda.candidates import DeviceCandidateSink
-from mbe_stage.groups.members import offsets_of
 
 Blocks = Sequence[tuple[BicliqueBlock, np.ndarray]]
 OF_VERTICES = ("left_best", "right_best", "left_share", "right_share", "n_bicliques_of_left", "n_bicliques_of_right")
@@ -67,7 +66,7 @@ def take_in(sinks: tuple[DeviceCandidateSink, CandidateSink], block: BicliqueBlo
     """A block into the sink on the device and into that on the host."""
     on_device, on_host = sinks
     on_host.accept(block, keys)
-    on_device.accept(to_device(block), cp.asarray(keys))
+    on_device.accept(DeviceBlock.from_host(block), cp.asarray(keys))
 
 
 def assert_same(on_device: DeviceCandidateSink, on_host: CandidateSink) -> list[int]:
@@ -87,13 +86,3 @@ def assert_same(on_device: DeviceCandidateSink, on_host: CandidateSink) -> list[
         assert ours.dtype == theirs.dtype, name
         assert np.array_equal(ours, theirs), (name, ours, theirs)
     return found.keys.tolist()
-
-
-def to_device(block: BicliqueBlock) -> DeviceBlock:
-    """The same block in device memory."""
-    return DeviceBlock(
-        cp.asarray(offsets_of(block.left_sizes)),
-        cp.asarray(block.left_members),
-        cp.asarray(offsets_of(block.right_sizes)),
-        cp.asarray(block.right_members),
-    )

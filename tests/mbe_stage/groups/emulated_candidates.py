@@ -74,7 +74,7 @@ def pool_stays_small(device_checks) -> Iterator[int]:
     sink = device_checks.DeviceCandidateSink(NullModel.of(graph), graph.n_left, graph.n_right, top)
     empty = sink.nbytes
     for key in best_first[::-1]:
-        sink.accept(device_checks.to_device(block_of([bicliques[key]])), np.array([key]))
+        sink.accept(device_checks.DeviceBlock.from_host(block_of([bicliques[key]])), np.array([key]))
         n_kept = top + graph.n_left + graph.n_right
         assert sink.nbytes - empty <= (2 * n_kept + top + 1) * (32 + 4 * 8)
     yield len(best_first)
@@ -88,7 +88,7 @@ def refusals(device_checks) -> Iterator[int]:
         device_checks.DeviceCandidateSink(model, 3, 1, top=0)
     sink = device_checks.DeviceCandidateSink(model, 3, 1)
     with pytest.raises(InvalidArgument, match="a biclique has 4 members on a side where degrees allow 3"):
-        sink.accept(device_checks.to_device(block_of([((0, 1, 2, 3), (0,))])), np.array([1]))
+        sink.accept(device_checks.DeviceBlock.from_host(block_of([((0, 1, 2, 3), (0,))])), np.array([1]))
     assert sink.n_bicliques_of_left.tolist() == [0, 0, 0]
     assert len(sink.finish()) == 0
     with pytest.raises(InvalidArgument, match="is this sink itself"):

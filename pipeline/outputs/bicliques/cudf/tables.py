@@ -73,9 +73,7 @@ def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> Frame:
 def block_of(batch: pa.RecordBatch) -> DeviceBlock:
     """The block that rows of `bicliques/` were made of."""
     block, _ = host.block_of(batch)
-    lists = block.left_offsets, block.left_members, block.right_offsets, block.right_members
-    offsets_and_members = zip(lists, (cp.int64, cp.int32) * 2, strict=True)
-    return DeviceBlock(*(cp.asarray(array, kind) for array, kind in offsets_and_members))
+    return DeviceBlock.from_host(block)
 
 
 def members_frame(bicliques: Frame) -> Frame:

@@ -63,7 +63,7 @@ def clique_frame(block: DeviceCliqueBlock, keys: cp.ndarray) -> Frame:
 def block_of(batch: pa.RecordBatch) -> DeviceCliqueBlock:
     """The block that rows of `cliques/` were made of."""
     block, _ = host.block_of(batch)
-    return DeviceCliqueBlock(cp.asarray(block.sizes), cp.asarray(block.members))
+    return DeviceCliqueBlock.from_host(block)
 
 
 def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> Frame:
