@@ -1,16 +1,18 @@
-"""Rows of a data set that a journal books: those of earlier processes are taken back, new ones are booked."""
+"""Rows of a data set that a journal books, or sums where there are none; those of earlier processes are taken back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.tasks import Task
 from pipeline.backends.arrow.parts import batches_of
 from pipeline.journal import Journal
+from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 
 __all__ = ["KeptRows"]
 
@@ -27,6 +29,18 @@ class _Writer(Protocol):
 
     def seal(self, seal: Callable[[list[Path]], None]) -> None:
         """Hand on the files that were settled since this was done last."""
+
+
+class _Summary(Protocol):
+    """What is known of all results, of any backend."""
+
+    fingerprint: Fingerprint
+
+    def sums(self) -> Arrays:
+        """All of it as arrays."""
+
+    def restore(self, sums: Arrays) -> None:
+        """Take back what `sums` gave of other results."""
 
 
 class KeptRows:
@@ -90,3 +104,35 @@ class KeptRows:
         assert journal is not None
         n_found, self._n_booked = n_items - self._n_booked, n_items
         writer.seal(lambda files: journal.add(remaining, work_done, files, n_found))
+
+    def take_back_sums(self, summary: _Summary, derived: Sequence[Any]) -> None:
+        """Have all take back what is booked where there are no rows.
+
+        Parameters
+        ----------
+        summary
+        derived : sequence of DerivedCollector
+            Which give their sums, too.
+        """
+        if (sums := taken_back(self._journal)) is not None:
+            restore(sums, summary.restore, derived)
+
+    def book_sums(self, remaining: Sequence[Task], work_done: float, summary: _Summary, derived: Sequence[Any]) -> None:
+        """As `book`, where there are no rows.
+
+        Parameters
+        ----------
+        remaining, work_done
+            As of `book`.
+        summary, derived
+            As of `take_back_sums`.
+
+        Raises
+        ------
+        PublishError
+            They cannot be written.
+        """
+        journal = self._journal
+        assert journal is not None
+        n_items = summary.fingerprint.n_items
+        book_sums(journal, remaining, work_done, lambda: together(summary.sums(), derived), n_items)

@@ -48,7 +48,9 @@ class RowSink(Generic[_S]):
     memory_budget : int
         Bytes that decide how many threads may write.
     journal : Journal, optional
-        Of the run: what its records have of rows is taken back, and `checkpoint` adds to it.
+        Of the run: what its records have is taken back, and `checkpoint` adds to it. Without a data set there are no
+        rows to take back: the summary and all of `BlockRows.derived` have to give their sums
+        (`pipeline.publication.DerivedCollector`).
     parts : WorkerParts, optional
         How workers elsewhere write what they find; `take_part` takes that over.
 
@@ -91,8 +93,11 @@ class RowSink(Generic[_S]):
         self._context = ExitStack()
         self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
         self._order = None if order is None else order(self._kept.scratch)
-        for batch in self._kept.taken_back(self._order) if self._is_written else ():
-            rows.take_back(batch)
+        if self._is_written:
+            for batch in self._kept.taken_back(self._order):
+                rows.take_back(batch)
+        else:
+            self._kept.take_back_sums(rows.summaries.whole(), rows.derived)
         self._writer = BlockWriter(
             run_path,
             {} if isinstance(self._order, SpillOrder) else schemas,
@@ -161,13 +166,14 @@ class RowSink(Generic[_S]):
             It cannot be written.
         """
         # Where nothing is left the run ends now, and publishes.
-        if remaining and self._kept.is_begun:
-            self._writer.settle()
-            self._book(remaining, work_done, self.summary.fingerprint.n_items)
-
-    def _book(self, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
-        """Book what was settled: the rows, in which all is that is to be known."""
-        self._kept.book(self._writer, remaining, work_done, n_items)
+        if not remaining or not self._kept.is_begun:
+            return
+        self._writer.settle()
+        summary = self._rows.summaries.whole()
+        if self._is_written:
+            self._kept.book(self._writer, remaining, work_done, summary.fingerprint.n_items)
+        else:
+            self._kept.book_sums(remaining, work_done, summary, self._rows.derived)
 
     def __enter__(self) -> Self:
         with ExitStack() as context:

@@ -22,7 +22,6 @@ from pipeline.backends.cudf.parts import DataSet, WriterPool
 from pipeline.backends.cudf.plan import WritingPlan
 from pipeline.backends.cudf.writing import EngineShare
 from pipeline.journal import Journal
-from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 from pipeline.publish import as_publish_errors
 
 __all__ = ["BlockWriter"]
@@ -83,7 +82,7 @@ class BlockWriter:
         self.write_file = write_file
         self._rows, self._spread, self._path = rows, spread, run_path
         self._piece_bytes = plan.piece_bytes
-        self._journal, self._kept = journal, KeptRows(journal, run_path, next(iter(schemas), ""))
+        self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
         self._order = None if order is None else order(self._kept.scratch)
         self._settled: list[Path] = []
         self._take_back(has_rows=bool(schemas))
@@ -136,30 +135,18 @@ class BlockWriter:
             It cannot be written.
         """
         # Where nothing is left the run ends now, and publishes.
-        if self._journal is None or not remaining:
+        if not remaining or not self._kept.is_begun:
             return
-        start = time.perf_counter()
-        n_items = self._rows.summary.fingerprint.n_items
+        start, summary = time.perf_counter(), self._rows.summary
         if self._data_sets:
             self._settle()
-            self._kept.book(self, remaining, work_done, n_items)
+            self._kept.book(self, remaining, work_done, summary.fingerprint.n_items)
         else:
-            book_sums(self._journal, remaining, work_done, self._sums, n_items)
+            self._kept.book_sums(remaining, work_done, summary, self._rows.derived)
         self.seconds["write"] += time.perf_counter() - start
 
     def seal(self, seal: Callable[[list[Path]], None]) -> None:
-        """Hand on the files that were settled since this was done last: parts, or with an order its spills.
-
-        Parameters
-        ----------
-        seal : callable
-            Takes them. It is called in a thread of its own, one at a time, while what follows is written.
-
-        Raises
-        ------
-        PublishError
-            What was handed on before could not be sealed.
-        """
+        """As `pipeline.backends.arrow.block_writer.BlockWriter.seal`."""
         files, self._settled = self._settled, []
         self._writers.book(self._path, lambda: seal(files))
 
@@ -184,11 +171,8 @@ class BlockWriter:
         if has_rows:
             for batch in self._kept.taken_back(self._order):
                 self._rows.take_back(batch, self._piece_bytes)
-        elif (sums := taken_back(self._journal)) is not None:
-            restore(sums, self._rows.summary.restore, self._rows.derived)
-
-    def _sums(self) -> Arrays:
-        return together(self._rows.summary.sums(), self._rows.derived)
+        else:
+            self._kept.take_back_sums(self._rows.summary, self._rows.derived)
 
     def _settle(self) -> None:
         """Have everything that was accepted in complete files."""

@@ -12,13 +12,10 @@ import pyarrow as pa
 
 from mbe_stage.bicliques.keys import biclique_keys
 from mbe_stage.bicliques.results import BicliqueBlock, Detail
-from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_rows import BlockRows
 from pipeline.backends.arrow.row_sink import RowSink
 from pipeline.backends.arrow.summaries import Summaries
 from pipeline.backends.arrow.worker_parts import parts_of
-from pipeline.journal import Journal
-from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 from pipeline.outputs.bicliques.arrow.summary import Summary
 from pipeline.outputs.bicliques.arrow.tables import (
     biclique_batch,
@@ -54,11 +51,8 @@ class ParquetSink(RowSink[Summary]):
         Who else takes each block in, with its keys.
     spills : bool
         With `sort`: leave the rows in spill files, for the sink that puts those of several workers in order.
-    journal : Journal, optional
-        As of `RowSink`. Without the table there are no rows to take back, and all of `derived` have to give their sums
-        (`pipeline.publication.DerivedCollector`).
     **writing
-        As `RowSink` takes it: `compression`, `block_bytes`, `memory_budget`, `parts`.
+        As `RowSink` takes it: `compression`, `block_bytes`, `memory_budget`, `journal`, `parts`.
     """
 
     detail: Literal[Detail.MEMBERS] = Detail.MEMBERS
@@ -75,10 +69,8 @@ class ParquetSink(RowSink[Summary]):
         n_shown: int = 20,
         derived: Sequence[DerivedCollector] = (),
         spills: bool = False,
-        journal: Journal | None = None,
         **writing: Any,
     ) -> None:
-        self._journal, self._derived = journal, derived
         rows = BlockRows(
             keys=lambda block: biclique_keys(block, left_hashes, right_hashes),
             batch=biclique_batch,
@@ -94,20 +86,8 @@ class ParquetSink(RowSink[Summary]):
             schemas,
             spread=_with_members if members else None,
             order=(left_in_spills if spills else canonical_order) if sort else None,
-            journal=journal,
             **writing,
         )
-        if not bicliques and (sums := taken_back(journal)) is not None:
-            restore(sums, self.summary.restore, derived)
-
-    def _book(self, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
-        if self._is_written:
-            super()._book(remaining, work_done, n_items)
-        elif self._journal is not None:
-            book_sums(self._journal, remaining, work_done, self._sums, n_items)
-
-    def _sums(self) -> Arrays:
-        return together(self.summary.sums(), self._derived)
 
 
 def _member_bytes(block: BicliqueBlock) -> int:
