@@ -1,4 +1,4 @@
-"""What checkpoints cost: ``python -m benchmarks.checkpoints [--seconds N] [--repeats N] [--at-once] [GRAPH ...]``.
+"""What checkpoints cost: ``python -m benchmarks.checkpoints [options] [GRAPH ...]``; ``--help`` lists them.
 
 Each graph is published without checkpoints and with them, on the engine ``cpu`` or the one that ``--engine`` names,
 each time in a process of its own that has published a small graph before. Printed are how many checkpoints there were,
@@ -44,7 +44,7 @@ class Cost:
     n_checkpoints: int
 
 
-def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str = "cpu") -> Cost:
+def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, means: dict[str, Any]) -> Cost:
     """Publish a graph once into a temporary directory, with everything compiled and loaded before.
 
     Parameters
@@ -53,10 +53,10 @@ def published(graph: str, checkpoint_seconds: float | None, *, sort: bool, engin
         As `benchmarks.graphs.find_graph` takes it.
     checkpoint_seconds : float or None
     sort : bool
-    engine : str
+    means : dict
+        Sections of the configuration beside the output.
     """
     path = str(find_graph(graph)[0])
-    means = {"execution": {"engine": engine}}
     _publish(means, _SMALL, None, sort=sort)
     with _noting_checkpoints() as noted:
         begun = time.process_time()
@@ -102,12 +102,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sort", action="store_true")
     parser.add_argument("--engine", default="cpu")
+    parser.add_argument("--memory-budget", default="1GiB", help="execution.memory_budget")
+    parser.add_argument("--min-left", type=int, default=1, help="only bicliques of so many vertices on the left")
+    parser.add_argument("--min-right", type=int, default=1)
     parser.add_argument("--at-once", action="store_true", help="both kinds beside each other")
     options = parser.parse_args(arguments)
+    means = {
+        "execution": {"engine": options.engine, "memory_budget": options.memory_budget},
+        "query": {"min_left": options.min_left, "min_right": options.min_right},
+    }
     for graph in options.graphs:
         print(f"{graph}, {'at once' if options.at_once else f'the least of {options.repeats}, in turn'}:", flush=True)
         pairs = (
-            _pair(partial(_alone, graph, sort=options.sort, engine=options.engine), options, turned=bool(i % 2))
+            _pair(partial(_alone, graph, sort=options.sort, means=means), options, turned=bool(i % 2))
             for i in range(options.repeats)
         )
         for line in _each(pairs) if options.at_once else _least(list(pairs)):
@@ -122,10 +129,10 @@ def _pair(alone: Callable[[float | None], Cost], options: argparse.Namespace, *,
     return (second, first) if turned else (first, second)
 
 
-def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str = "cpu") -> Cost:
+def _alone(graph: str, checkpoint_seconds: float | None, *, sort: bool, means: dict[str, Any]) -> Cost:
     """As `published`, in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(published, graph, checkpoint_seconds, sort=sort, engine=engine).result()
+        return process.submit(published, graph, checkpoint_seconds, sort=sort, means=means).result()
 
 
 def _least(pairs: Sequence[tuple[Cost, Cost]]) -> Iterator[str]:
