@@ -100,7 +100,7 @@ def run(
 
     search = Search(graph, query, execution, detail, tasks, sizes or {}, techniques)
     has_work = not search.is_done
-    for quantum in with_barriers(search, barrier):
+    for quantum in with_barriers(search, barrier, in_parts=detail == Detail.MEMBERS):
         yield from quantum.host_blocks(execution.block_bytes)
     if statistics is not None and has_work:
         statistics.update(search.session.statistics())
@@ -126,7 +126,7 @@ def device_blocks(
     from mbe_stage.device.held_roots import with_barriers
 
     search = Search(graph, query, execution, Detail.MEMBERS, tasks, sizes or {}, _EVERYTHING)
-    for quantum in with_barriers(search, barrier):
+    for quantum in with_barriers(search, barrier, in_parts=True):
         yield from quantum.device_blocks()
     yield DeviceBlock.empty(work_done=1.0)
 

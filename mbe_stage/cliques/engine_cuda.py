@@ -249,7 +249,7 @@ def _searched(
     from mbe_stage.cliques.cuda.search import Search
     from mbe_stage.device.held_roots import with_barriers
 
-    for quantum in with_barriers(Search(asked), barrier):
+    for quantum in with_barriers(Search(asked), barrier, in_parts=asked.mode == at.MEMBERS):
         if statistics is not None:
             statistics.update(quantum.session.statistics)
         yield from found(quantum)

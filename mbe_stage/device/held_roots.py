@@ -2,11 +2,18 @@
 
 Warps begin roots in the order of their work, and tasks are ranges of roots in another order. Some roots are begun all
 the same, so that those that are held back are few ranges.
+
+A device may begin all roots within a second, and what it finds take minutes to be written: a barrier that is asked for
+meanwhile would come with the end. So where results are handed on, and may be asked for a barrier, a small part of the
+roots is begun first. Where taking its results takes longer than finding them, the rest follows part by part, each as
+large as is taken in a few seconds; else all of it at once.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -17,6 +24,15 @@ __all__ = ["MOST_RANGES", "HoldsRoots", "begun_all_the_same", "ranges_from", "wi
 
 MOST_RANGES = 1024
 """Of what is left at a barrier: warps begin roots in order of their work, and rows are numbered by degree."""
+
+# Of the work that is expected below all roots so much is begun first, where there are so many roots.
+_FIRST_SHARE = 1 / 16
+_LEAST_ROOTS = 512
+# Share of a part's time in which nothing was searched, as what it had found was being taken.
+_TAKEN_SLOWLY = 0.75
+# How long a part is to take, and by how much one is larger or smaller than the one before at most.
+_PART_SECONDS = 2.5
+_MOST_GROWTH = 4.0
 
 Quantum = TypeVar("Quantum", covariant=True)
 
@@ -30,7 +46,7 @@ class HoldsRoots(Protocol[Quantum]):
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The roots that nobody has begun, in the order in which they are to be, and the work expected below each.
 
-        None where there is no need of a barrier: nothing is left but what is in progress, or nothing has been begun.
+        None where there is no need of a barrier: nothing is left but what is in progress.
         """
 
     def replace_roots(self, roots: np.ndarray) -> None:
@@ -43,30 +59,83 @@ class HoldsRoots(Protocol[Quantum]):
         """Begin with roots that were held back, in this order; all others are finished."""
 
 
-def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None) -> Iterator[Quantum]:
+def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_parts: bool = False) -> Iterator[Quantum]:
     """The quanta of a search, and where a barrier is asked for, what marks it.
 
     Parameters
     ----------
     search : HoldsRoots
     barrier : Barrier, optional
+    in_parts : bool
+        Whether what is found is handed on, and not only counted: then a part of the roots is begun first, so that a
+        barrier need not wait until all that the device has found is taken. Not without a barrier.
     """
-    held: np.ndarray | None = None
+    held = _all_but_a_part(search) if in_parts and barrier is not None else None
     while True:
+        begun, taking = time.perf_counter(), 0.0
         for quantum in search.quanta():
+            found = time.perf_counter()
             yield quantum
+            taking += time.perf_counter() - found
             if barrier is not None and barrier.is_asked and held is None:
                 held = _held_back(search)
         if barrier is None or held is None:
             return
-        # Before whoever asked knows of this one: what is asked for behind it is another.
-        barrier.reached()
-        yield search.marker(held)
-        search.restart(held)
-        held = None
+        part, later = held.divided(time.perf_counter() - begun, taking)
+        if barrier.is_asked:
+            # Before whoever asked knows of this one: what is asked for behind it is another.
+            barrier.reached()
+            yield search.marker(held.roots)
+        search.restart(held.roots)
+        held = later
+        if held is not None:
+            search.replace_roots(part)
 
 
-def _held_back(search: HoldsRoots[Quantum]) -> np.ndarray | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """Roots that are held back, in the order in which they are to be begun, and the work expected below each.
+
+    `part` is that of the roots that were begun, where these are one of several parts.
+    """
+
+    roots: np.ndarray
+    costs: np.ndarray
+    part: float | None = None
+
+    def divided(self, seconds: float, taking: float) -> tuple[np.ndarray, _Held | None]:
+        """What is begun next, after a part that took so long; taking what it found is in it."""
+        if self.part is None or taking < _TAKEN_SLOWLY * seconds:
+            return self.roots, None
+        if seconds * float(self.costs.sum()) <= _PART_SECONDS * self.part:
+            return self.roots, None
+        factor = min(_MOST_GROWTH, max(1 / _MOST_GROWTH, _PART_SECONDS / seconds))
+        return self.without(factor * self.part)
+
+    def without(self, part: float) -> tuple[np.ndarray, _Held | None]:
+        """The first roots with so much work, and the others; none where few ranges cannot be made of these."""
+        is_begun = np.cumsum(self.costs) <= part
+        # One at least.
+        is_begun[:1] = True
+        is_begun[~is_begun] = begun_all_the_same(self.roots[~is_begun], self.costs[~is_begun], MOST_RANGES)
+        if is_begun.all():
+            return self.roots, None
+        begun = float(self.costs[is_begun].sum())
+        return self.roots[is_begun], _Held(self.roots[~is_begun], self.costs[~is_begun], begun)
+
+
+def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
+    """Have a search begin a part of its roots only, before the first quantum; the others, where there are many."""
+    ahead = search.roots_ahead()
+    if ahead is None or ahead[0].size < _LEAST_ROOTS:
+        return None
+    part, held = _Held(*ahead).without(_FIRST_SHARE * float(ahead[1].sum()))
+    if held is not None:
+        search.replace_roots(part)
+    return held
+
+
+def _held_back(search: HoldsRoots[Quantum]) -> _Held | None:
     """Have a search begin no other roots, but for those without which what is left would be too many ranges."""
     ahead = search.roots_ahead()
     if ahead is None:
@@ -74,7 +143,7 @@ def _held_back(search: HoldsRoots[Quantum]) -> np.ndarray | None:
     roots, costs = ahead
     is_begun = begun_all_the_same(roots, costs, MOST_RANGES)
     search.replace_roots(roots[is_begun])
-    return roots[~is_begun]
+    return _Held(roots[~is_begun], costs[~is_begun])
 
 
 def begun_all_the_same(rows: np.ndarray, costs: np.ndarray, most: int) -> np.ndarray:

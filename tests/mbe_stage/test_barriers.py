@@ -24,7 +24,8 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
-from mbe_stage.device.held_roots import begun_all_the_same, ranges_from
+from mbe_stage.device import held_roots
+from mbe_stage.device.held_roots import begun_all_the_same, ranges_from, with_barriers
 from mbe_stage.stream import Course, stream
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
@@ -252,3 +253,80 @@ def test_whoever_calls_ends_a_search() -> None:
     facts = stream(PROBLEM, sink, GRAPH, QUERY, EXECUTION, "cpu", course=course)
     assert facts.truncated == "enough"
     assert 700 < facts.n_found == len(sink.table()) < 2**11 - 2
+
+
+class Counting:
+    """A search whose quanta begin and finish some roots each, and find these; what a marker says is left."""
+
+    def __init__(self, n: int, at_once: int, seconds: float = 0.0) -> None:
+        self.order, self.ahead, self.restarts = list(range(n)), list(range(n)), 0
+        self._at_once, self._seconds = at_once, seconds
+
+    def quanta(self) -> Iterator[tuple[str, list[int]]]:
+        while self.ahead:
+            found, self.ahead = self.ahead[: self._at_once], self.ahead[self._at_once :]
+            time.sleep(self._seconds)
+            yield "found", found
+
+    def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
+        return (np.array(self.ahead), np.ones(len(self.ahead))) if self.ahead else None
+
+    def replace_roots(self, roots: np.ndarray) -> None:
+        self.ahead = roots.tolist()
+
+    def marker(self, roots: np.ndarray) -> tuple[str, list[int]]:
+        return "marker", roots.tolist()
+
+    def restart(self, roots: np.ndarray) -> None:
+        assert not self.ahead
+        self.ahead, self.restarts = roots.tolist(), self.restarts + 1
+
+
+def taken(search: Counting, barrier: Barrier | None, seconds: float, *, in_parts: bool = True) -> list[list[int]]:
+    """What was found, each taken in so many seconds; a barrier is asked for first, and what it leaves is what follows."""
+    found: list[list[int]] = []
+    if barrier is not None:
+        barrier.ask()
+    left: list[int] | None = None
+    for kind, roots in with_barriers(search, barrier, in_parts=in_parts):
+        if kind == "marker":
+            assert left is None
+            left = roots
+            assert sorted(itertools.chain(*found, left)) == search.order
+        else:
+            found.append(roots)
+            time.sleep(seconds * len(roots))
+    assert sorted(itertools.chain(*found)) == search.order
+    assert (left is not None) == (barrier is not None)
+    return found
+
+
+def test_what_is_taken_slowly_is_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that begins all roots at once has barriers all the same, where somebody waits for them."""
+    monkeypatch.setattr(held_roots, "_PART_SECONDS", 0.02)
+    search = Counting(1600, at_once=5000)
+    found = taken(search, Barrier(), 0.0002)
+    assert len(found[0]) == 100, "a sixteenth first"
+    # Parts take about as long as they are to: they stay as they are, or nearly so.
+    assert search.restarts >= 4
+    slower = Counting(1600, at_once=5000)
+    found = taken(slower, Barrier(), 0.0009)
+    assert len(found[1]) == 25, "a quarter of the part that took four times too long"
+    assert slower.restarts > search.restarts
+
+
+def test_what_is_taken_at_once_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are there parts where all is over soon."""
+    short = Counting(1600, at_once=5000)
+    assert [len(each) for each in taken(short, Barrier(), 0.0001)] == [100, 1500]
+    monkeypatch.setattr(held_roots, "_PART_SECONDS", 0.01)
+    search = Counting(1600, at_once=5000, seconds=0.05)
+    assert [len(each) for each in taken(search, Barrier(), 0.0)] == [100, 1500]
+    assert search.restarts == short.restarts == 1
+
+
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_few_roots_are_begun_together(in_parts: bool) -> None:
+    search = Counting(500 if in_parts else 1600, at_once=400)
+    assert len(taken(search, Barrier(), 0.0001, in_parts=in_parts)[0]) == 400
+    assert taken(Counting(1600, at_once=5000), None, 0.0) == [list(range(1600))]

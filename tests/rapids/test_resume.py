@@ -17,6 +17,7 @@ import pytest
 
 from benchmarks.edge_table import edges_as_parquet
 from mbe_stage import stream
+from mbe_stage.device import held_roots
 from pipeline import Config, RunStore, run
 from pipeline.journal import read_journal
 from tests.mbe_stage.processes import run_module
@@ -54,6 +55,9 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     for problem in ("bicliques", "cliques"):
         module = importlib.import_module(f"mbe_stage.{problem}.cuda.search")
         monkeypatch.setattr(module, "plan_memory", planned(module.plan_memory, {"quantum_seconds": 0.005}))
+    # Cliques are found in less time than anything is asked for in.
+    monkeypatch.setattr(held_roots, "_TAKEN_SLOWLY", 0.0)
+    monkeypatch.setattr(held_roots, "_PART_SECONDS", 0.2)
     monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
     monkeypatch.setattr(stream._Checkpoints, "note", noting(stream._Checkpoints.note))
     MARKERS.clear()

@@ -175,6 +175,8 @@ class Search:
 
     def roots_ahead(self) -> tuple[np.ndarray, np.ndarray] | None:
         """As `mbe_stage.device.held_roots.HoldsRoots`, as all that follows."""
+        if self.is_done:
+            return None
         with device_work(self.budget_bytes):
             rows = self.session.roots_ahead()
             return (rows, self.session.paths_of(rows)) if rows.size else None

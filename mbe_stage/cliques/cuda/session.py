@@ -174,10 +174,10 @@ class Session:
     def roots_ahead(self) -> np.ndarray | None:
         """The vertices that no warp has taken as roots, in the order in which they are to be; (n,) int32, on the host.
 
-        None where there are none, or none has been taken yet. Between two quanta.
+        None where there are none. Between two quanta.
         """
         n_begun = self._n_begun
-        return cp.asnumpy(self._graph.order[n_begun:]) if 0 < n_begun < self._graph.order.size else None
+        return cp.asnumpy(self._graph.order[n_begun:]) if n_begun < self._graph.order.size else None
 
     def replace_roots(self, vertices: np.ndarray) -> None:
         """Have some of the roots ahead begun, in their order, and hold the others back; between two quanta.

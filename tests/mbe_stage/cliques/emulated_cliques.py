@@ -269,6 +269,9 @@ def barrier_cases(launcher: Any, first: int, end: int) -> Iterator[dict[str, Any
         query = CliqueQuery(containing=(3,)) if shape[1] > 0.3 else BARRIER_QUERIES[seed // 2 % 3]
         detail = Detail(2 - seed % 3)
         launcher.seed, held_roots.MOST_RANGES = seed, (1024, 2)[seed % 3 == 0]
+        # Every other case is begun in parts, as if what is found took its time to be written.
+        held_roots._LEAST_ROOTS = (4, 1 << 30)[seed % 2]
+        held_roots._TAKEN_SLOWLY = held_roots._PART_SECONDS = 0.0
         tasks = tuple(engine_cuda.tasks_of(graph, query, 4)[::2]) if seed % 4 == 3 else None
         sizes = SMALL | {"quantum_seconds": 0.01} | TINY[seed // 2 % len(TINY)]
         yield {"case": f"barriers {seed}", "seed": seed} | asked_at_random(graph, query, detail, tasks, sizes, seed)
