@@ -283,7 +283,7 @@ class Counting:
 
 
 def taken(search: Counting, barrier: Barrier | None, seconds: float, *, in_parts: bool = True) -> list[list[int]]:
-    """What was found, each taken in so many seconds; a barrier is asked for first, and what it leaves is what follows."""
+    """What was found, each taken in so many seconds; a barrier is asked for first, and what it leaves is the rest."""
     found: list[list[int]] = []
     if barrier is not None:
         barrier.ask()
