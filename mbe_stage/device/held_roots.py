@@ -5,12 +5,14 @@ the same, so that those that are held back are few ranges.
 
 A device may begin all roots within a second, and what it finds take minutes to be written: a barrier that is asked for
 meanwhile would come with the end. So where results are handed on, and may be asked for a barrier, a small part of the
-roots is begun first. Where taking its results takes longer than finding them, the rest follows part by part, each as
-large as is taken in a few seconds; else all of it at once.
+roots is begun first, from all over the graph: what the heaviest find alone says little of the others, and keeps few
+warps at work. Where taking its results takes longer than finding them, the rest follows part by part, each as large as
+is taken in a few seconds; else all of it at once.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ import numpy as np
 from mbe_stage.worker_pool import Barrier
 
 __all__ = ["MOST_RANGES", "HoldsRoots", "begun_all_the_same", "ranges_from", "with_barriers"]
+
+log = logging.getLogger(__name__)
 
 MOST_RANGES = 1024
 """Of what is left at a barrier: warps begin roots in order of their work, and rows are numbered by degree."""
@@ -33,6 +37,8 @@ _TAKEN_SLOWLY = 0.75
 # How long a part is to take, and by how much one is larger or smaller than the one before at most.
 _PART_SECONDS = 2.5
 _MOST_GROWTH = 4.0
+# Multiples of the golden section, without their whole part, lie evenly wherever they end.
+_GOLDEN = 0.618033988749895
 
 Quantum = TypeVar("Quantum", covariant=True)
 
@@ -81,7 +87,16 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
                 held = _held_back(search)
         if barrier is None or held is None:
             return
-        part, later = held.divided(time.perf_counter() - begun, taking)
+        seconds = time.perf_counter() - begun
+        part, later = held.divided(seconds, taking)
+        if later is not None:
+            log.debug(
+                "%.2f s a part, %.2f of them taking: %d roots next, %d held",
+                seconds,
+                taking,
+                part.size,
+                later.roots.size,
+            )
         if barrier.is_asked:
             # Before whoever asked knows of this one: what is asked for behind it is another.
             barrier.reached()
@@ -94,34 +109,45 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Roots that are held back, in the order in which they are to be begun, and the work expected below each.
+    """Roots that are held back.
 
-    `part` is that of the roots that were begun, where these are one of several parts.
+    Attributes
+    ----------
+    roots : (n,) integers
+        In the order in which they are to be begun.
+    costs : (n,) numbers
+        Work that is expected below each.
+    turns : (n,) integers or None
+        Where they follow in parts: those with the least are the next.
+    part : float
+        Work that was expected below the roots that were begun, where they were such a part.
     """
 
     roots: np.ndarray
     costs: np.ndarray
-    part: float | None = None
+    turns: np.ndarray | None = None
+    part: float = 0.0
 
     def divided(self, seconds: float, taking: float) -> tuple[np.ndarray, _Held | None]:
         """What is begun next, after a part that took so long; taking what it found is in it."""
-        if self.part is None or taking < _TAKEN_SLOWLY * seconds:
-            return self.roots, None
-        if seconds * float(self.costs.sum()) <= _PART_SECONDS * self.part:
+        work_left = float(self.costs.sum())
+        is_over_soon = seconds * work_left <= _PART_SECONDS * self.part
+        if self.turns is None or taking < _TAKEN_SLOWLY * seconds or is_over_soon:
             return self.roots, None
         factor = min(_MOST_GROWTH, max(1 / _MOST_GROWTH, _PART_SECONDS / seconds))
         return self.without(factor * self.part)
 
     def without(self, part: float) -> tuple[np.ndarray, _Held | None]:
-        """The first roots with so much work, and the others; none where few ranges cannot be made of these."""
-        is_begun = np.cumsum(self.costs) <= part
-        # One at least.
-        is_begun[:1] = True
+        """The first part with so much work, and the others; none where few ranges cannot be made of these."""
+        assert self.turns is not None
+        in_turn = np.argsort(self.turns, kind="stable")
+        last = min(self.roots.size - 1, int(np.searchsorted(np.cumsum(self.costs[in_turn]), part)))
+        is_begun = self.turns <= self.turns[in_turn[last]]
         is_begun[~is_begun] = begun_all_the_same(self.roots[~is_begun], self.costs[~is_begun], MOST_RANGES)
         if is_begun.all():
             return self.roots, None
         begun = float(self.costs[is_begun].sum())
-        return self.roots[is_begun], _Held(self.roots[~is_begun], self.costs[~is_begun], begun)
+        return self.roots[is_begun], _Held(self.roots[~is_begun], self.costs[~is_begun], self.turns[~is_begun], begun)
 
 
 def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
@@ -129,10 +155,17 @@ def _all_but_a_part(search: HoldsRoots[Quantum]) -> _Held | None:
     ahead = search.roots_ahead()
     if ahead is None or ahead[0].size < _LEAST_ROOTS:
         return None
-    part, held = _Held(*ahead).without(_FIRST_SHARE * float(ahead[1].sum()))
+    roots, costs = ahead
+    part, held = _Held(roots, costs, _turns(roots)).without(_FIRST_SHARE * float(costs.sum()))
     if held is not None:
         search.replace_roots(part)
     return held
+
+
+def _turns(roots: np.ndarray) -> np.ndarray:
+    """When each root has its turn: ranges of roots with as many each, and neighbours far from each other."""
+    places = np.argsort(np.argsort(roots)) * MOST_RANGES // roots.size
+    return np.argsort(np.argsort(np.arange(MOST_RANGES) * _GOLDEN % 1.0))[places]
 
 
 def _held_back(search: HoldsRoots[Quantum]) -> _Held | None:
