@@ -77,10 +77,13 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
         barrier need not wait until all that the device has found is taken. Not without a barrier.
     """
     held = _all_but_a_part(search) if in_parts and barrier is not None else None
+    # Code is loaded and memory allocated in the very first quantum, which says nothing of the search.
+    has_begun = False
     while True:
         begun, taking = time.perf_counter(), 0.0
         for quantum in search.quanta():
             found = time.perf_counter()
+            begun, has_begun = begun if has_begun else found, True
             yield quantum
             taking += time.perf_counter() - found
             if barrier is not None and barrier.is_asked and held is None:
@@ -90,13 +93,7 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
         seconds = time.perf_counter() - begun
         part, later = held.divided(seconds, taking)
         if later is not None:
-            log.debug(
-                "%.2f s a part, %.2f of them taking: %d roots next, %d held",
-                seconds,
-                taking,
-                part.size,
-                later.roots.size,
-            )
+            log.debug("%.2f s a part, %.2f of them taking: %d roots follow", seconds, taking, part.size)
         if barrier.is_asked:
             # Before whoever asked knows of this one: what is asked for behind it is another.
             barrier.reached()
