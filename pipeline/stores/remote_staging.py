@@ -16,7 +16,7 @@ from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import next_run_id
 from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
-from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
+from pipeline.stores.layout import ABANDONED_AFTER, RUNS, STAGING
 from pipeline.stores.mirror import adopt, remove_rooms
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.wording import bytes_text
@@ -33,7 +33,7 @@ _MOST_CLAIMS = 20
 
 
 class RemoteStaging(Staging):
-    """Room for one run of an object store: as `Staging`, on this machine, until it is uploaded.
+    """Room for one run of a store at an address: as `Staging`, on this machine, until it is uploaded.
 
     Parameters
     ----------
@@ -147,10 +147,7 @@ class RemoteStaging(Staging):
         }
         content = f"{json.dumps(values, indent=2)}\n".encode()
         try:
-            if before is None:
-                objects.create(LATEST, content)
-            else:
-                objects.replace(LATEST, content, before.version)
+            self._remote.cell.write(content, None if before is None else before.version)
         except StoreConflict as conflict:
             conflict.reason = "another run was published while this one was uploaded, and wins"
             raise

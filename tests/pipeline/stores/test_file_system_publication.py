@@ -1,0 +1,534 @@
+"""Runs published where fsspec has a driver: in memory, and on real servers of SFTP. One writer wins, as elsewhere."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fsspec", reason="the extra filesystems is not installed")
+pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
+
+import fsspec.implementations.memory
+
+import pipeline
+from pipeline import Config, PublishError, RunResult
+from pipeline.stores import connections, remote_store, taking, transfers
+from pipeline.stores.address import parse_address
+from pipeline.stores.cells import NumberedCell
+from pipeline.stores.driver_files import modified_at
+from pipeline.stores.failures import StoreConflict, StoreFailure
+from pipeline.stores.file_systems import FileSystemObjects
+from pipeline.stores.places import holds_runs, opened_run, store_at
+from pipeline.stores.remote_staging import RemoteStaging
+from tests.patience import PATIENCE, begun, completed, output_of
+from tests.pipeline.stores.file_servers import PASSWORD, USER, InMemory, OnServer, Place, SftpServer
+from tests.pipeline.stores.ports import free_port
+from tests.pipeline.test_cli import EDGES, MBE, ROOT, answer, mbe
+
+PAIRS = (
+    ["ann", "ann", "bob", "bob", "bob", "cid", "cid"],
+    ["bakery", "kiosk", "bakery", "kiosk", "zoo", "zoo", "kiosk"],
+)
+FEWER = (PAIRS[0][:5], PAIRS[1][:5])
+
+
+def publish(where: object, edges: object = PAIRS, **output: object) -> RunResult:
+    settings = {"execution": {"engine": "reference"}, "output": {"directory": str(where), "report": False, **output}}
+    return pipeline.run(Config.from_mapping(settings), edges)
+
+
+def published(place: Place) -> list[str]:
+    """Runs with a manifest, as the place itself says."""
+    return [name.split("/")[-2] for name in place.listed() if name.endswith("/manifest.json")]
+
+
+def pointer(place: Place, prefix: str = "out") -> dict:
+    return json.loads(place.get(max(name for name in place.listed() if name.startswith(f"{prefix}/latest/"))))
+
+
+def objects_at(place: Place, prefix: str = "out") -> FileSystemObjects:
+    return FileSystemObjects(parse_address(f"{place.url}/{prefix}"))
+
+
+# --- what is published ---------------------------------------------------------------------------------------------
+
+
+def test_the_same_as_on_the_disk(place: Place, tmp_path: Path) -> None:
+    options = {"report": True, "members": True, "sort": True}
+    here, there = publish(tmp_path / "out", **options), publish(f"{place.url}/out", **options)
+    assert there.address == f"{place.url}/out/runs/{there.manifest.run_id}"
+    assert there.manifest.content_fingerprint == here.manifest.content_fingerprint
+    assert all(there.tables[name].equals(here.tables[name]) for name in here.tables)
+    # What the manifest says is there, and nothing else.
+    below = f"out/runs/{there.manifest.run_id}"
+    files = {entry.path for entry in there.manifest.files}
+    assert place.listed() == sorted(["out/latest/00000001", *(f"{below}/{name}" for name in [*files, "manifest.json"])])
+    assert (pointer(place)["run_id"], pointer(place)["sequence"]) == (there.manifest.run_id, 1)
+    with opened_run(f"{place.url}/out") as run:
+        assert pipeline.read_manifest(run) == there.manifest
+
+
+def test_runs_are_numbered_compared_and_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stores.cells._KEPT", 2)
+    out = f"{place.url}/out"
+    first, second = publish(out), publish(out, FEWER)
+    assert second.manifest.comparison.run_id == first.manifest.run_id
+    assert second.manifest.comparison.counts
+    third = publish(out, keep_runs=2)
+    assert published(place) == [second.manifest.run_id, third.manifest.run_id]
+    assert pointer(place)["sequence"] == 3
+    # Neither files nor directories of the oldest, nor its number.
+    assert [name for name in place.listed() if "/latest/" in name] == ["out/latest/00000002", "out/latest/00000003"]
+    assert not any(first.manifest.run_id in each for each in (*place.listed(), *place.directories()))
+
+
+def test_commands_that_read(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    out, here = f"{place.url}/out", tmp_path / "out"
+    for where in (out, here):
+        publish(where, FEWER)
+        shown = mbe("enumerate", tmp_path / "edges.csv", "--out", where, "--engine", "reference", "--quiet")
+        assert shown.exit_code == 0, shown.stderr
+    first, second = published(place)
+    listed = answer(mbe("runs", out, "--json"))["runs"]
+    assert [run["run"] for run in listed] == [f"{out}/runs/{run_id}" for run_id in (first, second)]
+    assert [(run["latest"], run["damaged"]) for run in listed] == [(False, None), (True, None)]
+    assert mbe("top", out, "--csv").stdout == mbe("top", here, "--csv").stdout
+    assert mbe("export", f"{out}/latest", "--csv").stdout == mbe("export", here, "--csv").stdout
+    assert answer(mbe("verify", f"{out}/runs/{second}", "--json"))["run"] == f"{out}/runs/{second}"
+    compared = answer(mbe("diff", f"{out}/runs/{first}", "latest", "--json"))
+    assert (compared["old"], compared["new"]) == (f"{out}/runs/{first}", f"{out}/runs/{second}")
+    assert answer(mbe("diff", here, out, "--json"))["bicliques"]["same"] == 4
+    assert holds_runs(out)
+    assert answer(mbe("groups", f"{out}/runs/{second}", "--json"))["run"].startswith(f"{out}/runs/")
+    table = f"out/runs/{second}/size_histogram.parquet"
+    place.put(table, place.get(table)[:-1] + b"?")
+    damaged = mbe("verify", f"{out}/runs/{second}", "--quiet")
+    assert (damaged.exit_code, f"error: {place.url}/{table}" in damaged.stderr) == (1, True)
+
+
+def test_a_command_of_a_process_and_no_secret_anywhere(sftp: OnServer, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    out = f"{sftp.url}/out"
+    command = ["enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference", "--verbose", "--json"]
+    first = completed([*MBE, *command], cwd=ROOT, check=True)
+    again = mbe(*command, "--if-changed")
+    (run_id,) = published(sftp)
+    assert answer(again, 5)["run"] == json.loads(first.stdout)["run"] == f"{out}/runs/{run_id}"
+    # Input from there, which the manifest names; and a wrong password.
+    sftp.put("edges.csv", EDGES.encode())
+    of_there = mbe("enumerate", f"{sftp.url}/edges.csv", "--out", f"{sftp.url}/second", "--engine", "reference")
+    assert of_there.exit_code == 0, of_there.stderr
+    wrong = completed([*MBE, *command], cwd=ROOT, env={**os.environ, "FSSPEC_SFTP_PASSWORD": f"{PASSWORD}-no-more"})
+    assert wrong.returncode == 3
+    assert f"error: {out}: access denied; nothing was published; " in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    said = first.stdout + first.stderr + again.output + of_there.output + wrong.stdout + wrong.stderr
+    assert PASSWORD.encode() not in b"".join(map(sftp.get, sftp.listed())) + said.encode()
+
+
+def test_large_files_go_in_pieces(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfers, "CHUNK", 300_000)
+    content = os.urandom(1_000_000)
+    for name in ("large", "empty", "one"):
+        (tmp_path / name).write_bytes({"large": content, "empty": b"", "one": b"1"}[name])
+    objects, moved = objects_at(place), []
+    objects.upload(tmp_path, ["large", "empty", "one"], "below/more", moved.append)
+    assert (place.get("out/below/more/large"), place.get("out/below/more/one")) == (content, b"1")
+    assert sorted(moved) == [1, 100_000, 300_000, 300_000, 300_000]
+    objects.download({f"below/more/{name}": tmp_path / "back" / name for name in ("large", "empty")})
+    assert (tmp_path / "back/large").read_bytes() == content
+    assert (tmp_path / "back/empty").read_bytes() == b""
+    assert [each.size for each in objects.listed("below")] == [0, len(content), 1]
+    objects.delete(["below/more/large", "below/more/empty", "below/more/one", "never/there"])
+    assert objects.listed() == []
+    assert place.directories() == {"out", "out/below"}
+
+
+# --- who else writes -----------------------------------------------------------------------------------------------
+
+
+def test_of_many_that_take_a_name_one_has_it_whole(place: Place) -> None:
+    """What everything else stands on, without any pause between looking and taking."""
+    rounds, writers = 8, 4
+    objects = [objects_at(place) for _ in range(writers)]
+
+    def create(which: int, number: int) -> bool:
+        try:
+            objects[which].create(f"names/{number}", b"%d" % which * 50_000)
+        except StoreConflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(writers) as pool:
+        for number in range(rounds):
+            (winner,) = [n for n, won in enumerate(pool.map(create, range(writers), [number] * writers)) if won]
+            assert place.get(f"out/names/{number}") == b"%d" % winner * 50_000
+    assert place.listed() == [f"out/names/{number}" for number in range(rounds)]
+
+
+def test_of_two_writers_at_once_one_wins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, outcomes, rounds = f"{place.url}/out", [], 2
+    both_have_looked = threading.Barrier(2)
+    send = RemoteStaging._send
+
+    def send_together(self: RemoteStaging, before: object) -> None:
+        both_have_looked.wait(60)
+        send(self, before)
+
+    monkeypatch.setattr(RemoteStaging, "_send", send_together)
+
+    def write(edges: object) -> None:
+        try:
+            outcomes.append(publish(out, edges).manifest.run_id)
+        except PublishError as error:
+            outcomes.append(error)
+
+    for _ in range(rounds):
+        outcomes.clear()
+        writers = [threading.Thread(target=write, args=(edges,)) for edges in (PAIRS, FEWER)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert sorted(isinstance(each, str) for each in outcomes) == [False, True], outcomes
+        lost, won = sorted(outcomes, key=lambda each: isinstance(each, str))
+        assert "another run was published while this one was uploaded, and wins; nothing was published" in str(lost)
+        assert (pointer(place)["run_id"], published(place)[-1]) == (won, won)
+    assert len(published(place)) == pointer(place)["sequence"] == rounds
+    # Nothing of the losers: no file, no claim, no directory of a run.
+    assert not any("/.staging/" in name for name in place.listed())
+    assert len([each for each in place.directories() if each.startswith("out/runs/")]) == 2 * rounds
+
+
+@pytest.mark.slow
+def test_of_two_processes_at_once_one_wins(sftp: OnServer, tmp_path: Path) -> None:
+    """Without any help: who is late, or begins when the other is done, publishes behind it."""
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    out, n_published = f"{sftp.url}/out", 0
+    command = [*MBE, "enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference"]
+    for _ in range(5):
+        writers = [begun(command, cwd=ROOT, text=True) for _ in range(3)]
+        for writer in writers:
+            _, said = output_of(writer)
+            assert writer.returncode in (0, 3), said
+            assert writer.returncode == 0 or "and wins; nothing was published" in said
+            n_published += writer.returncode == 0
+    assert len(published(sftp)) == pointer(sftp)["sequence"] == n_published >= 5
+    assert len({each.split("/")[2] for each in sftp.directories() if each.startswith("out/runs/")}) == n_published
+
+
+def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
+    sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    send = RemoteStaging._send
+
+    def after_another(self: RemoteStaging, before: object) -> None:
+        monkeypatch.setattr(RemoteStaging, "_send", send)
+        publish(f"{sftp.url}/out", FEWER)
+        send(self, before)
+
+    monkeypatch.setattr(RemoteStaging, "_send", after_another)
+    result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{sftp.url}/out", "--engine", "reference")
+    assert result.exit_code == 3
+    assert len(published(sftp)) == 1
+
+
+def test_numbers_that_were_removed_are_not_won_again(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stores.cells._KEPT", 2)
+    cell = objects_at(memory).cell("latest")
+    assert cell.read() is None
+    for number in range(5):
+        cell.write(b"%d" % number, number or None)
+    assert [name[-1] for name in memory.listed()] == ["4", "5"]
+    # Who has seen the first run as the latest, and nobody's since.
+    with pytest.raises(StoreConflict):
+        cell.write(b"late", 1)
+    assert cell.read() == (b"4", 5)
+    assert [name[-1] for name in memory.listed()] == ["4", "5"]
+    # A reader whose number is removed between its look and its read.
+    read, looks = FileSystemObjects.read, []
+
+    def after_others(self: FileSystemObjects, name: str) -> bytes | None:
+        if not looks.append(name) and len(looks) == 1:
+            for number in (5, 6):
+                cell.write(b"%d" % number, number)
+            objects_at(memory).delete([name])
+        return read(self, name)
+
+    monkeypatch.setattr(FileSystemObjects, "read", after_others)
+    assert cell.read() == (b"6", 7)
+
+
+def test_a_lost_answer_is_no_lost_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pointer is there, and the connection ends before its writer knows."""
+    write = NumberedCell.write
+
+    def fail_afterwards(self: NumberedCell, content: bytes, before: int | None) -> None:
+        write(self, content, before)
+        raise StoreFailure(5, "the server does not answer as expected", "there", "try again")
+
+    monkeypatch.setattr(NumberedCell, "write", fail_afterwards)
+    run = publish(f"{place.url}/out")
+    assert published(place) == [run.manifest.run_id]
+
+
+def test_half_a_pointer_is_none(sftp: OnServer) -> None:
+    """What a killed writer has left under another name is neither read nor in the way, and goes with age."""
+    run = publish(f"{sftp.url}/out")
+    torn = sftp.put("out/.staging/0123456789abcdef.part", b'{"run_id"')
+    assert store_at(f"{sftp.url}/out").latest().name == run.manifest.run_id
+    assert "nothing to remove" in mbe("clean", f"{sftp.url}/out").stdout
+    old = (datetime.now(UTC) - timedelta(days=2)).timestamp()
+    os.utime(sftp.directory / "out/.staging/0123456789abcdef.part", (old, old))
+    assert answer(mbe("clean", f"{sftp.url}/out", "--json"))["removed"] == [torn]
+
+
+def test_leftovers_are_removed_when_they_are_old(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = "out/runs/20200101T000000Z-000000/bicliques/part-00000.parquet"
+    place.put(left, b"half a run")
+    run = publish(f"{place.url}/out")
+    # Its writer may still be there.
+    assert left in place.listed()
+    monkeypatch.setattr(remote_store, "ABANDONED_AFTER", timedelta(seconds=-60))
+    assert answer(mbe("clean", f"{place.url}/out", "--json"))["removed"] == [f"{place.url}/{left}"]
+    assert published(place) == [run.manifest.run_id]
+    assert not any("20200101" in each for each in place.directories())
+
+
+# --- what fails ----------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_dies_in_the_middle_and_comes_back(
+    sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own").mkdir()
+    own = OnServer(SftpServer(), tmp_path / "own")
+    first = publish(f"{own.url}/out", FEWER)
+    upload, sent = FileSystemObjects._upload, []
+
+    def upload_until(self: FileSystemObjects, path: Path, name: str, *rest: object) -> None:
+        sent.append(name)
+        if len(sent) == 3:
+            own.server.kill()
+        upload(self, path, name, *rest)
+
+    monkeypatch.setattr(FileSystemObjects, "_upload", upload_until)
+    with pytest.raises(PublishError, match=r"does not answer as expected.*; nothing was published; ") as error:
+        publish(f"{own.url}/out")
+    assert PASSWORD not in str(error.value)
+    monkeypatch.setattr(FileSystemObjects, "_upload", upload)
+    own.server.start()
+    # What could not be removed then is no run.
+    assert published(own) == [first.manifest.run_id]
+    second = publish(f"{own.url}/out")
+    assert pointer(own)["run_id"] == second.manifest.run_id
+    assert "Traceback" not in capfd.readouterr().err
+    del sftp
+
+
+def test_a_connection_that_nobody_used_for_long_is_not_used_again(
+    sftp: OnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first look and the publication, the server may have come and gone."""
+    (sftp.directory.parent / "own").mkdir()
+    own = OnServer(SftpServer(), sftp.directory.parent / "own")
+    objects = objects_at(own)
+    objects.create("a", b"a")
+    own.server.kill()
+    own.server.start()
+    monkeypatch.setattr(connections, "_IDLE", 0.0)
+    assert objects.read("a") == b"a"
+
+
+def test_killed_during_the_upload(sftp: OnServer, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    first = publish(f"{sftp.url}/out", FEWER)
+    # The third file is never done.
+    code = (
+        "import time; from pipeline.stores.file_systems import FileSystemObjects as F; upload = F._upload\n"
+        "def slow(self, path, name, *rest):\n"
+        "    'size_histogram' in name and time.sleep(3600)\n"
+        "    upload(self, path, name, *rest)\n"
+        "F._upload = slow; from pipeline.entry import main; main()"
+    )
+    command = [sys.executable, "-c", code, "enumerate", tmp_path / "edges.csv", "--out", f"{sftp.url}/out"]
+    child = begun([*command, "--engine", "reference"], cwd=ROOT)
+    end = time.monotonic() + PATIENCE
+    while not (left := {name for name in sftp.listed() if name.startswith("out/runs/")} - set(of(first))):
+        assert time.monotonic() < end
+        assert child.poll() is None, output_of(child)
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGKILL)
+    output_of(child)
+    assert published(sftp) == [first.manifest.run_id]
+    assert pointer(sftp)["run_id"] == first.manifest.run_id
+    old = (datetime.now(UTC) - timedelta(days=2)).timestamp()
+    for name in sftp.listed():
+        os.utime(sftp.directory / name, (old, old))
+    second = publish(f"{sftp.url}/out")
+    assert published(sftp) == [first.manifest.run_id, second.manifest.run_id]
+    assert not left & set(sftp.listed())
+    assert not any("/.staging/" in name for name in sftp.listed())
+    shutil.rmtree(tmp_path / "temporary")
+    (tmp_path / "temporary").mkdir()
+
+
+def of(run: RunResult) -> list[str]:
+    """The files of a run, as the place has them."""
+    return [
+        f"out/runs/{run.manifest.run_id}/{name}" for name in ("manifest.json", *(e.path for e in run.manifest.files))
+    ]
+
+
+def test_ctrl_c_during_the_upload(sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    upload = FileSystemObjects._upload
+
+    def interrupted(self: FileSystemObjects, path: Path, name: str, stop: threading.Event, *rest: object) -> None:
+        if name.endswith("size_histogram.parquet"):
+            _thread.interrupt_main()
+            stop.wait(60)
+        upload(self, path, name, stop, *rest)
+
+    monkeypatch.setattr(FileSystemObjects, "_upload", interrupted)
+    result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{sftp.url}/out", "--engine", "reference")
+    assert result.exit_code == 130, result.output
+    assert "nothing was published" in result.stderr
+    assert sftp.listed() == []
+
+
+def test_what_a_server_refuses_is_said_before_any_work(sftp: OnServer, tmp_path: Path) -> None:
+    (sftp.directory / "denied").mkdir()
+    (sftp.directory / "file").write_bytes(b"")
+    silent = f"sftp://{USER}@127.0.0.1:{free_port()}/out"
+    for out, said in {
+        f"{sftp.url}/denied/out": "access denied; nothing was published; give credentials",
+        f"{sftp.url}/full": "the server refuses it without a reason; nothing was published; check what is there",
+        f"{sftp.url}/file/out": "nothing was published; ",
+        silent: "the server does not answer as expected; nothing was published; check the address",
+        "sftp://no-such-host.invalid/out": "the server does not answer as expected; nothing was published; check",
+    }.items():
+        refused = mbe("enumerate", tmp_path / "no-input", "--out", out)
+        assert refused.exit_code == 3, refused.output
+        assert refused.stderr.startswith(f"error: {out}")
+        assert said in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    assert sftp.listed() == ["file"]
+
+
+def test_what_cannot_be_written_at_all(memory: InMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    opened = fsspec.implementations.memory.MemoryFileSystem._open
+
+    def only_read(self: object, path: str, mode: str = "rb", **options: object) -> object:
+        if mode != "rb":
+            raise NotImplementedError
+        return opened(self, path, mode, **options)
+
+    monkeypatch.setattr(fsspec.implementations.memory.MemoryFileSystem, "_open", only_read)
+    refused = mbe("enumerate", tmp_path / "no-input", "--out", f"{memory.url}/out")
+    assert refused.exit_code == 3
+    assert f"error: {memory.url}/out: nothing can be written there by way of fsspec; nothing was pub" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_place_that_replaces_what_is_there_is_refused(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a server of SFTP does whose rename is that of the operating system."""
+    monkeypatch.setitem(taking._TAKES, "memory", lambda driver, written, path: driver.mv(written, path))
+    with pytest.raises(PublishError, match="a file that is there is replaced where it should be refused"):
+        publish(f"{memory.url}/out")
+    assert memory.listed() == []
+
+
+def test_where_writers_are_not_kept_apart_a_warning_says_so(
+    memory: InMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delitem(taking._TAKES, "memory")
+    with caplog.at_level(logging.WARNING):
+        run = publish(f"{memory.url}/out")
+    (warned,) = [each.message for each in caplog.records if each.name == "pipeline.stores.cells"]
+    assert warned.startswith(f"{memory.url}/out: memory:// does not keep two writers apart")
+    assert published(memory) == [run.manifest.run_id]
+    # One comes between the look and the move, and what it wrote is replaced: it is not taken for the other's.
+    take, content = taking._look_first, []
+
+    def late(driver: object, written: str, path: str) -> None:
+        take(driver, written, path)
+        content.append(driver.cat_file(path))
+        driver.pipe_file(path, b"somebody else's")
+
+    objects = objects_at(memory)
+    objects._take = late
+    with pytest.raises(StoreConflict):
+        objects.create("name", b"mine")
+    assert content == [b"mine"]
+
+
+def test_pointers_of_another_kind_are_left_alone(sftp: OnServer) -> None:
+    """A directory to which runs were published where it lies, or that was copied from an object store."""
+    run = publish(sftp.directory / "local").manifest.run_id
+    sftp.put("copied/latest", b"{}")
+    for prefix in ("local", "copied"):
+        with pytest.raises(PublishError, match=r"/latest: is no directory of numbered pointers .*name a run below"):
+            publish(f"{sftp.url}/{prefix}")
+    assert mbe("top", f"{sftp.url}/local").exit_code == 3
+    assert answer(mbe("top", f"{sftp.url}/local/runs/{run}", "--json"))["run"] == f"{sftp.url}/local/runs/{run}"
+    sftp.put("bad/latest/00000001", b"no JSON")
+    with pytest.raises(PublishError, match="is no pointer to a run"):
+        publish(f"{sftp.url}/bad")
+    published_there = publish(f"{sftp.url}/out")
+    with pytest.raises(PublishError, match=r"lies in .*/out/runs, where published runs are"):
+        publish(f"{published_there.address}/more")
+
+
+def test_what_is_no_run_is_refused_in_one_line(sftp: OnServer) -> None:
+    for command in (("top",), ("verify",), ("export", "--csv"), ("runs",)):
+        result = mbe(*command, f"{sftp.url}/nothing")
+        assert result.exit_code == 3
+        assert result.stderr.startswith(f"error: {sftp.url}/nothing: ")
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    memory: InMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.put("out/latest/00000001", b"{}")
+    listed = fsspec.implementations.memory.MemoryFileSystem.ls
+
+    def denied(self: object, path: str, **options: object) -> object:
+        if path.endswith("latest"):
+            raise PermissionError
+        return listed(self, path, **options)
+
+    monkeypatch.setattr(fsspec.implementations.memory.MemoryFileSystem, "ls", denied)
+    with pytest.raises(StoreFailure, match="access denied"):
+        objects_at(memory).listed()
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        ({"mtime": datetime(2026, 1, 2, tzinfo=UTC)}, datetime(2026, 1, 2, tzinfo=UTC)),
+        ({"mtime": datetime(2026, 1, 2)}, None),
+        ({"created": 86_400.0}, datetime(1970, 1, 2, tzinfo=UTC)),
+        ({"modificationTime": 86_400_000}, datetime(1970, 1, 2, tzinfo=UTC)),
+        ({"modify": "20260102030405.678"}, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ({"modify": "Jan 02 03:04"}, None),
+        ({"name": "a"}, None),
+    ],
+)
+def test_times_of_drivers(about: dict, expected: datetime | None) -> None:
+    assert modified_at(about) == expected
