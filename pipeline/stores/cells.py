@@ -131,7 +131,11 @@ class NumberedCell:
     def write(self, content: bytes, before: int | None) -> None:
         """See `Cell.write`."""
         number = 1 if before is None else before + 1
-        self._objects.create(self._called(number), content)
+        try:
+            self._objects.create(self._called(number), content)
+        except StoreConflict as conflict:
+            conflict.place = self._place()
+            raise
         numbers = self._numbers()
         if number not in numbers:
             raise self._failure(errno.EIO, "what was written is not listed", "try again")

@@ -16,13 +16,15 @@ from pipeline.stores.transfers import AT_ONCE
 
 __all__ = ["Connections"]
 
+# smbprotocol has one session of a process with a server, and fails where several threads want more of it than it has.
+_ONE_AT_ONCE = {"smb": threading.Semaphore(1)}
 # Seconds: servers and firewalls end connections that are not used, and between the first look at a place and the
 # publication may be hours of work.
 _IDLE = 20.0
 
 
 class Connections:
-    """At most `AT_ONCE` drivers of one address; they are closed with the object.
+    """At most `AT_ONCE` drivers of one address that are used at once; they are closed with the object.
 
     Parameters
     ----------
@@ -31,7 +33,7 @@ class Connections:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._free = threading.Semaphore(AT_ONCE)
+        self._free = _ONE_AT_ONCE.get(address.scheme) or threading.Semaphore(AT_ONCE)
         # Those that nobody uses, and since when; append and pop of a list need no lock.
         self._idle: list[tuple[Any, float]] = []
         weakref.finalize(self, _close_all, address, self._idle)

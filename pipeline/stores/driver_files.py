@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.stores.address import Address
-from pipeline.stores.drivers import OVER_SSH
+from pipeline.stores.drivers import OVER_SSH, is_missing
 
 __all__ = ["files_below", "modified_at", "open_file", "write_to"]
 
 # Pieces of 32 KB that are asked for before the first has come: more than the 2 MB that paramiko lets be on their way.
 _AHEAD = 256
+_MOST_LOOKS, _PAUSE = 5, 0.05
 _TIMES = ("mtime", "modified", "last_modified", "LastModified", "created")
 
 
@@ -28,14 +30,12 @@ def files_below(driver: Any, address: Address, path: str) -> Mapping[str, Mappin
     found, directories = {}, [path]
     while directories:
         directory = directories.pop()
-        # Removed by somebody else since it was listed, or no directory.
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for about in driver.ls(directory, detail=True):
-                name = about["name"].rstrip("/")
-                if about["type"] != "directory":
-                    found[name] = about
-                elif name != directory.rstrip("/"):
-                    directories.append(name)
+        for about in _listed(driver, directory):
+            name = about["name"].rstrip("/")
+            if about["type"] != "directory":
+                found[name] = about
+            elif name != directory.rstrip("/"):
+                directories.append(name)
     return found
 
 
@@ -77,6 +77,32 @@ def write_to(file: Any, data: bytes) -> None:
     file.write(data[:-1])
     file.set_pipelined(False)
     file.write(data[-1:])
+
+
+def _listed(driver: Any, directory: str) -> Sequence[Mapping[str, Any]]:
+    looks = 0
+    while True:
+        looks += 1
+        try:
+            return driver.ls(directory, detail=True)
+        except OSError:
+            # No directory, or removed by somebody else since it was listed.
+            if not _is_directory(driver, directory):
+                return ()
+            if looks == _MOST_LOOKS:
+                raise
+        # The driver of SMB asks for each file by itself, and somebody else may remove one meanwhile.
+        time.sleep(_PAUSE)
+
+
+def _is_directory(driver: Any, path: str) -> bool:
+    # Not by the driver's `isdir`: to it, what does not answer is none.
+    try:
+        return driver.info(path)["type"] == "directory"
+    except OSError as error:
+        if is_missing(error):
+            return False
+        raise
 
 
 def _read_ahead(file: Any) -> None:

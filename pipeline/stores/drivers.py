@@ -18,18 +18,21 @@ from pipeline.errors import ConfigError
 from pipeline.stores.address import SCHEMES, Address
 from pipeline.stores.failures import NoSuchObject, StoreFailure
 
-__all__ = ["OVER_SSH", "asked", "close_driver", "driver_class", "opened_driver"]
+__all__ = ["OVER_SSH", "asked", "close_driver", "driver_class", "is_missing", "opened_driver"]
 
 OVER_SSH = ("sftp", "ssh")
 _SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/object-stores.md)"
 # Where the package is called otherwise than the module.
 _PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
 _DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)
+_NOT_ALLOWED, _NOT_THERE = (errno.EACCES, errno.EPERM), (errno.ENOENT, errno.ENOTDIR)
 _FTP_STATUS = re.compile(r"(\d{3})[ -]")
 # Asked for something that it cannot do, or with something that it does not take: it will say so again.
 _LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError)
 # Seconds: a transfer may take as long as it goes on; one that stands still does not.
 _CONNECT, _STILL = 10, 60
+# A file of SMB that is open would be locked, against other readers too.
+_ALWAYS = {"smb": {"share_access": "rwd"}}
 
 
 def driver_class(address: Address) -> Any:
@@ -76,7 +79,8 @@ def opened_driver(address: Address) -> Any:
     with asked(address):
         if address.scheme in OVER_SSH:
             _keep_quiet("paramiko")
-        driver = of_scheme(skip_instance_cache=True, **of_scheme._get_kwargs_from_urls(str(address)))
+        settings = {**of_scheme._get_kwargs_from_urls(str(address)), **_ALWAYS.get(address.scheme, {})}
+        driver = of_scheme(skip_instance_cache=True, **settings)
         if address.is_http:
             _as_stream(driver)
         elif address.scheme in OVER_SSH:
@@ -128,19 +132,18 @@ def _as_stream(driver: Any) -> None:
 def _failure(error: BaseException, place: str) -> StoreFailure:
     # The driver of HTTP says that nothing is there whatever has happened, and why behind it; that of memory has only
     # looked into a dictionary.
-    while (
-        isinstance(error, FileNotFoundError)
-        and isinstance(error.__cause__, Exception)
-        and not isinstance(error.__cause__, LookupError)
-    ):
+    while isinstance(error, FileNotFoundError) and not isinstance(error.__cause__, LookupError | None):
+        error = error.__cause__
+    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
+        # How smbprotocol says that it was not let in.
         error = error.__cause__
     kind, status = type(error).__name__, _status(error)
     said = f" ({status})" if status else ""
-    if status in _DENIED or isinstance(error, PermissionError) or _is_about_credentials(error):
+    if status in _DENIED or _is_denied(error) or _is_about_credentials(error):
         remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}, and allow this user to do it there"
         return StoreFailure(errno.EACCES, f"access denied{said}", place, remedy)
     # The driver of FTP looks through the directory above.
-    if status in _MISSING or isinstance(error, FileNotFoundError | StopIteration):
+    if status in _MISSING or isinstance(error, StopIteration) or is_missing(error):
         return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
     if isinstance(error, NotImplementedError):
         remedy = "choose another place, or copy it to the disk"
@@ -149,14 +152,24 @@ def _failure(error: BaseException, place: str) -> StoreFailure:
         reason = f"its driver of fsspec does not take it ({kind})"
         remedy = f"check the address and the settings of fsspec, {_SETTINGS}, or copy it to the disk"
         return StoreFailure(errno.EINVAL, reason, place, remedy)
-    if type(error) is OSError and error.errno is None:
-        # How servers of SFTP say whatever they have no other word for: a full disk, a name that is no directory.
+    if type(error) is OSError and error.errno is None and "closed" not in str(error):
+        # What servers of SFTP have no other word for, a full disk or a name that is no directory; of a connection that
+        # has ended, paramiko says that it is closed.
         remedy = "check what is there, and the server's disk, and try again"
         return StoreFailure(errno.EIO, "the server refuses it without a reason", place, remedy)
     if status is None and not isinstance(error, OSError | EOFError | asyncio.TimeoutError):
         said = f" ({kind})"
     remedy = "check the address and the network, and try again"
     return StoreFailure(errno.EIO, f"the server does not answer as expected{said}", place, remedy)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether there is nothing of that name; not all drivers raise the class of Python's for it."""
+    return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in _NOT_THERE
+
+
+def _is_denied(error: BaseException) -> bool:
+    return isinstance(error, PermissionError) or getattr(error, "errno", None) in _NOT_ALLOWED
 
 
 def _is_about_credentials(error: BaseException) -> bool:

@@ -105,8 +105,13 @@ class FileSystemObjects(ObjectsBelow):
         """See `ObjectsBelow`; directories that are empty then are removed too, but for those at the top."""
         above: set[PurePosixPath] = set()
         for name in names:
-            with suppress(NoSuchObject), self._asking(name) as driver:
-                driver.rm_file(self._path(name))
+            try:
+                with self._asking(name) as driver:
+                    driver.rm_file(self._path(name))
+            except StoreFailure:
+                # Not all drivers say that it is not there.
+                if self.size(name) is not None:
+                    raise
             above.update(each for each in PurePosixPath(name).parents if len(each.parts) > 1)
         for directory in sorted(above, key=lambda each: len(each.parts), reverse=True):
             path = self._path(str(directory))
@@ -186,17 +191,20 @@ class FileSystemObjects(ObjectsBelow):
     def _make_above(self, name: str) -> None:
         """Make the directories above a file."""
         directory = self._path(name).rpartition("/")[0]
-        for attempt in range(_MOST_ATTEMPTS):
-            if directory in self._made:
-                return
-            try:
-                with self._asking(name) as driver:
-                    if not driver.isdir(directory):
-                        driver.makedirs(directory, exist_ok=True)
-                self._made.add(directory)
-            except StoreFailure:
-                if attempt == _MOST_ATTEMPTS - 1:
-                    raise
+        if directory in self._made:
+            return
+        with self._connections.lent() as driver:
+            for attempt in range(1, _MOST_ATTEMPTS + 1):
+                try:
+                    with asked(self._place(name)):
+                        driver.invalidate_cache()
+                        if not driver.isdir(directory):
+                            driver.makedirs(directory, exist_ok=True)
+                    break
+                except StoreFailure:
+                    if attempt == _MOST_ATTEMPTS:
+                        raise
+        self._made.add(directory)
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[Any]:

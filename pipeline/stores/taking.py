@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from pipeline.stores.drivers import is_missing
+
 __all__ = ["Take", "take_of"]
 
 Take = Callable[[Any, str, str], None]
@@ -52,10 +54,12 @@ def _look_first(driver: Any, written: str, path: str) -> None:
     # by way of pyarrow, whose move removes the file that is there.
     try:
         driver.info(path)
-    except FileNotFoundError:
-        driver.mv(written, path)
+    except OSError as error:
+        if not is_missing(error):
+            raise
     else:
         raise FileExistsError
+    driver.mv(written, path)
 
 
 _TAKES: dict[str, Take] = {

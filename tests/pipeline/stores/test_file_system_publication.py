@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import errno
 import json
 import logging
 import os
@@ -11,7 +12,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,14 +23,14 @@ import pytest
 pytest.importorskip("fsspec", reason="the extra filesystems is not installed")
 pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
 
+import fsspec.config
 import fsspec.implementations.memory
 
 import pipeline
 from pipeline import Config, PublishError, RunResult
-from pipeline.stores import connections, remote_store, taking, transfers
+from pipeline.stores import connections, driver_files, remote_store, taking, transfers
 from pipeline.stores.address import parse_address
 from pipeline.stores.cells import NumberedCell
-from pipeline.stores.driver_files import modified_at
 from pipeline.stores.failures import StoreConflict, StoreFailure
 from pipeline.stores.file_systems import FileSystemObjects
 from pipeline.stores.places import holds_runs, opened_run, store_at
@@ -119,7 +122,9 @@ def test_commands_that_read(place: Place, tmp_path: Path) -> None:
     assert (damaged.exit_code, f"error: {place.url}/{table}" in damaged.stderr) == (1, True)
 
 
-def test_a_command_of_a_process_and_no_secret_anywhere(sftp: OnServer, tmp_path: Path) -> None:
+def test_a_command_of_a_process_and_no_secret_anywhere(
+    sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
     out = f"{sftp.url}/out"
     command = ["enumerate", tmp_path / "edges.csv", "--out", out, "--engine", "reference", "--verbose", "--json"]
@@ -131,11 +136,12 @@ def test_a_command_of_a_process_and_no_secret_anywhere(sftp: OnServer, tmp_path:
     sftp.put("edges.csv", EDGES.encode())
     of_there = mbe("enumerate", f"{sftp.url}/edges.csv", "--out", f"{sftp.url}/second", "--engine", "reference")
     assert of_there.exit_code == 0, of_there.stderr
-    wrong = completed([*MBE, *command], cwd=ROOT, env={**os.environ, "FSSPEC_SFTP_PASSWORD": f"{PASSWORD}-no-more"})
-    assert wrong.returncode == 3
-    assert f"error: {out}: access denied; nothing was published; " in wrong.stderr
-    assert "Traceback" not in wrong.stderr
-    said = first.stdout + first.stderr + again.output + of_there.output + wrong.stdout + wrong.stderr
+    monkeypatch.setitem(fsspec.config.conf, "sftp", {"password": f"{PASSWORD}-no-more"})
+    wrong = mbe(*command)
+    assert wrong.exit_code == 3
+    assert wrong.stderr.startswith(f"error: {out}: access denied; nothing was published; ")
+    assert len(wrong.stderr.splitlines()) == 1
+    said = first.stdout + first.stderr + again.output + of_there.output + wrong.output
     assert PASSWORD.encode() not in b"".join(map(sftp.get, sftp.listed())) + said.encode()
 
 
@@ -284,6 +290,26 @@ def test_a_lost_answer_is_no_lost_run(place: Place, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(NumberedCell, "write", fail_afterwards)
     run = publish(f"{place.url}/out")
     assert published(place) == [run.manifest.run_id]
+
+
+def test_what_may_be_published_is_not_withdrawn(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends as above, and the server does not say any more what the pointer is."""
+    write, read = NumberedCell.write, NumberedCell.read
+
+    def lost(*_: object) -> None:
+        raise StoreFailure(5, "the server does not answer", "there", "try again")
+
+    def write_and_lose(self: NumberedCell, content: bytes, before: int | None) -> None:
+        write(self, content, before)
+        monkeypatch.setattr(NumberedCell, "read", lost)
+        lost()
+
+    monkeypatch.setattr(NumberedCell, "write", write_and_lose)
+    with pytest.raises(PublishError, match=r"does not answer, when the pointer .* mbe runs memory://place/out says"):
+        publish(f"{memory.url}/out")
+    monkeypatch.setattr(NumberedCell, "read", read)
+    assert pointer(memory)["run_id"] == published(memory)[0]
+    assert mbe("verify", f"{memory.url}/out", "--quiet").exit_code == 0
 
 
 def test_half_a_pointer_is_none(sftp: OnServer) -> None:
@@ -518,6 +544,46 @@ def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(
         objects_at(memory).listed()
 
 
+class Answers:
+    """A driver that says what it is told to."""
+
+    def __init__(self, *said: object) -> None:
+        self.said, self.asked = list(said), []
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def answer_of(*given: object, **options: object) -> object:
+            self.asked.append((name, *given, *options.values()))
+            said = self.said.pop(0)
+            if isinstance(said, Exception):
+                raise said
+            return said
+
+        return answer_of
+
+
+def test_a_listing_that_others_disturb_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of SMB, which asks for each file by itself: a file that is gone is no directory that is."""
+    monkeypatch.setattr(driver_files, "_PAUSE", 0)
+    address, gone = parse_address("smb://host/share/a"), OSError(errno.ENOENT, "gone")
+    there, found = {"type": "directory"}, [{"name": "/share/a/b", "type": "file"}]
+    assert list(driver_files.files_below(Answers(gone, there, found), address, "/share/a")) == ["/share/a/b"]
+    assert not driver_files.files_below(Answers(gone, gone), address, "/share/a")
+    for answers in (Answers(gone, OSError(errno.EIO, "lost")), Answers(*(gone, there) * 5)):
+        with pytest.raises(OSError, match=r"lost|gone"):
+            driver_files.files_below(answers, address, "/share/a")
+
+
+def test_a_name_of_webhdfs_is_taken_where_the_answer_says_so() -> None:
+    take, keeps_apart = taking.take_of("webhdfs")
+    assert keeps_apart
+    done, refused = Answers({"boolean": True}), Answers({"boolean": False})
+    for answers, expected in ((done, nullcontext()), (refused, pytest.raises(FileExistsError))):
+        driver = Answers(answers)
+        with expected:
+            take(driver, "/a.part", "/a")
+        assert driver.asked == [("_call", "RENAME", "put", "/a.part", "/a")]
+
+
 @pytest.mark.parametrize(
     ("about", "expected"),
     [
@@ -531,4 +597,4 @@ def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(
     ],
 )
 def test_times_of_drivers(about: dict, expected: datetime | None) -> None:
-    assert modified_at(about) == expected
+    assert driver_files.modified_at(about) == expected

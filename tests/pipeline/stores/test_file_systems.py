@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ftplib
 import logging
 import os
@@ -184,6 +185,9 @@ def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) 
         (TimeoutError(SECRET), StoreFailure, "the server does not answer as expected"),
         (TypeError(SECRET), StoreFailure, "its driver of fsspec does not take it (TypeError)"),
         (NotImplementedError(SECRET), StoreFailure, "its driver of fsspec cannot do it"),
+        (OSError(errno.ENOENT, SECRET), NoSuchObject, "no such object"),
+        (OSError(errno.EACCES, SECRET), StoreFailure, "access denied"),
+        (OSError("Socket is closed"), StoreFailure, "the server does not answer as expected"),
         (OSError(SECRET), StoreFailure, "the server refuses it without a reason"),
         (type("SSHException", (Exception,), {})(SECRET), StoreFailure, "the server does not answer as expected (SSHEx"),
         (type("SSHException", (Exception,), {})("No authentication methods"), StoreFailure, "access denied"),
