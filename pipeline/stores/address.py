@@ -26,7 +26,8 @@ _WITHOUT_HOST = ("memory",)
 _CHAIN = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*"
 _SCHEME = re.compile(rf"{_CHAIN}([A-Za-z][A-Za-z0-9+.-]*)://")
 # What `pathlib.Path` makes of an address.
-_AS_PATH = re.compile(rf"({'|'.join((*SCHEMES, 'gcs', 'http', 'https', 'ftp', 'sftp', 'hdfs', 'memory'))}):/(?!/)")
+_OTHERS = ("gcs", "http", "https", "ftp", "sftp", "ssh", "smb", "hdfs", "webhdfs", "memory")
+_AS_PATH = re.compile(rf"({'|'.join((*SCHEMES, *_OTHERS))}):/(?!/)")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(:\d*)?")
 _FILE = re.compile(r"file:(?://)?", re.IGNORECASE)
 

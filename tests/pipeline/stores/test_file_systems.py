@@ -144,6 +144,21 @@ def test_a_file_of_this_machine_is_read_where_it_is(tmp_path: Path, caplog: pyte
     assert is_there(address)
 
 
+def test_runs_are_read_from_a_server_of_http_and_not_published_there(served: tuple[Path, str], tmp_path: Path) -> None:
+    """What was published where the server has its files; to HTTP itself nothing is written."""
+    directory, url = served
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    command = ("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out")
+    run = answer(mbe(*command, directory / "out", "--json"))["run"]
+    address = f"{url}/out/runs/{Path(run).name}"
+    assert answer(mbe("top", address, "--json"))["run"] == address
+    assert mbe("verify", address, "--quiet").exit_code == 0
+    refused = mbe(*command, f"{url}/new")
+    assert refused.exit_code == 3
+    assert f"error: {url}/new: nothing can be written there by way of fsspec; nothing was published; " in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
