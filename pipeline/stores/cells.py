@@ -137,11 +137,13 @@ class NumberedCell:
             conflict.place = self._place()
             raise
         numbers = self._numbers()
+        if max(numbers, default=0) > number:
+            # Below a greater one it is never read.
+            with suppress(StoreFailure):
+                self._objects.delete([self._called(number)])
+            raise StoreConflict(errno.EAGAIN, "somebody else has written it meanwhile", self._place(), "run it again")
         if number not in numbers:
             raise self._failure(errno.EIO, "what was written is not listed", "try again")
-        if max(numbers) > number:
-            self._objects.delete([self._called(number)])
-            raise StoreConflict(errno.EAGAIN, "somebody else has written it meanwhile", self._place(), "run it again")
         # What cannot be removed is the next writer's.
         with suppress(StoreFailure):
             self._objects.delete([self._called(each) for each in numbers if each <= number - _KEPT])

@@ -16,7 +16,7 @@ from pipeline.stores.transfers import AT_ONCE
 
 __all__ = ["Connections"]
 
-# smbprotocol has one session of a process with a server, and fails where several threads want more of it than it has.
+# smbprotocol has one connection of a process with a server, and fails where several threads ask for more than it takes.
 _ONE_AT_ONCE = {"smb": threading.Semaphore(1)}
 # Seconds: servers and firewalls end connections that are not used, and between the first look at a place and the
 # publication may be hours of work.

@@ -107,11 +107,13 @@ def _is_directory(driver: Any, path: str) -> bool:
 
 def _read_ahead(file: Any) -> None:
     """Have a file of SFTP ask for pieces before they are read, or each takes the way there and back."""
-    try:
-        file.size = file.stat().st_size
-    except OSError:
+    size = None
+    with suppress(OSError):
+        size = file.stat().st_size
+    if size is None:
         # A server that does not say it. If it is lost, the first piece says so.
         return
+    file.size = size
     send = getattr(file, "_prefetch_thread", None)
     if send is not None:
 
@@ -121,4 +123,4 @@ def _read_ahead(file: Any) -> None:
                 send(*arguments)
 
         file._prefetch_thread = send_quietly
-    file.prefetch(file.size, max_concurrent_requests=_AHEAD)
+    file.prefetch(size, max_concurrent_requests=_AHEAD)

@@ -25,14 +25,19 @@ _SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/object-stores.md)"
 # Where the package is called otherwise than the module.
 _PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
 _DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)
-_NOT_ALLOWED, _NOT_THERE = (errno.EACCES, errno.EPERM), (errno.ENOENT, errno.ENOTDIR)
+# The last is STATUS_ACCESS_DENIED of SMB, for which smbprotocol has no error number.
+_NOT_ALLOWED, _NOT_THERE = (errno.EACCES, errno.EPERM, 0xC0000022), (errno.ENOENT, errno.ENOTDIR)
 _FTP_STATUS = re.compile(r"(\d{3})[ -]")
 # Asked for something that it cannot do, or with something that it does not take: it will say so again.
 _LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError)
 # Seconds: a transfer may take as long as it goes on; one that stands still does not.
 _CONNECT, _STILL = 10, 60
-# A file of SMB that is open would be locked, against other readers too.
-_ALWAYS = {"smb": {"share_access": "rwd"}}
+# A host that does not answer is waited for without end; a file of SMB that is open is locked, against readers too.
+_ALWAYS: dict[str, dict[str, object]] = {
+    "sftp": {"timeout": _CONNECT},
+    "ssh": {"timeout": _CONNECT},
+    "smb": {"share_access": "rwd"},
+}
 
 
 def driver_class(address: Address) -> Any:
@@ -169,7 +174,8 @@ def is_missing(error: BaseException) -> bool:
 
 
 def _is_denied(error: BaseException) -> bool:
-    return isinstance(error, PermissionError) or getattr(error, "errno", None) in _NOT_ALLOWED
+    said = getattr(error, "ntstatus", None) or getattr(error, "errno", None)
+    return isinstance(error, PermissionError) or said in _NOT_ALLOWED
 
 
 def _is_about_credentials(error: BaseException) -> bool:
@@ -182,7 +188,8 @@ def _is_about_credentials(error: BaseException) -> bool:
 def _status(error: BaseException) -> int | None:
     """Of an answer of HTTP or FTP."""
     status = getattr(error, "status", None)
-    if isinstance(status, int):
+    # Greater ones are of SMB, and say nothing to anybody.
+    if isinstance(status, int) and status < 1000:
         return status
     found = _FTP_STATUS.match(str(error)) if type(error).__module__ == "ftplib" else None
     return None if found is None else int(found[1])
