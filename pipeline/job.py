@@ -42,7 +42,7 @@ class RunResult:
     Attributes
     ----------
     run_dir : Path
-        ``OUT/runs/<run_id>``; of a run in an object store a copy on this machine, as long as this object is there.
+        ``OUT/runs/<run_id>``; of a run at an address a copy on this machine, as long as this object is there.
     manifest : Manifest
     unchanged : bool
         Whether it is an earlier run, which this one would have repeated; then nothing was enumerated.
@@ -57,7 +57,7 @@ class RunResult:
 
     @property
     def address(self) -> str:
-        """What the run is called: its path, or its address in an object store."""
+        """What the run is called: its path, or its address."""
         return address_of(self.run_dir)
 
     @property

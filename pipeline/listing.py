@@ -33,7 +33,7 @@ class ListedRun:
     Attributes
     ----------
     run_dir : Path
-        Of an object store only its name counts: what was copied of it is here no more.
+        Of a store at an address only its name counts: what was copied of it is here no more.
     address : str
         What the user calls it.
     manifest : Manifest or None

@@ -516,7 +516,7 @@ def resolve_run(path: str | Path) -> Path:
     path = place_of(path)
     if is_address(path):
         raise PublishError(
-            f"{path}: is in an object store; expected a path of this machine; copy it: with pipeline.opened_run(...)"
+            f"{path}: is an address; expected a path of this machine; copy it: with pipeline.opened_run(...)"
         )
     path = Path(path)
     if (path / MANIFEST_NAME).is_file():

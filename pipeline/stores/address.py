@@ -14,7 +14,7 @@ from pipeline.errors import ConfigError
 __all__ = ["SCHEMES", "Address", "absolute_place", "is_address", "parse_address", "place_of"]
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-"""Of object stores, in which runs can be published; all others are asked of fsspec."""
+"""Of object stores, which write on a condition; all others are asked of fsspec."""
 Place = TypeVar("Place")
 _SAME = {"gcs": "gs"}
 # What names the container within the authority: container@account.
@@ -26,7 +26,8 @@ _WITHOUT_HOST = ("memory",)
 _CHAIN = r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*"
 _SCHEME = re.compile(rf"{_CHAIN}([A-Za-z][A-Za-z0-9+.-]*)://")
 # What `pathlib.Path` makes of an address.
-_AS_PATH = re.compile(rf"({'|'.join((*SCHEMES, 'gcs', 'http', 'https', 'ftp', 'sftp', 'hdfs', 'memory'))}):/(?!/)")
+_OTHERS = ("gcs", "http", "https", "ftp", "sftp", "ssh", "smb", "hdfs", "webhdfs", "memory")
+_AS_PATH = re.compile(rf"({'|'.join((*SCHEMES, *_OTHERS))}):/(?!/)")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(:\d*)?")
 _FILE = re.compile(r"file:(?://)?", re.IGNORECASE)
 
@@ -53,8 +54,13 @@ class Address:
 
     @property
     def is_in_store(self) -> bool:
-        """Whether it is in an object store, which writes on a condition."""
+        """Whether it is in an object store."""
         return self.scheme in SCHEMES
+
+    @property
+    def is_http(self) -> bool:
+        """Whether it is on a server of HTTP, whose directories are pages, and to which nothing is written."""
+        return self.scheme in ("http", "https")
 
     def __str__(self) -> str:
         return f"{self.root}/{self.key}" if self.key else self.root

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mbe_stage.errors import StageError
@@ -17,17 +18,26 @@ from pipeline.errors import ConfigError
 from pipeline.stores.address import SCHEMES, Address
 from pipeline.stores.failures import NoSuchObject, StoreFailure
 
-__all__ = ["asked", "driver_class", "opened_driver"]
+__all__ = ["OVER_SSH", "asked", "close_driver", "driver_class", "is_missing", "opened_driver"]
 
+OVER_SSH = ("sftp", "ssh")
 _SETTINGS = "FSSPEC_<SCHEME>_<SETTING> (docs/object-stores.md)"
 # Where the package is called otherwise than the module.
 _PACKAGES = {"smbclient": "smbprotocol", "libarchive": "libarchive-c", "git": "gitpython"}
 _DENIED, _MISSING = (401, 403, 407, 530, 532), (404, 410, 550)
+# The last is STATUS_ACCESS_DENIED of SMB, for which smbprotocol has no error number.
+_NOT_ALLOWED, _NOT_THERE = (errno.EACCES, errno.EPERM, 0xC0000022), (errno.ENOENT, errno.ENOTDIR)
 _FTP_STATUS = re.compile(r"(\d{3})[ -]")
 # Asked for something that it cannot do, or with something that it does not take: it will say so again.
-_LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError, NotImplementedError)
+_LASTING = (TypeError, ValueError, LookupError, AttributeError, ImportError)
 # Seconds: a transfer may take as long as it goes on; one that stands still does not.
 _CONNECT, _STILL = 10, 60
+# A host that does not answer is waited for without end; a file of SMB that is open is locked, against readers too.
+_ALWAYS: dict[str, dict[str, object]] = {
+    "sftp": {"timeout": _CONNECT},
+    "ssh": {"timeout": _CONNECT},
+    "smb": {"share_access": "rwd"},
+}
 
 
 def driver_class(address: Address) -> Any:
@@ -72,10 +82,22 @@ def opened_driver(address: Address) -> Any:
     """
     of_scheme = driver_class(address)
     with asked(address):
-        driver = of_scheme(skip_instance_cache=True, **of_scheme._get_kwargs_from_urls(str(address)))
-        if address.scheme in ("http", "https"):
+        if address.scheme in OVER_SSH:
+            _keep_quiet("paramiko")
+        settings = {**of_scheme._get_kwargs_from_urls(str(address)), **_ALWAYS.get(address.scheme, {})}
+        driver = of_scheme(skip_instance_cache=True, **settings)
+        if address.is_http:
             _as_stream(driver)
+        elif address.scheme in OVER_SSH:
+            driver.ftp.get_channel().settimeout(_STILL)
         return driver
+
+
+def close_driver(address: Address, driver: Any) -> None:
+    """End the connection of a driver, whatever state it is in; most do so when they are forgotten."""
+    if address.scheme in OVER_SSH:
+        with suppress(Exception):
+            driver.client.close()
 
 
 @contextmanager
@@ -94,6 +116,13 @@ def asked(place: object) -> Iterator[None]:
     raise failure from None
 
 
+def _keep_quiet(library: str) -> None:
+    """Where nobody has set logging up, what a library logs of a lost connection would go to stderr."""
+    logger = logging.getLogger(library)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
 def _as_stream(driver: Any) -> None:
     """Read objects of a server of HTTP in one request each, as they are, and for as long as bytes come."""
     import aiohttp
@@ -106,31 +135,61 @@ def _as_stream(driver: Any) -> None:
 
 
 def _failure(error: BaseException, place: str) -> StoreFailure:
-    # The driver of HTTP says that nothing is there whatever has happened, and why behind it.
-    while isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
+    # The driver of HTTP says that nothing is there whatever has happened, and why behind it; that of memory has only
+    # looked into a dictionary.
+    while isinstance(error, FileNotFoundError) and not isinstance(error.__cause__, LookupError | None):
+        error = error.__cause__
+    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
+        # How smbprotocol says that it was not let in.
         error = error.__cause__
     kind, status = type(error).__name__, _status(error)
     said = f" ({status})" if status else ""
-    if status in _DENIED or isinstance(error, PermissionError) or "Authentication" in kind:
-        remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}"
+    if status in _DENIED or _is_denied(error) or _is_about_credentials(error):
+        remedy = f"give credentials as environment variables of fsspec, {_SETTINGS}, and allow this user to do it there"
         return StoreFailure(errno.EACCES, f"access denied{said}", place, remedy)
     # The driver of FTP looks through the directory above.
-    if status in _MISSING or isinstance(error, FileNotFoundError | StopIteration):
+    if status in _MISSING or isinstance(error, StopIteration) or is_missing(error):
         return NoSuchObject(errno.ENOENT, "no such object", place, "correct the address")
+    if isinstance(error, NotImplementedError):
+        remedy = "choose another place, or copy it to the disk"
+        return StoreFailure(errno.EOPNOTSUPP, "its driver of fsspec cannot do it", place, remedy)
     if isinstance(error, _LASTING) and not isinstance(error, OSError):
         reason = f"its driver of fsspec does not take it ({kind})"
         remedy = f"check the address and the settings of fsspec, {_SETTINGS}, or copy it to the disk"
         return StoreFailure(errno.EINVAL, reason, place, remedy)
+    if type(error) is OSError and error.errno is None and "closed" not in str(error):
+        # What servers of SFTP have no other word for, a full disk or a name that is no directory; of a connection that
+        # has ended, paramiko says that it is closed.
+        remedy = "check what is there, and the server's disk, and try again"
+        return StoreFailure(errno.EIO, "the server refuses it without a reason", place, remedy)
     if status is None and not isinstance(error, OSError | EOFError | asyncio.TimeoutError):
         said = f" ({kind})"
     remedy = "check the address and the network, and try again"
     return StoreFailure(errno.EIO, f"the server does not answer as expected{said}", place, remedy)
 
 
+def is_missing(error: BaseException) -> bool:
+    """Whether there is nothing of that name; not all drivers raise the class of Python's for it."""
+    return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) in _NOT_THERE
+
+
+def _is_denied(error: BaseException) -> bool:
+    said = getattr(error, "ntstatus", None) or getattr(error, "errno", None)
+    return isinstance(error, PermissionError) or said in _NOT_ALLOWED
+
+
+def _is_about_credentials(error: BaseException) -> bool:
+    names = " ".join(each.__name__ for each in type(error).__mro__)
+    # paramiko has no class of its own for "nothing to authenticate with".
+    said = str(error) if type(error).__name__ == "SSHException" else ""
+    return "authentication" in f"{names} {said}".lower() or "LogonFailure" in names
+
+
 def _status(error: BaseException) -> int | None:
     """Of an answer of HTTP or FTP."""
     status = getattr(error, "status", None)
-    if isinstance(status, int):
+    # Greater ones are of SMB, and say nothing to anybody.
+    if isinstance(status, int) and status < 1000:
         return status
     found = _FTP_STATUS.match(str(error)) if type(error).__module__ == "ftplib" else None
     return None if found is None else int(found[1])

@@ -16,8 +16,10 @@ from typing import Any
 from pipeline.errors import ConfigError
 from pipeline.stores import transfers
 from pipeline.stores.address import Address
+from pipeline.stores.cells import ConditionalCell
 from pipeline.stores.failures import NoSuchObject, translated
-from pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject, check_names, side_by_side
+from pipeline.stores.objects_below import ObjectsBelow
+from pipeline.stores.transfers import AT_ONCE, OnBytes, Stopped, StoredObject
 
 __all__ = ["Objects"]
 
@@ -37,8 +39,8 @@ _TIMEOUTS = {
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
-class Objects:
-    """What lies below an address.
+class Objects(ObjectsBelow):
+    """Objects of a store below an address.
 
     Parameters
     ----------
@@ -51,12 +53,12 @@ class Objects:
     """
 
     def __init__(self, address: Address) -> None:
-        self.address = address
+        super().__init__(address)
         self._store = _open(address)
 
     def listed(self, below: str = "") -> list[StoredObject]:
-        """Every object below a name, by name."""
-        place = self.address / below if below else self.address
+        """See `ObjectsBelow`."""
+        place = self._place(below)
         with translated(place):
             import obstore
 
@@ -66,16 +68,21 @@ class Objects:
         return sorted(objects, key=lambda each: each.name)
 
     def size(self, name: str = "") -> int | None:
-        """Bytes of an object; None where there is none."""
+        """See `ObjectsBelow`."""
         try:
-            with translated(self.address / name if name else self.address):
+            with translated(self._place(name)):
                 import obstore
 
                 return obstore.head(self._store, self._key(name))["size"]
         except NoSuchObject:
             return None
 
-    def read(self, name: str) -> tuple[bytes, Mapping[str, Any]] | None:
+    def read(self, name: str) -> bytes | None:
+        """See `ObjectsBelow`."""
+        found = self.read_version(name)
+        return None if found is None else found[0]
+
+    def read_version(self, name: str) -> tuple[bytes, Mapping[str, Any]] | None:
         """The content of a small object, and its version for `replace`; None where there is none."""
         try:
             with translated(self.address / name):
@@ -88,13 +95,7 @@ class Objects:
             return None
 
     def create(self, name: str, content: bytes) -> Mapping[str, Any]:
-        """Write an object that is not there yet, and give its version.
-
-        Raises
-        ------
-        StoreConflict
-            It is there.
-        """
+        """See `ObjectsBelow`; gives the version."""
         return self._put(name, content, "create")
 
     def replace(self, name: str, content: bytes, version: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -108,29 +109,16 @@ class Objects:
         return self._put(name, content, {key: value for key, value in version.items() if value is not None})
 
     def delete(self, names: list[str]) -> None:
-        """Remove objects; those that are not there are no error."""
+        """See `ObjectsBelow`."""
         if names:
             with translated(self.address):
                 import obstore
 
                 obstore.delete(self._store, [self._key(name) for name in names])
 
-    def upload(self, directory: Path, names: list[str], below: str, on_bytes: OnBytes = lambda _: None) -> None:
-        """Write the files of these names to objects of the same names below another name."""
-
-        def move(name: str, stop: threading.Event) -> None:
-            self._upload(directory / name, f"{below}/{name}", stop, on_bytes)
-
-        side_by_side(names, move)
-
-    def download(self, names: Mapping[str, Path], on_bytes: OnBytes = lambda _: None) -> None:
-        """Write objects to files; directories are made."""
-        check_names(self.address, names)
-
-        def move(name: str, stop: threading.Event) -> None:
-            self._download(name, names[name], stop, on_bytes)
-
-        side_by_side(list(names), move)
+    def cell(self, name: str) -> ConditionalCell:
+        """See `ObjectsBelow`."""
+        return ConditionalCell(self, name)
 
     def _put(self, name: str, content: bytes, mode: Any) -> Mapping[str, Any]:
         with translated(self.address / name):
@@ -159,8 +147,7 @@ class Objects:
                 obstore.put(self._store, self._key(name), chunks(), chunk_size=chunk, max_concurrency=AT_ONCE)
 
     def _download(self, name: str, path: Path, stop: threading.Event, on_bytes: OnBytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file, translated(self.address / name if name else self.address):
+        with path.open("wb") as file, translated(self._place(name)):
             import obstore
 
             found = obstore.get(self._store, self._key(name))
@@ -171,7 +158,7 @@ class Objects:
                 on_bytes(len(data))
 
     def _key(self, name: str) -> str:
-        return (self.address / name).key if name else self.address.key
+        return self._place(name).key
 
 
 def _open(address: Address) -> Any:

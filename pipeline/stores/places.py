@@ -21,14 +21,12 @@ _LATEST = "latest"
 
 
 def store_at(directory: str | Path) -> Store:
-    """The store of an output directory: of this machine, or in an object store.
+    """The store of an output directory: of this machine, or at an address.
 
     Raises
     ------
     ConfigError
         It is an address that cannot be used, or what reads those is not installed.
-    PublishError
-        It is an address to which no runs are published.
     """
     place = place_of(directory)
     if not is_address(place):
@@ -40,7 +38,7 @@ def store_at(directory: str | Path) -> Store:
 
 @contextmanager
 def opened_run(place: str | Path) -> Iterator[Path]:
-    """A published run to read while the context lasts; one of an object store is copied to this machine, whole.
+    """A published run to read while the context lasts; one at an address is copied to this machine, whole.
 
     What is refused within it says the address.
 
@@ -108,7 +106,8 @@ def holds_runs(place: str) -> bool:
     if is_address(place):
         from pipeline.stores.remote_store import RemoteStore, without_latest
 
-        if not parse_address(place).is_in_store:
+        # Each look would be a request to a server that may have never heard of runs.
+        if parse_address(place).is_http:
             return False
         is_pointer = without_latest(place) != place.rstrip("/")
         store = RemoteStore(without_latest(place))

@@ -1,6 +1,6 @@
-"""What a place of published runs is asked: `RunStore` answers for directories, `RemoteStore` for object stores.
+"""What a place of published runs is asked: `RunStore` answers for directories, `RemoteStore` for addresses.
 
-Runs are paths of this machine. Those of an object store are copies, in which the files are that somebody asked for.
+Runs are paths of this machine. Those at an address are copies, in which the files are that somebody asked for.
 """
 
 from __future__ import annotations

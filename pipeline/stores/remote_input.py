@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from mbe_stage.errors import StageError
 from pipeline.errors import InputError
@@ -16,7 +15,9 @@ from pipeline.io.parquet import SUFFIXES
 from pipeline.stores.address import Address, parse_address
 from pipeline.stores.failures import as_input_errors
 from pipeline.stores.mirror import Mirror
-from pipeline.stores.transfers import OnBytes, StoredObject
+from pipeline.stores.objects_below import ObjectsBelow
+from pipeline.stores.opening import objects_at
+from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
 
 __all__ = ["MovedBytes", "fetched_input", "something_is_at"]
@@ -24,19 +25,6 @@ __all__ = ["MovedBytes", "fetched_input", "something_is_at"]
 log = logging.getLogger(__name__)
 
 _LOG_EVERY = 5.0
-
-
-class Readable(Protocol):
-    """What is asked of an address that is read."""
-
-    def listed(self) -> list[StoredObject]:
-        """Every object below the address."""
-
-    def size(self) -> int | None:
-        """Bytes of the object at the address; None where there is none."""
-
-    def download(self, names: Mapping[str, Path], on_bytes: OnBytes) -> None:
-        """Write objects to files."""
 
 
 class MovedBytes:
@@ -87,7 +75,7 @@ def fetched_input(place: str) -> Iterator[tuple[Path, Mirror]]:
         Nothing is there, or the store does not give it.
     """
     address = parse_address(place)
-    objects = _objects_at(address)
+    objects = objects_at(address)
     with as_input_errors():
         found = _data(objects, address)
     above, _, name = address.key.rpartition("/")
@@ -122,22 +110,12 @@ def something_is_at(place: str) -> bool:
         The store cannot be asked.
     """
     address = parse_address(place)
-    objects = _objects_at(address)
+    objects = objects_at(address)
     with as_input_errors():
         return bool(address.key and objects.size() is not None) or bool(objects.listed())
 
 
-def _objects_at(address: Address) -> Readable:
-    if address.is_in_store:
-        from pipeline.stores.objects import Objects
-
-        return Objects(address)
-    from pipeline.stores.file_systems import FileSystemObjects
-
-    return FileSystemObjects(address)
-
-
-def _data(objects: Readable, address: Address) -> list[StoredObject]:
+def _data(objects: ObjectsBelow, address: Address) -> list[StoredObject]:
     """The object at an address, by an empty name, or what a reader of directories takes of those below it."""
     size = objects.size() if address.key else None
     if size is not None:

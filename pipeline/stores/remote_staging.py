@@ -16,7 +16,7 @@ from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import next_run_id
 from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
-from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
+from pipeline.stores.layout import ABANDONED_AFTER, RUNS, STAGING
 from pipeline.stores.mirror import adopt, remove_rooms
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.wording import bytes_text
@@ -33,7 +33,7 @@ _MOST_CLAIMS = 20
 
 
 class RemoteStaging(Staging):
-    """Room for one run of an object store: as `Staging`, on this machine, until it is uploaded.
+    """Room for one run of a store at an address: as `Staging`, on this machine, until it is uploaded.
 
     Parameters
     ----------
@@ -49,6 +49,7 @@ class RemoteStaging(Staging):
     def __init__(self, store: RemoteStore, kept_days: float = KEPT_DAYS, room: Path | None = None) -> None:
         super().__init__(store, kept_days, room)
         self._remote, self._given = store, room
+        self._pointing = False
 
     @contextmanager
     def noted_by_interrupts(self) -> Iterator[None]:
@@ -98,6 +99,7 @@ class RemoteStaging(Staging):
     def _upload(self) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():
             raise PublishError(f"{self.path}: has no {MANIFEST_NAME}; expected a finished run; call steps.finish first")
+        self._pointing = False
         with as_store_publish_errors():
             before = self._remote.pointer()
             claim = self._claim(before)
@@ -105,7 +107,12 @@ class RemoteStaging(Staging):
                 self._send(before)
             except BaseException as error:
                 # An answer may have been lost on its way: the pointer says whether the run is published.
-                if not self._is_published():
+                is_published = self._is_published()
+                if is_published is None and self._pointing:
+                    # The pointer may lead to it.
+                    self._leave_as_it_is(error)
+                    raise
+                if not is_published:
                     self._withdraw(claim)
                     raise
                 if not isinstance(error, Exception):
@@ -146,21 +153,28 @@ class RemoteStaging(Staging):
             "manifest_sha256": hashlib.sha256(self.manifest).hexdigest(),
         }
         content = f"{json.dumps(values, indent=2)}\n".encode()
+        self._pointing = True
         try:
-            if before is None:
-                objects.create(LATEST, content)
-            else:
-                objects.replace(LATEST, content, before.version)
+            self._remote.cell.write(content, None if before is None else before.version)
         except StoreConflict as conflict:
             conflict.reason = "another run was published while this one was uploaded, and wins"
             raise
 
-    def _is_published(self) -> bool:
-        """Whether the pointer names this run; a store that does not answer is taken at the word of its failure."""
+    def _is_published(self) -> bool | None:
+        """Whether the pointer names this run; None where the store does not say it."""
         with suppress(StoreFailure, PublishError):
             pointer = self._remote.pointer()
             return pointer is not None and pointer.run_id == self.run_id
-        return False
+        return None
+
+    def _leave_as_it_is(self, error: BaseException) -> None:
+        place = f"{self._remote.address}/{RUNS}/{self.run_id}"
+        if isinstance(error, StoreFailure):
+            raise PublishError(
+                f"{place}: {error.reason}, when the pointer to it was written; it is complete, and published or not: "
+                f"mbe runs {self._remote.address} says which; {error.remedy}"
+            ) from error
+        log.warning("%s may be published: mbe runs %s says it", place, self._remote.address)
 
     def _withdraw(self, claim: str) -> None:
         """Remove what was uploaded, the manifest first; what cannot be removed is no run, and the next writer's."""

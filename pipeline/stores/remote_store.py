@@ -1,14 +1,15 @@
-"""Published runs in an object store.
+"""Published runs at an address: in an object store, or in a file system that fsspec reaches.
 
 ::
 
     ADDRESS/latest                    JSON: the run published last, its number and its manifest's checksum
+    ADDRESS/latest/00000001           the same in a file system, where the greatest number counts
     ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
     ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
 
-`latest` is written on the condition that it is what it was when the upload began: of two writers at once one wins, and
-the other removes what it has uploaded and fails. So runs sort by name as they were published, and each was numbered
-once. A store that does not keep the condition is refused before any work.
+`latest` is written on the condition that it is what it was when the upload began (`pipeline.stores.cells`): of two
+writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
+published, and each was numbered once. A store that does not keep the condition is refused before any work.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,11 +27,11 @@ from typing import Any
 from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import provisional_id
-from pipeline.stores.address import SCHEMES, Address, parse_address
-from pipeline.stores.failures import StoreConflict, as_store_publish_errors
+from pipeline.stores.address import Address, parse_address
+from pipeline.stores.failures import as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
-from pipeline.stores.objects import Objects
+from pipeline.stores.opening import objects_at
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
@@ -52,14 +53,14 @@ class Pointer:
     sequence : int
         1 for the first run that was published there.
     manifest_sha256 : str
-    version : mapping
-        Of the object, for a conditional write.
+    version
+        Of the cell that holds it, for its replacement.
     """
 
     run_id: str
     sequence: int
     manifest_sha256: str
-    version: Mapping[str, Any]
+    version: Any
 
 
 class RemoteStore:
@@ -73,20 +74,20 @@ class RemoteStore:
     ------
     ConfigError
         It cannot be used, or what reads it is not installed.
-    PublishError
-        It is in no object store.
 
     Attributes
     ----------
-    objects : Objects
+    objects : ObjectsBelow
+    cell : Cell
+        Holds the pointer to the latest run.
     mirror : Mirror
         Copies of runs that were looked at, and rooms for new ones; removed with the store.
     """
 
     def __init__(self, address: str) -> None:
         self._address = parse_address(address)
-        _refuse_without_conditions(self._address)
-        self.objects = Objects(self._address)
+        self.objects = objects_at(self._address)
+        self.cell = self.objects.cell(LATEST)
         self.mirror = Mirror(self._address)
         self._listed: list[StoredObject] | None = None
         self._is_checked = False
@@ -102,7 +103,7 @@ class RemoteStore:
         return self.mirror.root
 
     def check_writable(self) -> None:
-        """Refuse a store that cannot be reached, or written on a condition; a small object is made and removed.
+        """Refuse what cannot be reached, or written by one writer at a time; a small object is made and removed.
 
         Raises
         ------
@@ -113,7 +114,7 @@ class RemoteStore:
         self._refuse_among_published()
         with as_store_publish_errors():
             self.pointer()
-            self._probe()
+            self.cell.check(f"{STAGING}/{provisional_id(datetime.now(UTC))}-probe")
         self._is_checked = True
 
     def check_listed(self) -> None:
@@ -176,9 +177,9 @@ class RemoteStore:
             if pointer is None:
                 return None
             found = self.objects.read(f"{RUNS}/{pointer.run_id}/{MANIFEST_NAME}")
-        if found is None or hashlib.sha256(found[0]).hexdigest() != pointer.manifest_sha256:
+        if found is None or hashlib.sha256(found).hexdigest() != pointer.manifest_sha256:
             return None
-        return self._keep_manifest(pointer.run_id, found[0])
+        return self._keep_manifest(pointer.run_id, found)
 
     def runs(self) -> list[Path]:
         """Every published run in the order of publication; nothing of them is copied yet."""
@@ -200,7 +201,7 @@ class RemoteStore:
             with as_store_publish_errors("nothing was changed"):
                 found = self.objects.read(f"{RUNS}/{run.name}/{MANIFEST_NAME}")
             if found is not None:
-                self._keep_manifest(run.name, found[0])
+                self._keep_manifest(run.name, found)
         return run
 
     def whole(self, run: Path) -> Path:
@@ -253,7 +254,7 @@ class RemoteStore:
             It says something else.
         StoreFailure
         """
-        found = self.objects.read(LATEST)
+        found = self.cell.read()
         if found is None:
             return None
         try:
@@ -340,29 +341,13 @@ class RemoteStore:
             (run / MANIFEST_NAME).write_bytes(content)
         return run
 
-    def _probe(self) -> None:
-        """Refuse a store that writes although the condition does not hold."""
-        name = f"{STAGING}/{provisional_id(datetime.now(UTC))}-probe"
-        first = self.objects.create(name, b"first")
-        try:
-            holds = _is_refused(lambda: self.objects.create(name, b"second"))
-            self.objects.replace(name, b"third", first)
-            holds &= _is_refused(lambda: self.objects.replace(name, b"fourth", first))
-        finally:
-            self.objects.delete([name])
-        if not holds:
-            raise PublishError(
-                f"{self.address}: the store does not keep the conditions of writes (If-None-Match, If-Match); expected "
-                "one that does, or two writers could undo each other's runs; see docs/object-stores.md"
-            )
-
     def _refuse_among_published(self) -> None:
         parts = self._address.key.split("/")
         for at, part in enumerate(parts):
             above = Address(self._address.root, "/".join(parts[:at]))
             if part == RUNS:
                 with as_store_publish_errors():
-                    is_store = Objects(above).size(LATEST) is not None
+                    is_store = objects_at(above).cell(LATEST).read() is not None
                 if is_store:
                     raise PublishError(
                         f"{self.address}: lies in {above / RUNS}, where published runs are; expected a place "
@@ -397,15 +382,6 @@ def without_latest(place: str) -> str:
     return place.rstrip("/").removesuffix(f"/{LATEST}")
 
 
-def _refuse_without_conditions(address: Address) -> None:
-    if not address.is_in_store:
-        raise PublishError(
-            f"{address}: no runs are published to {address.scheme}://, as fsspec, which reads it, has no conditional "
-            "write, and two writers could undo each other's runs; expected a directory of this machine, or an address "
-            f"that begins with {', '.join(f'{each}://' for each in SCHEMES)}; copy the runs there"
-        )
-
-
 def _run_named(address: Address) -> tuple[str, str] | None:
     """As `found_run`, of an address of a run; None where it is none, as what lies in a prefix called `runs` may be."""
     above, _, name = address.key.rpartition("/")
@@ -425,11 +401,3 @@ def _run_named(address: Address) -> tuple[str, str] | None:
 
 def _is_manifest(name: str) -> bool:
     return name.split("/")[2:] == [MANIFEST_NAME]
-
-
-def _is_refused(write: Callable[[], object]) -> bool:
-    try:
-        write()
-    except StoreConflict:
-        return True
-    return False

@@ -1,4 +1,4 @@
-"""A flow from an object store into one: tasks, artifacts and skips as on the disk, and the loser tries again."""
+"""A flow from a store into one: tasks, artifacts and skips as on the disk, and the loser tries again."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("obstore", reason="the extra object-stores is not installed")
 pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
+pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
 
 from flow_toys import N_BICLIQUES
 from prefect.client.orchestration import get_client
@@ -14,7 +15,8 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from flows import enumerate as flow_module
 from flows.enumerate import enumerate_bicliques_flow
 from pipeline.stores.remote_staging import RemoteStaging
-from tests.pipeline.stores.conftest import bucket, server  # noqa: F401 - fixtures
+from tests.pipeline.stores.conftest import bucket, server, sftp, sftp_servers, temporary  # noqa: F401 - fixtures
+from tests.pipeline.stores.file_servers import PASSWORD, OnServer
 from tests.pipeline.stores.server import SECRET, Bucket
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -26,8 +28,8 @@ def run(edges: str, out: str):
     )
 
 
-def published(bucket: Bucket) -> list[str]:  # noqa: F811
-    return [key.split("/")[-2] for key in bucket.listed() if key.endswith("/manifest.json")]
+def published(place: Bucket | OnServer) -> list[str]:
+    return [key.split("/")[-2] for key in place.listed() if key.endswith("/manifest.json")]
 
 
 def artifacts(state) -> str:
@@ -50,6 +52,18 @@ def test_a_flow_reads_and_publishes_by_addresses(bucket: Bucket, edges_file: Pat
     again = run(edges, out)
     assert (again.name, again.result()["run"]) == ("Unchanged", f"{out}/runs/{run_id}")
     assert published(bucket) == [run_id]
+
+
+def test_a_flow_on_a_server_of_files(sftp: OnServer, edges_file: Path) -> None:  # noqa: F811
+    edges, out = sftp.put("edges.csv", edges_file.read_bytes()), f"{sftp.url}/out"
+    state = run(edges, out)
+    (run_id,) = published(sftp)
+    assert state.result()["run"] == f"{out}/runs/{run_id}"
+    shown = artifacts(state)
+    assert f"{out}/runs/{run_id}" in shown
+    assert PASSWORD not in shown
+    again = run(edges, out)
+    assert (again.name, again.result()["run"]) == ("Unchanged", f"{out}/runs/{run_id}")
 
 
 def test_who_loses_tries_again_behind_the_winner(

@@ -1,4 +1,4 @@
-"""A server for all tests of object stores, and a bucket and a place for temporary files for each."""
+"""Servers for all tests of stores, and a place of its own on each of them for every test."""
 
 from __future__ import annotations
 
@@ -12,9 +12,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.pipeline.stores.file_servers import InMemory, OnServer, Place, SftpServer
     from tests.pipeline.stores.server import Bucket, Server
 
 _numbers = itertools.count()
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files go; nothing may be left there."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    yield temporary
+    if any(temporary.iterdir()):
+        # What an error came up in keeps it, until it is collected.
+        gc.collect()
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.fixture(scope="session")
@@ -25,24 +40,67 @@ def server() -> Server:
 
 
 @pytest.fixture
-def bucket(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bucket]:
-    """A new bucket, with the environment that leads there; nothing temporary may be left."""
+def bucket(server: Server, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A new bucket, with the environment that leads there."""
     from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket
 
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    del temporary
     environment = {
         "AWS_ACCESS_KEY_ID": KEY_ID,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": server.url,
-        "TMPDIR": str(temporary),
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    yield Bucket(server, f"bucket-{next(_numbers)}")
-    if any(temporary.iterdir()):
-        # What an error came up in keeps it, until it is collected.
-        gc.collect()
-    assert list(temporary.iterdir()) == []
+    return Bucket(server, f"bucket-{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def sftp_servers() -> dict[str, SftpServer]:
+    """Of paramiko, and of OpenSSH where that is."""
+    pytest.importorskip("paramiko", reason="the server for tests of SFTP is not installed")
+    from tests.pipeline.stores.file_servers import SftpServer, openssh
+
+    program = openssh()
+    return {"sftp": SftpServer()} | ({"openssh": SftpServer(program)} if program else {})
+
+
+@pytest.fixture
+def sftp(
+    sftp_servers: dict[str, SftpServer], temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OnServer:
+    """A new directory on a server of SFTP, with the password that leads there."""
+    import fsspec.config
+
+    from tests.pipeline.stores.file_servers import PASSWORD, OnServer
+
+    del temporary
+    # The variable is for processes: here fsspec has read it when it was imported.
+    monkeypatch.setenv("FSSPEC_SFTP_PASSWORD", PASSWORD)
+    monkeypatch.setitem(fsspec.config.conf, "sftp", {"password": PASSWORD})
+    (tmp_path / "served").mkdir()
+    return OnServer(sftp_servers["sftp"], tmp_path / "served")
+
+
+@pytest.fixture
+def memory(temporary: Path) -> Iterator[InMemory]:
+    """A directory of the file system in memory."""
+    from tests.pipeline.stores.file_servers import InMemory
+
+    del temporary
+    place = InMemory("place")
+    yield place
+    place.clear()
+
+
+@pytest.fixture(params=["memory", "sftp", "openssh"])
+def place(sftp_servers: dict[str, SftpServer], request: pytest.FixtureRequest) -> Place:
+    """Each of these."""
+    from tests.pipeline.stores.file_servers import OnServer
+
+    if request.param == "memory":
+        return request.getfixturevalue("memory")
+    if request.param not in sftp_servers:
+        pytest.skip("OpenSSH's sftp-server is not installed")
+    return OnServer(sftp_servers[request.param], request.getfixturevalue("sftp").directory)

@@ -1,7 +1,8 @@
-"""Input from addresses that fsspec reads, by their names; no run is published there."""
+"""Input from addresses that fsspec reads, by their names; publication there: `test_file_system_publication.py`."""
 
 from __future__ import annotations
 
+import errno
 import ftplib
 import logging
 import os
@@ -143,6 +144,21 @@ def test_a_file_of_this_machine_is_read_where_it_is(tmp_path: Path, caplog: pyte
     assert is_there(address)
 
 
+def test_runs_are_read_from_a_server_of_http_and_not_published_there(served: tuple[Path, str], tmp_path: Path) -> None:
+    """What was published where the server has its files; to HTTP itself nothing is written."""
+    directory, url = served
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    command = ("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out")
+    run = answer(mbe(*command, directory / "out", "--json"))["run"]
+    address = f"{url}/out/runs/{Path(run).name}"
+    assert answer(mbe("top", address, "--json"))["run"] == address
+    assert mbe("verify", address, "--quiet").exit_code == 0
+    refused = mbe(*command, f"{url}/new")
+    assert refused.exit_code == 3
+    assert f"error: {url}/new: nothing can be written there by way of fsspec; nothing was published; " in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -183,7 +199,13 @@ def test_what_is_wrong_within_the_object_is_said_of_the_address(memory: object) 
         (FileNotFoundError(SECRET), NoSuchObject, "no such object"),
         (TimeoutError(SECRET), StoreFailure, "the server does not answer as expected"),
         (TypeError(SECRET), StoreFailure, "its driver of fsspec does not take it (TypeError)"),
+        (NotImplementedError(SECRET), StoreFailure, "its driver of fsspec cannot do it"),
+        (OSError(errno.ENOENT, SECRET), NoSuchObject, "no such object"),
+        (OSError(errno.EACCES, SECRET), StoreFailure, "access denied"),
+        (OSError("Socket is closed"), StoreFailure, "the server does not answer as expected"),
+        (OSError(SECRET), StoreFailure, "the server refuses it without a reason"),
         (type("SSHException", (Exception,), {})(SECRET), StoreFailure, "the server does not answer as expected (SSHEx"),
+        (type("SSHException", (Exception,), {})("No authentication methods"), StoreFailure, "access denied"),
     ],
 )
 def test_each_failure_of_a_driver(error: Exception, kind: type, reason: str) -> None:
@@ -195,8 +217,8 @@ def test_each_failure_of_a_driver(error: Exception, kind: type, reason: str) -> 
 
 
 def test_no_copy_is_written_outside_its_directory(memory: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"/set//tmp/a.parquet": {"size": 1, "type": "file"}}
-    monkeypatch.setattr(type(memory), "find", lambda *_, **__: found)
+    found = [{"name": "/set//tmp/a.parquet", "size": 1, "type": "file"}]
+    monkeypatch.setattr(type(memory), "ls", lambda *_, **__: found)
     with pytest.raises(InputError, match="leads out of its directory"):
         ingest(InputConfig(path="memory://set"))
 
@@ -222,16 +244,6 @@ def test_an_unknown_scheme_and_a_password(tmp_path: Path) -> None:
     assert "ftp://...@host: holds a user or a password" in result.stderr
     assert SECRET not in result.output
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("scheme", ["memory", "sftp", "http", "hdfs"])
-def test_runs_are_neither_published_nor_read_without_conditional_writes(scheme: str, tmp_path: Path) -> None:
-    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
-    for command in (("enumerate", tmp_path / "edges.csv", "--out"), ("runs",), ("top",)):
-        result = mbe(*command, f"{scheme}://host/out")
-        assert result.exit_code == 3
-        assert f"error: {scheme}://host/out: no runs are published to {scheme}://" in result.stderr
-        assert len(result.stderr.splitlines()) == 1
 
 
 def test_runs_of_a_directory_by_its_address(tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def test_places_that_are_refused(bucket: Bucket) -> None:
     bucket.put("other/latest", b"no pointer")
     with pytest.raises(PublishError, match="is no pointer to a run"):
         publish(f"{bucket.url}/other")
-    with pytest.raises(PublishError, match="is in an object store"):
+    with pytest.raises(PublishError, match="is an address"):
         pipeline.resolve_run(out)
 
 
