@@ -531,7 +531,7 @@ def test_what_checkpoints_cost_is_printed(
 ) -> None:
     path = tmp_path / "edges.csv"
     path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u in range(9) for v in range(9) if u != v))
-    assert checkpoints._alone(str(path), None, sort=False).n_checkpoints == 0
+    assert checkpoints._alone(str(path), None, sort=False, means={}).n_checkpoints == 0
     # One process of its own is enough here.
     monkeypatch.setattr(checkpoints, "_alone", checkpoints.published)
     checkpoints.main([str(path), "--repeats", "2"])
@@ -548,7 +548,7 @@ def test_runs_with_checkpoints_are_told_apart_from_those_without(
 ) -> None:
     begun = []
 
-    def alone(_graph: str, checkpoint_seconds: float | None, *, sort: bool, engine: str) -> checkpoints.Cost:  # noqa: ARG001
+    def alone(_graph: str, checkpoint_seconds: float | None, *, sort: bool, means: object) -> checkpoints.Cost:  # noqa: ARG001
         begun.append(checkpoint_seconds)
         return checkpoints.Cost(*((2.0, 4.0, 0) if checkpoint_seconds is None else (3.0, 5.0, 7)))
 
