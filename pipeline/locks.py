@@ -45,8 +45,12 @@ def locked(file: IO[bytes], tell_of_waiting: Callable[[], None] | None = None) -
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody has a file locked, this process included."""
-    with path.open("rb+") as file:
+    """Whether somebody has a file locked, this process included; nobody has one that is not there, or no more."""
+    try:
+        file = path.open("rb+")
+    except FileNotFoundError:
+        return False
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

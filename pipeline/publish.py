@@ -383,7 +383,7 @@ class Staging:
             _remove_leftovers(staging, self._kept_days, self._room)
             self._room.mkdir(exist_ok=True)
             lock = self._room / _LOCK
-            if lock.exists() and is_locked(lock):
+            if is_locked(lock):
                 raise PublishError(
                     f"{self._room}: is being written by another process; expected an unfinished run that nobody is at; "
                     "wait for it, or begin anew, without --resume"
@@ -557,7 +557,7 @@ def _remove_leftovers(staging: Path, kept_days: float, but: Path | None = None) 
     removed = []
     for room in sorted(path for path in staging.iterdir() if path.name != _LOCK and path != but):
         lock = room / _LOCK
-        if lock.exists() and is_locked(lock):
+        if is_locked(lock):
             continue
         if is_unfinished(room) and time.time() - written_at(room) < kept_days * 86_400:
             continue

@@ -143,8 +143,7 @@ def _header(config: Config, input_facts: InputFacts) -> Header:
 
 
 def _read(room: Path) -> Unfinished:
-    lock = room / ".lock"
-    is_running = lock.exists() and is_locked(lock)
+    is_running = is_locked(room / ".lock")
     try:
         header, records = read_journal(room)
     except PublishError as error:

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -137,7 +138,7 @@ def adopt(room: Path, place: Path) -> None:
         Somebody is writing it, or has taken it.
     """
     lock = room / _LOCK
-    if not room.is_dir() or (lock.exists() and is_locked(lock)):
+    if not room.is_dir() or is_locked(lock):
         raise PublishError(
             f"{room}: is being written by another process; expected an unfinished run that nobody is at; wait for it, "
             "or begin anew, without --resume"
@@ -165,9 +166,10 @@ def remove_rooms(address: Address, kept_days: float, but: Path | None = None) ->
         for room in _rooms_in(root):
             lock = room / _LOCK
             is_old = time.time() - written_at(room) >= kept_days * 86_400
-            if room == but or not is_old or (lock.exists() and is_locked(lock)):
+            if room == but or not is_old or is_locked(lock):
                 continue
-            shutil.rmtree(room)
+            with suppress(FileNotFoundError):
+                shutil.rmtree(room)
             removed.append(room)
         if not is_locked(root / _LOCK):
             _remove_all_but_rooms(root, kept_days)

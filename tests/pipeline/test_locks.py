@@ -60,3 +60,9 @@ def test_a_file_that_cannot_be_locked_is_closed(path: Path, monkeypatch: pytest.
     with pytest.raises(OSError, match="No locks"):
         locked(file, tell)
     assert file.closed
+
+
+def test_nobody_has_a_file_that_is_gone(path: Path) -> None:
+    path.unlink()
+    assert not is_locked(path)
+    assert not path.exists(), "looking makes none"

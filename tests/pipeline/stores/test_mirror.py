@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.stores.address import Address
-from pipeline.stores.mirror import Mirror, address_of, local_path
+from pipeline.stores import mirror as mirrors
+from pipeline.stores.mirror import Mirror, address_of, local_path, remove_rooms
 from tests.patience import completed
 
 PLACE = Address("s3://bucket", "a/out")
@@ -64,3 +65,21 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(temporary: Path)
             assert alive.root.exists()
     assert [path.name for path in temporary.iterdir()] == ["mbe-store-file"]
     shutil.rmtree(temporary)
+
+
+def test_what_another_writer_of_the_address_removes_meanwhile_is_no_error(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots_of = mirrors._roots_of
+
+    def found(address: Address) -> list[Path]:
+        """The directories that were there a moment ago."""
+        roots = roots_of(address)
+        other.close()
+        return roots
+
+    monkeypatch.setattr(mirrors, "_roots_of", found)
+    with Mirror(PLACE) as mirror:
+        other = Mirror(PLACE)
+        assert remove_rooms(PLACE, 0.0) == []
+        assert list(temporary.iterdir()) == [mirror.root]
