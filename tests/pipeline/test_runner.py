@@ -26,6 +26,8 @@ from pipeline.journal import read_journal
 from pipeline.manifest import read_manifest
 from pipeline.show import run_facts
 from tests.mbe_stage import graphs
+from tests.pipeline.groups_support import EDGES
+from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import ended_after
 
@@ -122,6 +124,34 @@ def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: 
     assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
     assert shared.manifest.ranks is not None
     assert all(rank.writes for rank in shared.manifest.ranks.each)
+
+
+@pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["as found", "sorted"])
+def test_groups_are_made_of_what_workers_wrote(cluster: Any, tmp_path: Path, sort: bool) -> None:
+    def published(name: str, **execution: Any) -> RunResult:
+        asked = {"engine": "cpu", "threads": 1, **execution}
+        return run(group_settings(tmp_path / name, execution=asked, output={"sort": sort}), EDGES)
+
+    alone = published("alone")
+    shared = published("cluster", runner="dask", cluster=cluster.scheduler_address)
+    assert shared.manifest.derived == alone.manifest.derived
+    assert shared.manifest.derived["groups"]["groups"] > 0
+    ours, theirs = tables(alone.run_dir), tables(shared.run_dir)
+    for name in (name for name in ours if sort or "/" not in name):
+        assert theirs[name] == ours[name], name
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes for rank in shared.manifest.ranks.each), "rows came through the client"
+
+
+def test_groups_alone_are_made_of_what_workers_send(cluster: Any, tmp_path: Path) -> None:
+    without = {"bicliques": False}
+    asked = {"engine": "cpu", "threads": 1, "runner": "dask", "cluster": cluster.scheduler_address}
+    shared = run(group_settings(tmp_path / "cluster", execution=asked, output=without), EDGES)
+    alone = run(group_settings(tmp_path / "alone", "cpu", output=without), EDGES)
+    assert tables(shared.run_dir) == tables(alone.run_dir)
+    assert shared.manifest.ranks is not None
+    assert not any(rank.writes for rank in shared.manifest.ranks.each)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cpu as cliques_engine
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.runners.parts import Part
+from pipeline.backends.arrow import block_writer
+from pipeline.backends.arrow.parts import PartWriter
 from pipeline.backends.arrow.row_sink import RowSink
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.errors import PublishError
@@ -129,6 +131,79 @@ def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Fo
     if sort:
         assert files_of(theirs) == files_of(ours)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("theirs")] == ["theirs"]
+
+
+@dataclass
+class Recorder:
+    """Stands for the collector of a derived output.
+
+    Attributes
+    ----------
+    seen : list of (int, members)
+        Key and members, of every result that it was handed.
+    """
+
+    seen: list[tuple[int, Any]] = field(default_factory=list)
+    most_rows: int = 0
+
+    def accept(self, block: Any, keys: np.ndarray) -> None:
+        self.most_rows = max(self.most_rows, len(keys))
+        ends, members = (block.offsets, block.members) if hasattr(block, "members") else _left_of(block)
+        lists = np.split(members, ends[1:-1])
+        self.seen += [(key, tuple(each.tolist())) for key, each in zip(keys.tolist(), lists, strict=True)]
+
+
+def _left_of(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    return block.left_offsets, block.left_members
+
+
+def test_derived_outputs_take_in_what_workers_wrote_once(tmp_path: Path, found: Found, sort: bool) -> None:
+    both = {}
+    for name in ("alone", "shared"):
+        (tmp_path / name).mkdir()
+        derived = Recorder()
+        parts = parts_of(tmp_path / f"{name}.parts", found.sink, sort=sort) if name == "shared" else None
+        with found.sink(tmp_path / name, sort=sort, derived=[derived], parts=parts) as sink:
+            for i, blocks in enumerate(found.leases):
+                if parts is not None and i:
+                    sink.take_part(written(parts, f"lease-{i}", blocks))
+                    continue
+                for block in blocks:
+                    sink.accept(block)
+            if parts is not None:
+                sink.take_part(Part(0, None))
+                written(parts, "late", found.leases[1])
+        both[name] = sorted(derived.seen), found.sums(sink)
+    assert both["shared"] == both["alone"]
+    assert [key for key, _ in both["alone"][0]] == found.keys(tmp_path / "alone")
+
+
+def test_rows_are_read_back_a_row_group_at_a_time(
+    tmp_path: Path, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_writer, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(PartWriter.__init__, "__defaults__", (1, 512 << 20))
+    (tmp_path / "run").mkdir()
+    parts, derived = parts_of(tmp_path / "run.parts", found.sink), Recorder()
+    with found.sink(tmp_path / "run", derived=[derived], parts=parts) as sink:
+        sink.take_part(written(parts, "lease", [block for blocks in found.leases for block in blocks]))
+    assert len(derived.seen) == sink.summary.fingerprint.n_items
+    assert derived.most_rows == max(len(block) for blocks in found.leases for block in blocks)
+    assert derived.most_rows < len(derived.seen)
+
+
+def test_what_a_derived_output_fails_at_ends_the_run(tmp_path: Path, found: Found, sort: bool) -> None:
+    class Failing:
+        def accept(self, *_: Any) -> None:
+            raise PublishError("no room for groups")
+
+    (tmp_path / "run").mkdir()
+    parts = parts_of(tmp_path / "run.parts", found.sink, sort=sort)
+    with (
+        pytest.raises(PublishError, match="no room for groups"),
+        found.sink(tmp_path / "run", sort=sort, derived=[Failing()], parts=parts) as sink,
+    ):
+        sink.take_part(written(parts, "lease", found.leases[0]))
 
 
 def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path, found: Found) -> None:

@@ -117,8 +117,8 @@ class BlockWriter:
             self._start_encoder()
         self.seconds += time.perf_counter() - start
 
-    def adopt(self, name: str, path: Path) -> None:
-        """Take a complete part of a data set over from another process: the file is moved.
+    def adopt(self, name: str, path: Path) -> Path:
+        """Take a complete part of a data set over from another process: the file is moved, and where to is returned.
 
         Raises
         ------
@@ -130,6 +130,7 @@ class BlockWriter:
             part = names.take()
             os.replace(path, part)
         names.complete(part)
+        return part
 
     def check(self) -> None:
         """Raise what an encoder has failed at since.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -15,8 +16,8 @@ from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_rows import BlockRows
 from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.kept_rows import KeptRows
-from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
-from pipeline.backends.arrow.parts import write_table
+from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
+from pipeline.backends.arrow.parts import batches_of, write_table
 from pipeline.backends.arrow.summaries import LockedSums
 from pipeline.backends.arrow.worker_parts import WorkerParts, Written
 from pipeline.backends.backend import FrameWriter
@@ -25,6 +26,13 @@ from pipeline.journal import Journal
 __all__ = ["RowSink"]
 
 _S = TypeVar("_S", bound=LockedSums)
+
+
+@dataclass(frozen=True, slots=True)
+class _ToDerive:
+    """A file of rows that a worker has written and summed up, in the place of a block."""
+
+    path: Path
 
 
 class RowSink(Generic[_S]):
@@ -91,7 +99,8 @@ class RowSink(Generic[_S]):
         self.parts = parts
         self._rows, self._is_written = rows, bool(schemas)
         self._context = ExitStack()
-        self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
+        self._data_set = next(iter(schemas), "")
+        self._kept = KeptRows(journal, run_path, self._data_set)
         self._order = None if order is None else order(self._kept.scratch)
         if self._is_written:
             for batch in self._kept.taken_back(self._order):
@@ -141,6 +150,8 @@ class RowSink(Generic[_S]):
     def take_part(self, part: Part) -> None:
         """Take over what a worker has written of the results below the roots of a lease: its files are moved here.
 
+        Derived outputs read the rows back, in the threads that write.
+
         Raises
         ------
         PublishError
@@ -151,9 +162,13 @@ class RowSink(Generic[_S]):
             return
         written.check_arrived()
         for name, files in written.files.items():
-            for path, _ in files:
-                self._writer.adopt(name, path)
+            for path, n_bytes in files:
+                adopted = self._writer.adopt(name, path)
+                if name == self._data_set:
+                    self._have_derived(adopted, n_bytes)
         for spill in written.spills:
+            # Before it is moved: with an order there is one thread, which does one thing after the other.
+            self._have_derived(spill.path, 0)
             self._writer.accept(spill, 0)
         self._rows.summaries.merge(written.summary)
 
@@ -189,7 +204,17 @@ class RowSink(Generic[_S]):
         with self._context:
             self._writer.__exit__(kind, error, trace)
 
+    def _have_derived(self, path: Path, n_bytes: int) -> None:
+        """Have derived outputs take in the rows of a complete file."""
+        if self._rows.derived:
+            self._writer.accept(_ToDerive(path), n_bytes)
+
     def _batch(self, block: Any) -> pa.RecordBatch | None:
+        if isinstance(block, _ToDerive):
+            for batch in (spilled if block.path.suffix == ".arrow" else batches_of)(block.path):
+                if batch.num_rows:
+                    self._rows.derive(batch)
+            return None
         if self._is_written:
             return self._rows.of(block)
         self._rows.named(block)

@@ -159,19 +159,21 @@ class _LeaseSink:
         return Written(files, spills, summary), n_bytes + sum(spill.n_bytes for spill in spills)
 
 
-def parts_of(collecting: Collecting, sink: Callable[..., RowSink[Any]]) -> WorkerParts | None:
-    """How workers write; None where this process does the search, or where more than tables is made of results.
+def parts_of(collecting: Collecting, sink: Callable[..., RowSink[Any]], *, has_rows: bool = True) -> WorkerParts | None:
+    """How workers write; None where this process does the search, or makes derived outputs of results without rows.
 
     Parameters
     ----------
     collecting : Collecting
     sink : callable
         As of `WorkerParts`.
+    has_rows : bool
+        Whether it writes any: derived outputs read them back.
     """
     if collecting.config.execution.runner == "local":
         return None
-    if collecting.derived:
-        log.info("derived outputs take every result in: workers send what they find, and it is written here")
+    if collecting.derived and not has_rows:
+        log.info("derived outputs take every result in, of which no rows are written: workers send what they find")
         return None
     run_path = collecting.run_path.resolve()
     # Workers of a run that was killed may still write where it told them to.
