@@ -145,10 +145,10 @@ class DerivedCollector(Protocol):
     interrupt too: what it holds of files, threads or memory ends there. It cannot keep an error from going on. Where
     `finish` takes steps that a reader of the manifest should know of, its `seconds` say by name how long they took.
 
-    A run that is gone on with hands it all that was found before once more, from the rows that were written; so does one
-    whose rows workers of a cluster write. Where a run writes none (`output.bicliques: false`), it keeps what `sums`
-    gives, arrays of the host by name and none of objects, and hands that to `restore` of a new collector; without
-    these two such a run has no checkpoints.
+    A run that is gone on with hands it all that was found before once more, from the rows that were written; so does
+    one whose rows workers of a cluster write. Where a run writes none (`output.bicliques: false`), it keeps what
+    `sums` gives, arrays of the host by name and none of objects, and hands that to `restore` of a new collector;
+    without these two such a run has no checkpoints.
     """
 
     def __enter__(self) -> Any: ...

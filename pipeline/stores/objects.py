@@ -115,6 +115,19 @@ class Objects:
 
                 obstore.delete(self._store, [self._key(name) for name in names])
 
+    def copy(self, name: str, to: str) -> None:
+        """Have the store copy an object to another name; nothing of it passes here.
+
+        Raises
+        ------
+        StoreFailure
+            Also where the store cannot do that, with the errno of what is not supported.
+        """
+        with translated(self.address / name):
+            import obstore
+
+            obstore.copy(self._store, self._key(name), self._key(to))
+
     def upload(self, directory: Path, names: list[str], below: str, on_bytes: OnBytes = lambda _: None) -> None:
         """Write the files of these names to objects of the same names below another name."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from mbe_stage.runners.parts import Part
 from pipeline.backends.arrow import block_writer
 from pipeline.backends.arrow.parts import PartWriter
 from pipeline.backends.arrow.row_sink import RowSink
-from pipeline.backends.arrow.worker_parts import WorkerParts
+from pipeline.backends.arrow.worker_parts import Proof, WorkerParts
 from pipeline.errors import PublishError
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 from pipeline.outputs.cliques.arrow.sink import ParquetSink as CliqueSink
@@ -90,8 +90,11 @@ def parts_of(directory: Path, sink: Callable[..., RowSink[Any]], **asked: Any) -
     return pickle.loads(pickle.dumps(WorkerParts(directory, partial(sink, **asked))))
 
 
-def written(parts: WorkerParts, name: str, blocks: list[Any]) -> Part:
-    with parts.open(name, Execution()) as sink:
+HERE = Proof("a file", "found")
+
+
+def written(parts: WorkerParts, name: str, blocks: list[Any], proof: Proof = HERE) -> Part:
+    with parts.open(name, Execution(), proof) as sink:
         for block in blocks:
             sink.accept(block)
     made, n_bytes = sink.part()
@@ -208,9 +211,12 @@ def test_what_a_derived_output_fails_at_ends_the_run(tmp_path: Path, found: Foun
 
 def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path, found: Found) -> None:
     parts = parts_of(tmp_path / "run.parts", found.sink)
-    with parts.directory_made(), parts.open("early", Execution()):
+    with parts.directory_made(), parts.open("early", Execution(), HERE):
         pass
-    with pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"), parts.open("late", Execution()):
+    with (
+        pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"),
+        parts.open("late", Execution(), HERE),
+    ):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -221,7 +227,7 @@ def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None
     (tmp_path / "run").mkdir()
     with found.sink(tmp_path / "run", bicliques=False, members=False, parts=parts) as sink:
         for i, blocks in enumerate(found.leases):
-            with parts.open(str(i), Execution()) as lease:
+            with parts.open(str(i), Execution(), HERE) as lease:
                 for block in blocks:
                     lease.accept(block)
             made, n_bytes = lease.part()
@@ -236,12 +242,12 @@ def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
     with parts.directory_made():
         assert parts.is_proven(parts.prove())
         assert not parts.is_proven(None)
-        name, text, _ = parts.prove()
+        proof = parts.prove()
         # What is in it cannot be read as text.
-        (parts.directory / name).write_bytes(b"\xff")
-        assert not parts.is_proven((name, text, ""))
-        name, text, _ = parts.prove()
-        assert not parts.is_proven((name, f"{text} ", ""))
+        (parts.directory / proof.name).write_bytes(b"\xff")
+        assert not parts.is_proven(proof)
+        proof = parts.prove()
+        assert not parts.is_proven(replace(proof, text=f"{proof.text} "))
         proof = elsewhere.prove()
         assert not parts.is_proven(proof)
         assert "there: cannot be written on" in parts.what_is_sent(proof)

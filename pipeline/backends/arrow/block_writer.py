@@ -125,10 +125,26 @@ class BlockWriter:
         PublishError
             It cannot be moved.
         """
+        return self.have(name, lambda part: os.replace(path, part))
+
+    def have(self, name: str, take: Callable[[Path], None]) -> Path:
+        """Have a complete part of a data set that somebody else has written, and return its path.
+
+        Parameters
+        ----------
+        name : str
+        take : callable
+            Takes that path, and sees to it that the run has the part there.
+
+        Raises
+        ------
+        PublishError
+            That cannot be done.
+        """
         names = next(names for names, _ in self._parts if names.name == name)
         with as_publish_errors(self._path):
             part = names.take()
-            os.replace(path, part)
+            take(part)
         names.complete(part)
         return part
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -22,6 +23,7 @@ from pipeline.backends.arrow.summaries import LockedSums
 from pipeline.backends.arrow.worker_parts import WorkerParts, Written
 from pipeline.backends.backend import FrameWriter
 from pipeline.journal import Journal
+from pipeline.stored_parts import StoredEntry, add_stored
 
 __all__ = ["RowSink"]
 
@@ -97,7 +99,7 @@ class RowSink(Generic[_S]):
     ) -> None:
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self.parts = parts
-        self._rows, self._is_written = rows, bool(schemas)
+        self._rows, self._run_path, self._is_written = rows, run_path, bool(schemas)
         self._context = ExitStack()
         self._data_set = next(iter(schemas), "")
         self._kept = KeptRows(journal, run_path, self._data_set)
@@ -150,7 +152,8 @@ class RowSink(Generic[_S]):
     def take_part(self, part: Part) -> None:
         """Take over what a worker has written of the results below the roots of a lease: its files are moved here.
 
-        Derived outputs read the rows back, in the threads that write.
+        Derived outputs read the rows back, in the threads that write. What is in a store is only booked, unless the
+        rows are needed here, for them or to be put in order.
 
         Raises
         ------
@@ -160,12 +163,17 @@ class RowSink(Generic[_S]):
         written: Written | None = part.made
         if written is None:
             return
+        if written.stored and (self._rows.derived or self._order is not None):
+            assert self.parts is not None
+            written = self.parts.fetched(written)
         written.check_arrived()
         for name, files in written.files.items():
             for path, n_bytes in files:
                 adopted = self._writer.adopt(name, path)
                 if name == self._data_set:
                     self._have_derived(adopted, n_bytes)
+        for entry in written.stored:
+            self._writer.have(entry.path.partition("/")[0], partial(self._have_stored, entry))
         for spill in written.spills:
             # Before it is moved: with an order there is one thread, which does one thing after the other.
             self._have_derived(spill.path, 0)
@@ -203,6 +211,11 @@ class RowSink(Generic[_S]):
     ) -> None:
         with self._context:
             self._writer.__exit__(kind, error, trace)
+
+    def _have_stored(self, entry: StoredEntry, part: Path) -> None:
+        """Have a part that is in a store belong where `part` says."""
+        place = part.relative_to(self._run_path.parent).as_posix()
+        add_stored(self._run_path, entry.model_copy(update={"path": place}))
 
     def _have_derived(self, path: Path, n_bytes: int) -> None:
         """Have derived outputs take in the rows of a complete file."""
