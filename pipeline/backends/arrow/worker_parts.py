@@ -219,9 +219,9 @@ class WorkerParts:
         """Whether the file is here, or the object there, with what the worker says that it wrote."""
         if proof is None or proof.why_not:
             return False
-        if proof.is_stored:
-            return self.store is not None and _is_stored(self.store, proof)
         path = self.directory / proof.name
+        if proof.is_stored and not (self.store is not None and _brought(self.store, proof, path)):
+            return False
         try:
             return path.is_file() and path.read_text() == proof.text
         except (OSError, UnicodeError):
@@ -369,13 +369,14 @@ def _stored(store: StoredParts, name: str, room: Path, written: Written) -> Writ
     return Written({}, spills, written.summary, entries)
 
 
-def _is_stored(store: StoredParts, proof: Proof) -> bool:
+def _brought(store: StoredParts, proof: Proof, path: Path) -> bool:
+    """Whether the object of a proof is there; then it is here too."""
     try:
-        found = part_objects.objects_at(store.address).read(f"{store.below}/{proof.name}")
+        part_objects.objects_at(store.address).download({f"{store.below}/{proof.name}": path})
     except StoreFailure as failure:
         log.info("%s: cannot be read (%s)", failure.place, failure.reason)
         return False
-    return found is not None and found[0] == proof.text.encode()
+    return True
 
 
 def _check_arrived(path: Path, n_bytes: int) -> None:

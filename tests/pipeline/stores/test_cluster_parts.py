@@ -170,7 +170,7 @@ def test_parts_go_from_workers_to_the_run(
     cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]], problem: str
 ) -> None:
     shared = by_cluster(cluster, f"{bucket.url}/out", edges, problem=problem)
-    assert rows_of(moved["up"]) == moved["down"] == [], "rows passed through this process"
+    assert rows_of(moved["up"]) == rows_of(moved["down"]) == [], "rows passed through this process"
     assert not (shared.place / problem).exists() or not list((shared.place / problem).iterdir())
     alone = run(settings(tmp_path / "alone", edges, problem=problem))
     assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
@@ -374,6 +374,7 @@ def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Pa
     assert "what is written there cannot be read here; what it finds is sent" in parts.what_is_sent(proof)
     monkeypatch.setattr(worker_parts, "_PROVE_SECONDS", 0.05)
     monkeypatch.setattr(Objects, "create", lambda *_: time.sleep(1.0))
+    parts = replace(parts, directory=tmp_path / "somewhere else")
     slow = parts.prove()
     assert not parts.is_proven(slow)
     assert "(no answer within 0 s); what it finds is sent here" in parts.what_is_sent(slow)
