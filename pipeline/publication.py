@@ -148,7 +148,9 @@ class DerivedCollector(Protocol):
     A run that is gone on with hands it all that was found before once more, from the rows that were written; so does
     one whose rows workers of a cluster write. Where a run writes none (`output.bicliques: false`), it keeps what
     `sums` gives, arrays of the host by name and none of objects, and hands that to `restore` of a new collector;
-    without these two such a run has no checkpoints.
+    without these two such a run has no checkpoints. One with a method `for_workers` besides has workers of a cluster
+    sum up what they find then: it gives what makes, in a worker, something with `accept` and `sums` as here, and is
+    pickled; what these sums hold `restore` adds to all that the collector has taken in.
     """
 
     def __enter__(self) -> Any: ...

@@ -18,6 +18,8 @@ from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cpu as cliques_engine
 from mbe_stage.cliques.results import Detail as CliqueDetail
+from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runners.parts import Part
 from pipeline.backends.arrow import block_writer
 from pipeline.backends.arrow.parts import PartWriter
@@ -234,6 +236,41 @@ def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None
             assert (made.files, made.spills, n_bytes) == ({}, (), 0)
             sink.take_part(Part(0, made))
     assert sink.summary.fingerprint.n_items > 40
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None:
+    """And no directory is needed for it."""
+    found = bicliques()
+    matrix = graphs.random_matrix(2, 14, 17, 0.4)
+    make = partial(CandidateSink, NullModel.of(graphs.from_matrix(matrix)), 14, 17, 30)
+    sink = partial(found.sink, bicliques=False, members=False)
+    parts = pickle.loads(pickle.dumps(WorkerParts(tmp_path / "no", sink, derived=(make,), has_rows=False)))
+    assert parts.is_proven(parts.prove())
+    assert not parts.is_proven(None)
+    (tmp_path / "run").mkdir()
+    together, alone = make(), make()
+    with sink(tmp_path / "run", derived=[together], parts=parts) as shared:
+        for block in found.leases[0]:
+            shared.accept(block)
+        for i, blocks in enumerate(found.leases[1:]):
+            with parts.open(str(i), Execution(), parts.prove()) as lease:
+                for block in blocks:
+                    lease.accept(block)
+            made, n_bytes = lease.part()
+            assert (made.files, n_bytes) == ({}, 0)
+            shared.take_part(pickle.loads(pickle.dumps(Part(sum(map(len, blocks)), made))))
+    with sink(tmp_path / "run", derived=[alone]) as one:
+        for block in (block for blocks in found.leases for block in blocks):
+            one.accept(block)
+    assert found.sums(shared) == found.sums(one)
+    ours, theirs = alone.finish(), together.finish()
+    assert theirs.keys.tolist() == ours.keys.tolist()
+    assert theirs.surprise.tolist() == ours.surprise.tolist()
+    assert [each.tolist() for pair in theirs.members for each in pair] == [
+        each.tolist() for pair in ours.members for each in pair
+    ]
+    assert together.left_share.tolist() == alone.left_share.tolist()
     assert not list((tmp_path / "run").iterdir())
 
 

@@ -178,6 +178,10 @@ class RowSink(Generic[_S]):
             # Before it is moved: with an order there is one thread, which does one thing after the other.
             self._have_derived(spill.path, 0)
             self._writer.accept(spill, 0)
+        if written.derived:
+            summing: Sequence[Any] = self._rows.derived
+            for each, sums in zip(summing, written.derived, strict=True):
+                each.restore(sums)
         self._rows.summaries.merge(written.summary)
 
     def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:

@@ -19,7 +19,7 @@ import shutil
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -97,6 +97,8 @@ class Written:
         The rows in the place of parts, where they will be sorted.
     summary
         Of all of them, as the problem sums up.
+    derived : tuple of dict
+        What derived outputs sum up of all of them, where there are no files that they could be made of.
     stored : tuple of StoredEntry
         Of files that are in a store, parts by data set and name, and spills by the paths that these state; then `files`
         are none.
@@ -105,6 +107,7 @@ class Written:
     files: dict[str, tuple[tuple[Path, int], ...]]
     spills: tuple[Spill, ...]
     summary: Any
+    derived: tuple[dict[str, Any], ...] = ()
     stored: tuple[StoredEntry, ...] = ()
 
     @property
@@ -145,6 +148,11 @@ class WorkerParts:
         of the run does; it is pickled.
     run_path : Path or None
         Of the run, here.
+    derived : tuple of callable
+        Of a run without rows, for each derived output: what makes something that sums up for it, with `accept` and
+        `sums`.
+    has_rows : bool
+        Whether anything is written. Otherwise a worker needs neither the directory nor a store.
     store : StoredParts or None
         For workers that do not see the directory.
     """
@@ -153,6 +161,8 @@ class WorkerParts:
     sink: Callable[..., RowSink[Any]] = field(repr=False)
     run_path: Path | None = None
     store: StoredParts | None = None
+    derived: tuple[Callable[[], Any], ...] = ()
+    has_rows: bool = True
 
     @contextmanager
     def directory_made(self) -> Iterator[None]:
@@ -185,8 +195,10 @@ class WorkerParts:
             part_objects.remove_unbooked(objects, store.below, self.run_path)
 
     def prove(self) -> Proof:
-        """In a worker: write a file, or else an object."""
+        """In a worker: write a file, or else an object; nothing where nothing will be written."""
         name, text, host = f"worker-{uuid.uuid4().hex}", uuid.uuid4().hex, socket.gethostname()
+        if not self.has_rows:
+            return Proof(name, text)
         try:
             (self.directory / name).write_text(text)
         except OSError as error:
@@ -219,6 +231,8 @@ class WorkerParts:
         """Whether the file is here, or the object there, with what the worker says that it wrote."""
         if proof is None or proof.why_not:
             return False
+        if not self.has_rows:
+            return True
         path = self.directory / proof.name
         if proof.is_stored and not (self.store is not None and _brought(self.store, proof, path)):
             return False
@@ -233,7 +247,7 @@ class WorkerParts:
         unseen = f"{place}: is another directory there, or what is written there cannot be read here"
         if self.store is not None:
             unseen = f"{self.store.address}: what is written there cannot be read here"
-            sharing = "give it the store's credentials and the extra object-stores"
+            sharing = "give it the store's credentials and the extra that reads it"
         why = unseen if proof is None or not proof.why_not else proof.why_not
         return f"{why}; what it finds is sent here, and written here; {sharing} to spare that"
 
@@ -248,21 +262,29 @@ class WorkerParts:
             again elsewhere.
         """
         store = self.store if proof.is_stored else None
+        derived = [_SummedUp(make()) for make in self.derived]
         with self._room(name, store) as room:
             with as_publish_errors(room):
                 sink = self.sink(
-                    room, spills=True, block_bytes=execution.block_bytes, memory_budget=execution.memory_budget_bytes
+                    room,
+                    spills=True,
+                    block_bytes=execution.block_bytes,
+                    memory_budget=execution.memory_budget_bytes,
+                    derived=derived,
                 )
             lease = _LeaseSink(sink)
             with sink:
                 yield lease
-            lease.made = _written(room, sink)
+            lease.made = replace(_written(room, sink), derived=tuple(each.sums() for each in derived))
             if store is not None:
                 lease.made = _stored(store, name, room, lease.made)
 
     @contextmanager
     def _room(self, name: str, store: StoredParts | None) -> Iterator[Path]:
         """A new directory for a lease; where it goes to a store, a temporary one of this host."""
+        if not self.has_rows:
+            yield self.directory / name
+            return
         if store is None:
             room = self.directory / name
             with as_publish_errors(self.directory):
@@ -295,7 +317,19 @@ class WorkerParts:
             if entry.path not in of_spills:
                 name = entry.path.partition("/")[0]
                 files[name] = (*files.get(name, ()), (room / entry.path, entry.bytes))
-        return Written(files, spills, written.summary)
+        return replace(written, files=files, spills=spills, stored=())
+
+
+class _SummedUp:
+    """Takes blocks in for a derived output, from any of the sink's threads, one at a time."""
+
+    def __init__(self, collector: Any) -> None:
+        self._collector, self._lock = collector, threading.Lock()
+        self.sums = collector.sums
+
+    def accept(self, block: Any, keys: Any) -> None:
+        with self._lock:
+            self._collector.accept(block, keys)
 
 
 class _LeaseSink:
@@ -312,7 +346,7 @@ class _LeaseSink:
 
 
 def parts_of(collecting: Collecting, sink: Callable[..., RowSink[Any]], *, has_rows: bool = True) -> WorkerParts | None:
-    """How workers write; None where this process does the search, or makes derived outputs of results without rows.
+    """How workers write; None where this process does the search, or derived outputs take in results without rows.
 
     Parameters
     ----------
@@ -320,28 +354,31 @@ def parts_of(collecting: Collecting, sink: Callable[..., RowSink[Any]], *, has_r
     sink : callable
         As of `WorkerParts`.
     has_rows : bool
-        Whether it writes any: derived outputs read them back.
+        Whether it writes any, which derived outputs read back.
     """
     if collecting.config.execution.runner == "local":
         return None
-    if collecting.derived and not has_rows:
-        log.info("derived outputs take every result in, of which no rows are written: workers send what they find")
+    summing: Sequence[Any] = () if has_rows else collecting.derived
+    derived = tuple(each.for_workers() for each in summing)
+    if None in derived:
+        log.info("a derived output takes every result in, and no rows are written: workers send what they find")
         return None
     run_path = collecting.run_path.resolve()
     # Workers of a run that was killed may still write where it told them to.
     attempt = uuid.uuid4().hex[:8]
     place, store = place_of(collecting.config.output.directory), None
-    if is_address(place):
+    if has_rows and is_address(place):
         below = f"{part_objects.parts_below(run_path.parent.name)}/{attempt}"
         store = StoredParts(str(parse_address(str(place))), below)
-    return WorkerParts(run_path.with_name(f"{run_path.name}.{attempt}.parts"), sink, run_path, store)
+    directory = run_path.with_name(f"{run_path.name}.{attempt}.parts")
+    return WorkerParts(directory, sink, run_path, store, derived, has_rows)
 
 
 def _written(room: Path, sink: RowSink[Any]) -> Written:
     summary, spills = sink.summary, sink.spills
     files: dict[str, tuple[tuple[Path, int], ...]] = {}
     # One without rows is there only so that a data set can be read.
-    if summary.fingerprint.n_items and not spills:
+    if summary.fingerprint.n_items and not spills and room.is_dir():
         with as_publish_errors(room):
             files = {
                 directory.name: tuple((path, path.stat().st_size) for path in sorted(directory.glob("*.parquet")))
@@ -366,7 +403,7 @@ def _stored(store: StoredParts, name: str, room: Path, written: Written) -> Writ
                 raise PublishError(f"{store.address}/{store.below}: nobody takes parts over any more; the run is over")
             objects.upload(room, [entry.path for entry in entries], below)
     spills = tuple(replace(spill, path=spill.path.relative_to(room)) for spill in written.spills)
-    return Written({}, spills, written.summary, entries)
+    return replace(written, files={}, spills=spills, stored=entries)
 
 
 def _brought(store: StoredParts, proof: Proof, path: Path) -> bool:
