@@ -39,12 +39,13 @@ from pipeline.config import Config, load_config
 from pipeline.derived_inputs import inputs_of
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of
-from pipeline.job import edges_read, stage
+from pipeline.job import RunResult, edges_read, stage
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import JOURNAL_NAME, Staging
 from pipeline.steps import find_unchanged
 from pipeline.stores.mirror import address_of, local_path
 from pipeline.stores.places import store_at
+from pipeline.stores.protocol import Store
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
@@ -223,9 +224,10 @@ def publish_task(staging: Staging, keep_runs: int | None) -> str:
 
 
 @task(name="artifacts", retries=2, retry_delay_seconds=5, cache_policy=NO_CACHE, persist_result=False)
-def artifacts_task(run_dir: str) -> None:
-    """Show the published run in Prefect."""
-    create_artifacts(Path(run_dir), read_manifest(run_dir))
+def artifacts_task(run_dir: str, store: Store | None = None) -> None:
+    """Show the published run in Prefect, which takes all of its files."""
+    manifest = read_manifest(run_dir)
+    create_artifacts(RunResult(Path(run_dir), manifest, store=store).run_dir, manifest)
 
 
 @flow(name="enumerate-bicliques", persist_result=False)
@@ -331,7 +333,7 @@ def _run_on(
         _resume_or_begin_anew(staging, config, facts_of(read["facts"]))
     enumerate_task(config, scratch, str(staging.path), read["seconds"], tier.name, warnings)
     run_dir = publish_task(staging, config.output.keep_runs)
-    artifacts_task(run_dir)
+    artifacts_task(run_dir, staging.store)
     manifest = read_manifest(run_dir)
     return ending(_result(run_dir, manifest, unchanged=False), manifest)
 

@@ -75,6 +75,9 @@ def compare_with_last(
         return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, unknown),))
     if of_before.content_fingerprint != manifest.content_fingerprint:
         on_compile()
+    from pipeline.stores.part_objects import bring
+
+    bring(run_path)
     try:
         return _compared(store.whole(before), of_before, run_path, manifest)
     except (PublishError, OSError, MemoryError) as error:

@@ -41,8 +41,9 @@ class RunResult:
 
     Attributes
     ----------
-    run_dir : Path
-        ``OUT/runs/<run_id>``; of a run at an address a copy on this machine, as long as this object is there.
+    place : Path
+        ``OUT/runs/<run_id>``; of a run at an address a copy on this machine, as long as this object is there, without
+        the parts that workers of a cluster have stored there.
     manifest : Manifest
     unchanged : bool
         Whether it is an earlier run, which this one would have repeated; then nothing was enumerated.
@@ -50,15 +51,27 @@ class RunResult:
         Where the run is published; it holds that copy.
     """
 
-    run_dir: Path
+    place: Path
     manifest: Manifest
     unchanged: bool = False
     store: Store | None = field(default=None, repr=False, compare=False)
 
     @property
+    def run_dir(self) -> Path:
+        """The same with all of its files: those that are in the store alone are fetched when this is asked first.
+
+        Raises
+        ------
+        PublishError
+            They cannot be read.
+        """
+        is_whole = all((self.place / entry.path).exists() for entry in self.manifest.files)
+        return self.place if self.store is None or is_whole else self.store.whole(self.place)
+
+    @property
     def address(self) -> str:
         """What the run is called: its path, or its address."""
-        return address_of(self.run_dir)
+        return address_of(self.place)
 
     @property
     def tables(self) -> PublishedTables:

@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
@@ -30,6 +30,7 @@ from pipeline.errors import PublishError
 from pipeline.listing import asked
 from pipeline.manifest import FileEntry, file_entry, question, software_versions
 from pipeline.publish import JOURNAL_NAME
+from pipeline.stored_parts import StoredEntry, as_file, stored_entries
 
 __all__ = ["Header", "Journal", "Record", "begun_journal", "booked_entries", "changes", "header_of", "read_journal"]
 
@@ -88,7 +89,7 @@ class Record(_Line):
     done : tuple of (int, int)
         Ranges of these roots: below them nothing is left.
     files : tuple of FileEntry
-        All that was found there; paths are relative to the room.
+        All that was found there; paths are relative to the room, where those that are in a store are not yet.
     n_found : int
     work : float
         Share of the whole work, as the engine guesses it.
@@ -98,7 +99,7 @@ class Record(_Line):
 
     roots: dict[str, Any]
     done: tuple[tuple[int, int], ...]
-    files: tuple[FileEntry, ...]
+    files: tuple[StoredEntry | FileEntry, ...]
     n_found: int
     work: float
     at: str
@@ -165,7 +166,7 @@ class Journal:
         work_done : float
             Share of what was left when this process began.
         files : sequence of Path
-            Complete, below the room; synced here.
+            Complete, below the room, and synced here; or listed among those that are in a store (`stored_parts`).
         n_found : int
             Results in them.
         is_whole : bool
@@ -177,8 +178,9 @@ class Journal:
             before = [(task.first, task.end) for task in self.remaining() or ()]
         told = 0.0 if is_whole else self._work_told
         share, self._work_told = max(0.0, work_done - told), max(self._work_told, work_done)
+        stored = stored_entries(self.room / self.room.name)
         with ThreadPoolExecutor(4) as pool:
-            entries = tuple(pool.map(lambda path: _synced(self.room, path), files))
+            entries = tuple(pool.map(lambda path: _booked(self.room, path, stored), files))
         for directory in {path.parent for path in files} | {self.room / self.room.name}:
             _sync(directory)
         record = Record(
@@ -279,7 +281,8 @@ def booked_entries(run_path: Path) -> list[FileEntry]:
 def begun_journal(room: Path, header: Header) -> Journal:
     """The journal of a room: to go on with where there is one, else a new one, of which nothing is on the disk yet.
 
-    Where one is gone on with, every file of its records is whole, and no others are there.
+    Where one is gone on with, every file of its records is whole, and no others are there; those that were in a store
+    have been fetched.
 
     Raises
     ------
@@ -295,6 +298,12 @@ def begun_journal(room: Path, header: Header) -> Journal:
         raise PublishError(
             f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean"
         )
+    if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
+        # What is gone on with reads every row once more, and needs them here.
+        from pipeline.stores.part_objects import bring_kept
+
+        bring_kept(stored, room)
+        records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     with ThreadPoolExecutor(4) as pool:
         damages = list(pool.map(lambda record: _damage(room, record), records))
     for record, damage in zip(records, damages, strict=True):
@@ -379,7 +388,9 @@ def _parsed(kind: type[_Kind], line: bytes) -> _Kind | None:
         return None
 
 
-def _synced(room: Path, path: Path) -> FileEntry:
+def _booked(room: Path, path: Path, stored: Mapping[str, StoredEntry]) -> FileEntry:
+    if (elsewhere := stored.get(path.relative_to(room).as_posix())) is not None:
+        return elsewhere
     _sync(path)
     return file_entry(room, path)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline.config import Config
 from pipeline.journal import Journal
+from pipeline.stored_parts import stored_bytes
 
 __all__ = ["output_limit"]
 
@@ -21,7 +22,8 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Cal
     ----------
     config : Config
     run_path : Path
-        The run as it grows, sorted spills of it and what workers write beside it among what is counted.
+        The run as it grows, sorted spills of it, what workers write beside it and what of it is in a store
+        already among what is counted.
     journal : Journal or None
         Where there is one, the spills are beside the run.
     """
@@ -36,7 +38,8 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Cal
         now = time.monotonic()
         if reason is None and now - looked_at >= _LOOK_SECONDS:
             looked_at = now
-            if sum(map(_bytes_below, (*directories, *run_path.parent.glob(f"{run_path.name}.*.parts")))) >= most:
+            of_workers = run_path.parent.glob(f"{run_path.name}.*.parts")
+            if sum(map(_bytes_below, (*directories, *of_workers))) + stored_bytes(run_path) >= most:
                 reason = f"stopped at max_output_bytes = {most}"
         return reason
 

@@ -145,9 +145,12 @@ class DerivedCollector(Protocol):
     interrupt too: what it holds of files, threads or memory ends there. It cannot keep an error from going on. Where
     `finish` takes steps that a reader of the manifest should know of, its `seconds` say by name how long they took.
 
-    A run that is gone on with hands it all that was found before once more, from the rows that were written. Where a
-    run writes none (`output.bicliques: false`), it keeps what `sums` gives, arrays of the host by name and none of
-    objects, and hands that to `restore` of a new collector; without these two such a run has no checkpoints.
+    A run that is gone on with hands it all that was found before once more, from the rows that were written; so does
+    one whose rows workers of a cluster write. Where a run writes none (`output.bicliques: false`), it keeps what
+    `sums` gives, arrays of the host by name and none of objects, and hands that to `restore` of a new collector;
+    without these two such a run has no checkpoints. One with a method `for_workers` besides has workers of a cluster
+    sum up what they find then: it gives what makes, in a worker, something with `accept` and `sums` as here, and is
+    pickled; what these sums hold `restore` adds to all that the collector has taken in.
     """
 
     def __enter__(self) -> Any: ...

@@ -421,12 +421,15 @@ class Staging:
     def _linked(self) -> Path | None:
         """Give what can be gone on with a second name, where a limit has ended the run; None where nothing is kept."""
         from pipeline.journal import read_journal
+        from pipeline.stored_parts import StoredEntry
 
         kept = self._room / _KEPT
         if not self.is_resumed or json.loads((self.path / MANIFEST_NAME).read_bytes())["truncated"] is None:
             return None
         _, records = read_journal(self._room)
-        files = [self._room / entry.path for record in records for entry in record.files]
+        # Of what is in a store nothing is moved away: it stays as it is.
+        entries = (entry for record in records for entry in record.files if not isinstance(entry, StoredEntry))
+        files = [self._room / entry.path for entry in entries]
         try:
             if kept.exists():
                 shutil.rmtree(kept)

@@ -64,19 +64,19 @@ def run(result: RunResult, as_json: bool) -> None:
         return
     if result.unchanged:
         say("unchanged  the latest run is of the same edges and asks the same: nothing enumerated, no file written")
-    told = told_of_run(result.run_dir, manifest)
+    told = told_of_run(result.place, manifest)
     _headline(found(manifest.problem, manifest.n_found, told), manifest)
     _more(told)
     for name, counts in manifest.derived.items():
         say(f"derived    {name}: {_in_words(counts)}")
     say(f"run        {result.address}")
-    if (result.run_dir / "report.html").exists():
+    if (result.place / "report.html").exists():
         say(f"report     {result.address}/report.html")
     if not result.unchanged:
         on_device = manifest.peak_device_memory_bytes
         _means(manifest.engine, manifest.device, manifest.seconds, manifest.peak_memory_bytes, on_device)
     next_command = publication.next_command if manifest.config.output.bicliques else "mbe verify {}"
-    say(f"next       {next_command.format(address_of(result.run_dir.parent.parent))}")
+    say(f"next       {next_command.format(address_of(result.place.parent.parent))}")
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
@@ -90,7 +90,7 @@ def run_facts(result: RunResult) -> dict[str, Any]:
     manifest = result.manifest
     return {
         "problem": manifest.problem,
-        **values(manifest.problem, manifest.n_found, told_of_run(result.run_dir, manifest)),
+        **values(manifest.problem, manifest.n_found, told_of_run(result.place, manifest)),
         "derived": manifest.derived,
         "truncated": manifest.truncated,
         "engine": manifest.engine,

@@ -50,6 +50,7 @@ from pipeline.publish import as_publish_errors, synced_beside
 from pipeline.ranks import Ranks, ranks_of
 from pipeline.runner import opened_runner
 from pipeline.searched import SearchedGraph
+from pipeline.stored_parts import with_stored
 from pipeline.stores.protocol import Store
 from pipeline.told import searched_graph
 
@@ -402,7 +403,7 @@ def finish(
         if compiling := sum(each.compile_seconds for each in completed.values()):
             clock.seconds |= {"tables": max(0.0, clock.seconds["tables"] - compiling), "compile": compiling}
     with as_publish_errors(run_path), synced_beside(run_path):
-        files = file_entries(run_path, booked_entries(run_path))
+        files = with_stored(run_path, file_entries(run_path, booked_entries(run_path)))
         clock.lap("checksums")
         manifest = Manifest(
             run_id=run_path.name,

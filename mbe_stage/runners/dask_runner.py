@@ -69,7 +69,7 @@ _QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 class _Run:
     """What all leases of a run have in common, and who is at which.
 
-    The limit is when its time is over, by `time.perf_counter`.
+    The limit is when its time is over, by `time.perf_counter`. Workers that make parts have a proof that was found.
     """
 
     job: str
@@ -79,7 +79,7 @@ class _Run:
     terms: Terms
     limit: float = math.inf
     threads: Mapping[str, int] = field(default_factory=dict)
-    makes_parts: dict[str, bool] = field(default_factory=dict)
+    proofs: dict[str, Any] = field(default_factory=dict)
     at_work: dict[str, int] = field(default_factory=dict)
     futures: dict[int, Any] = field(default_factory=dict)
     handing_over: set[int] = field(default_factory=set)
@@ -269,7 +269,7 @@ class DaskRunner:
             lease.tasks,
             replace(run.execution, threads=threads),
             replace(run.terms, seconds=min(run.terms.seconds, seconds)),
-            makes_part=run.makes_parts[lease.worker],
+            proof=run.proofs.get(lease.worker),
             key=f"{run.job}-{lease.number}",
             workers=[lease.worker],
             allow_other_workers=False,
@@ -344,8 +344,12 @@ class DaskRunner:
         proofs = _proofs_of(answers)
         parts = run.search.parts
         for worker, proof in proofs.items():
-            run.makes_parts[worker] = parts is not None and parts.is_proven(proof)
-            if parts is not None and not run.makes_parts[worker]:
+            run.proofs.pop(worker, None)
+            if parts is None:
+                continue
+            if parts.is_proven(proof):
+                run.proofs[worker] = proof
+            else:
                 log.warning("worker %s: %s", worker, parts.what_is_sent(proof))
         graph = pickle.dumps(run.graph, protocol=5)
         seconds = _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND

@@ -208,7 +208,7 @@ def do_lease(
     execution: Execution,
     terms: Terms,
     *,
-    makes_part: bool,
+    proof: Any,
 ) -> Finished | None:
     """The work below some roots; None where the job was stopped meanwhile, or this worker does not have its graph.
 
@@ -222,8 +222,8 @@ def do_lease(
     execution : Execution
         Budgets are the worker's.
     terms : Terms
-    makes_part : bool
-        Whether `Search.parts` is to make a part of what is found.
+    proof
+        What `begin_job` has answered, where `Search.parts` is to make a part of what is found; else None.
 
     Raises
     ------
@@ -262,8 +262,8 @@ def do_lease(
         return n_found, ()
 
     try:
-        if makes_part and search.parts is not None:
-            with search.parts.open(f"{job}-{number}", execution) as sink:
+        if proof is not None and search.parts is not None:
+            with search.parts.open(f"{job}-{number}", execution, proof) as sink:
                 n_found, remaining = taken(sink.accept, lambda: 0)
             blocks, (part, n_bytes) = [], sink.part()
         else:

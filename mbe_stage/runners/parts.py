@@ -38,8 +38,8 @@ class PartMaker(Protocol):
     def what_is_sent(self, proof: Any) -> str:
         """Why a worker may not, and what is done in place of it, a sentence for people."""
 
-    def open(self, name: str, execution: Execution) -> AbstractContextManager[PartSink]:
-        """In a worker: the sink of a lease, whose name no other has.
+    def open(self, name: str, execution: Execution, proof: Any) -> AbstractContextManager[PartSink]:
+        """In a worker: the sink of a lease, whose name no other has; it keeps things where `proof` was found.
 
         Left with an error, what it has kept is of no use to anybody.
         """

@@ -34,7 +34,7 @@ _WHERE_KNOWN = {"since": "since", "known": "n_known"}
 def published(result: RunResult, as_json: bool) -> None:
     """A run as `mbe enumerate` shows it, and its groups, the best first."""
     if as_json:
-        groups = [{name: _plain(value) for name, value in row.items()} for row in listed_groups(result.run_dir)]
+        groups = [{name: _plain(value) for name, value in row.items()} for row in listed_groups(result.place)]
         print_json({**show.run_facts(result), "groups": groups})
         return
     show.run(result, as_json=False)
@@ -44,7 +44,7 @@ def published(result: RunResult, as_json: bool) -> None:
     if not counts["groups"]:
         held = "there is" if result.manifest.truncated is None else "was found until it was stopped"
         say(f"groups     nothing significant: the degrees of the vertices explain what {held}")
-    shown = [group for group in listed_groups(result.run_dir, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
+    shown = [group for group in listed_groups(result.place, _SHOWN + n_muted) if not group["is_muted"]][:_SHOWN]
     if has_parts(result.manifest.config):
         shown = [{**group, "right": [key_text(key) for key in group["right"]]} for group in shown]
     if shown:

@@ -99,6 +99,19 @@ class GuardedCollector:
         with self._lock:
             self._guarded(self._collector.restore, sums)
 
+    def for_workers(self) -> Callable[[], Any] | None:
+        """What makes something in a worker that takes blocks in there; None where all have to come here.
+
+        Raises
+        ------
+        PublishError
+            The collector failed.
+        """
+        if not self.gives_sums or not hasattr(self._collector, "for_workers"):
+            return None
+        make: Callable[[], Any] = self._guarded(self._collector.for_workers)
+        return make
+
     def finish(self) -> dict[str, int]:
         """Write the tables; returns counts.
 

@@ -141,7 +141,7 @@ def _vertices(sizes: Sizes, sides: tuple[SideSummary, SideSummary]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """Where the largest are known from: what was kept of them, and else the table."""
+    """Where the largest are known from: what was kept of them, and else the table, all of which is here then."""
 
     run_path: Path
     sizes: Sizes
@@ -158,6 +158,9 @@ class _Largest:
             if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
                 return found
         on_both = Conditions(min_left=fewest, min_right=fewest)
+        from pipeline.stores.part_objects import bring
+
+        bring(self.run_path)
         return largest_distinct(self.run_path, self.top, conditions=on_both, most=most)
 
 

@@ -116,6 +116,13 @@ class Objects(ObjectsBelow):
 
                 obstore.delete(self._store, [self._key(name) for name in names])
 
+    def copy(self, name: str, to: str) -> None:
+        """See `ObjectsBelow`."""
+        with translated(self.address / name):
+            import obstore
+
+            obstore.copy(self._store, self._key(name), self._key(to))
+
     def cell(self, name: str) -> ConditionalCell:
         """See `ObjectsBelow`."""
         return ConditionalCell(self, name)

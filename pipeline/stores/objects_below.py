@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.stores.address import Address
+from pipeline.stores.failures import StoreFailure
 from pipeline.stores.transfers import OnBytes, StoredObject, check_names, side_by_side
 
 if TYPE_CHECKING:
@@ -51,6 +53,17 @@ class ObjectsBelow(ABC):
         StoreConflict
             It is there.
         """
+
+    def copy(self, name: str, to: str) -> None:
+        """Have an object copied to another name where it is; nothing of it passes here.
+
+        Raises
+        ------
+        StoreFailure
+            Also where that cannot be done, with the errno `EOPNOTSUPP`.
+        """
+        reason = f"is not copied to {to} by the server itself"
+        raise StoreFailure(errno.EOPNOTSUPP, reason, str(self._place(name)), "fetch it, and upload it there")
 
     @abstractmethod
     def delete(self, names: list[str]) -> None:

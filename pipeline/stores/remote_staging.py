@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import next_run_id
+from pipeline.stored_parts import stored_entries
 from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, RUNS, STAGING
-from pipeline.stores.mirror import adopt, remove_rooms
+from pipeline.stores.mirror import adopt
+from pipeline.stores.part_objects import copy_into_run, remove_parts
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.wording import bytes_text
 
@@ -93,8 +95,20 @@ class RemoteStaging(Staging):
     def _make(self) -> None:
         if self._given is not None:
             adopt(self._given, self._room)
-        remove_rooms(self._remote.mirror.address, self._kept_days, self._room)
+        with as_store_publish_errors():
+            self._remote.remove_rooms(self._kept_days, self._room)
         super()._make()
+
+    def _remove(self) -> None:
+        # Those of a run that was gone on with are listed no more.
+        has_parts = self._room.exists() and (self._given is not None or bool(stored_entries(self.path)))
+        super()._remove()
+        if not has_parts or self._room.exists():
+            return
+        try:
+            remove_parts(self._remote.objects, self._room.name)
+        except StoreFailure as failure:
+            log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
 
     def _upload(self) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():
@@ -143,6 +157,9 @@ class RemoteStaging(Staging):
         objects, below = self._remote.objects, f"{RUNS}/{self.run_id}"
         names = sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file())
         names.remove(MANIFEST_NAME)
+        # What workers have stored is copied, also where it was fetched to be read; few stores cannot do that.
+        in_store = {path.removeprefix(f"{self.path.name}/") for path in stored_entries(self.path)}
+        names = sorted({*names} - in_store | {*copy_into_run(objects, self.path, below)})
         n_bytes = sum((self.path / name).stat().st_size for name in names)
         log.info("uploading %s/%s: %s", self._remote.address, below, bytes_text(n_bytes))
         objects.upload(self.path, names, below, MovedBytes(f"uploading {self.run_id}", n_bytes))

@@ -6,6 +6,7 @@
     ADDRESS/latest/00000001           the same in a file system, where the greatest number counts
     ADDRESS/runs/<run_id>/            the files of a run; it is published when its manifest is there, which comes last
     ADDRESS/.staging/<run_id>         claims a name while its run is uploaded
+    ADDRESS/.staging/<room>.parts/    what workers of a cluster have found of a run that is being made (`part_objects`)
 
 `latest` is written on the condition that it is what it was when the upload began (`pipeline.stores.cells`): of two
 writers at once one wins, and the other removes what it has uploaded and fails. So runs sort by name as they were
@@ -32,6 +33,7 @@ from pipeline.stores.failures import as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
 from pipeline.stores.opening import objects_at
+from pipeline.stores.part_objects import group_of, remove_parts
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
@@ -168,7 +170,23 @@ class RemoteStore:
         """
         with as_store_publish_errors("not all was removed"):
             removed = [f"{self.address}/{name}" for name in self.remove_leftovers(ABANDONED_AFTER)]
-        return [*removed, *map(str, remove_rooms(self._address, 0.0))]
+            return [*removed, *self.remove_rooms(0.0)]
+
+    def remove_rooms(self, kept_days: float, but: Path | None = None) -> list[str]:
+        """Remove what of runs was kept on this machine (`mirror.remove_rooms`), and what workers have stored of them.
+
+        Returns
+        -------
+        list of str
+            Paths and addresses.
+
+        Raises
+        ------
+        StoreFailure
+        """
+        rooms = remove_rooms(self._address, kept_days, but)
+        stored = [f"{self.address}/{name}" for room in rooms for name in remove_parts(self.objects, room.name)]
+        return [*map(str, rooms), *stored]
 
     def latest(self) -> Path | None:
         """The run published last, with its manifest; or None."""
@@ -305,7 +323,11 @@ class RemoteStore:
         def is_old(each: StoredObject) -> bool:
             return each.modified is not None and each.modified < before
 
-        left = [each.name for each in self.objects.listed(STAGING) if is_old(each)]
+        staged: dict[str, list[StoredObject]] = {}
+        for each in self.objects.listed(STAGING):
+            staged.setdefault(group_of(each.name), []).append(each)
+        # Parts of a run stay for as long as some are added.
+        left = [each.name for together in staged.values() if all(map(is_old, together)) for each in together]
         published = set(self.names())
         for name, files in self.uploads().items():
             if name not in published and all(map(is_old, files)):

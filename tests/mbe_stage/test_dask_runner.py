@@ -245,7 +245,7 @@ def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
     search = lease_work.Search("bicliques", "cpu", None, None, Proven())  # type: ignore[arg-type]
     run = dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
     assert DaskRunner(None)._begins(["a", "b"], run) == ["b"]
-    assert run.makes_parts == {"b": True}
+    assert run.proofs == {"b": ("proof",)}
     assert "worker a could not begin (OSError('disk'))" in caplog.text
 
 

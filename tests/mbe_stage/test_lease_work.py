@@ -63,7 +63,7 @@ def test_what_comes_before_any_task_is_done_once(
     assert keep_graph(job, pickle.dumps(graph))
     found = 0
     for number, task in enumerate(tasks):
-        finished = do_lease(job, number, [task], ALONE, LONG, makes_part=False)
+        finished = do_lease(job, number, [task], ALONE, LONG, proof=None)
         assert finished is not None
         assert not finished.remaining
         assert finished.n_found == sum(len(pickle.loads(text)) for text in finished.blocks)
@@ -106,11 +106,11 @@ def test_runs_that_share_what_was_prepared_find_the_same(
 def test_jobs_that_are_over_are_no_work(graph: BipartiteCSR, job: str) -> None:
     tasks = reference.tasks_of(graph, BicliqueQuery(), 2)
     search = Search("bicliques", "reference", BicliqueQuery(), Detail.COUNT)
-    assert do_lease(job, 1, tasks, ALONE, LONG, makes_part=False) is None
+    assert do_lease(job, 1, tasks, ALONE, LONG, proof=None) is None
     begin_job(job, search)
     keep_graph(job, pickle.dumps(graph))
     lease_work.stop_job(job)
-    assert do_lease(job, 2, tasks, ALONE, LONG, makes_part=False) is None
+    assert do_lease(job, 2, tasks, ALONE, LONG, proof=None) is None
     begin_job(job, search)
     # The graph has not come, and will not.
     known = lease_work._JOBS[job]
@@ -126,7 +126,7 @@ def test_what_cannot_be_prepared_is_said_by_every_lease(job: str) -> None:
     keep_graph(job, b"no graph")
     for number in (1, 2):
         with pytest.raises(pickle.UnpicklingError):
-            do_lease(job, number, [], ALONE, LONG, makes_part=False)
+            do_lease(job, number, [], ALONE, LONG, proof=None)
 
 
 def test_a_lease_at_work_ends_whole_when_others_take_its_place(
@@ -146,9 +146,9 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
 
     begin_job(job, search)
     keep_graph(job, pickle.dumps(graph))
-    whole = do_lease(job, 1, tasks, ALONE, LONG, makes_part=False)
+    whole = do_lease(job, 1, tasks, ALONE, LONG, proof=None)
     monkeypatch.setattr(reference, "run", interrupted)
-    finished = do_lease(job, 2, tasks, ALONE, LONG, makes_part=False)
+    finished = do_lease(job, 2, tasks, ALONE, LONG, proof=None)
     for other in others:
         end_job(other)
     assert whole is not None
@@ -156,7 +156,7 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
     assert finished.n_found == whole.n_found > 0
     assert not finished.remaining
     # The next one has to be begun again, and does not wait for a graph.
-    assert do_lease(job, 3, tasks, ALONE, LONG, makes_part=False) is None
+    assert do_lease(job, 3, tasks, ALONE, LONG, proof=None) is None
 
 
 def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
@@ -170,12 +170,12 @@ def test_two_runs_of_one_cluster_keep_what_they_have_prepared(
         begin_job(each, search)
         keep_graph(each, pickle.dumps(graph))
     for number, each in enumerate((job, other, job, other, job)):
-        assert do_lease(each, number, tasks, ALONE, LONG, makes_part=False) is not None
+        assert do_lease(each, number, tasks, ALONE, LONG, proof=None) is not None
     assert len(prepared) == 2
     # The one that was not asked for longest goes.
     begin_job(third, search)
-    assert do_lease(other, 5, tasks, ALONE, LONG, makes_part=False) is None
-    assert do_lease(job, 6, tasks, ALONE, LONG, makes_part=False) is not None
+    assert do_lease(other, 5, tasks, ALONE, LONG, proof=None) is None
+    assert do_lease(job, 6, tasks, ALONE, LONG, proof=None) is not None
     for each in (other, third):
         end_job(each)
 
@@ -187,7 +187,8 @@ class Kept:
         return "here"
 
     @contextmanager
-    def open(self, name: str, execution: Execution) -> Iterator[Any]:
+    def open(self, name: str, execution: Execution, proof: str) -> Iterator[Any]:
+        assert proof == "here"
         yield _Numbers(name, execution)
 
 
@@ -207,7 +208,7 @@ def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> Non
     assert begin_job(job, Search("bicliques", "reference", query, Detail.MEMBERS, Kept())) == "here"
     keep_graph(job, pickle.dumps(graph))
     tasks = reference.tasks_of(graph, query, 1)
-    made, sent = (do_lease(job, 3, tasks, ALONE, LONG, makes_part=makes) for makes in (True, False))
+    made, sent = (do_lease(job, 3, tasks, ALONE, LONG, proof=proof) for proof in ("here", None))
     assert made is not None
     assert sent is not None
     assert made.part == (f"{job}-3", ALONE, sent.n_found)
@@ -226,7 +227,7 @@ def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str,
     for number, task in enumerate(tasks):
         for block in counts_engine.run(graph, PQ, ALONE, detail, [task]):
             alone.accept(block)
-        finished = do_lease(job, number, [task], ALONE, LONG, makes_part=False)
+        finished = do_lease(job, number, [task], ALONE, LONG, proof=None)
         assert finished is not None
         blocks = [pickle.loads(text) for text in finished.blocks]
         assert finished.n_found == sum(map(len, blocks))
@@ -248,6 +249,6 @@ def test_a_lease_of_counts_that_finds_nothing_brings_a_block(job: str) -> None:
     graph = graphs.from_matrix(graphs.random_matrix(5, 3, 3, 0.0))
     begin_job(job, Search("pq_counts", "cpu", PQ, PqDetail.COUNTS))
     keep_graph(job, pickle.dumps(graph))
-    finished = do_lease(job, 1, counts_engine.tasks_of(graph, PQ, 1), ALONE, LONG, makes_part=False)
+    finished = do_lease(job, 1, counts_engine.tasks_of(graph, PQ, 1), ALONE, LONG, proof=None)
     assert finished is not None
     assert [len(pickle.loads(text)) for text in finished.blocks] == [0]

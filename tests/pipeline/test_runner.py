@@ -24,8 +24,11 @@ from pipeline.errors import ConfigError, exit_code
 from pipeline.job import RunResult, count, run
 from pipeline.journal import read_journal
 from pipeline.manifest import read_manifest
+from pipeline.outputs.groups.collector import GroupsCollector
 from pipeline.show import run_facts
 from tests.mbe_stage import graphs
+from tests.pipeline.groups_support import EDGES
+from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import ended_after
 
@@ -124,6 +127,42 @@ def test_rows_in_no_order_are_the_same_too(cluster: Any, tmp_path: Path, edges: 
     assert all(rank.writes for rank in shared.manifest.ranks.each)
 
 
+@pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["as found", "sorted"])
+def test_groups_are_made_of_what_workers_wrote(cluster: Any, tmp_path: Path, sort: bool) -> None:
+    def published(name: str, **execution: Any) -> RunResult:
+        asked = {"engine": "cpu", "threads": 1, **execution}
+        return run(group_settings(tmp_path / name, execution=asked, output={"sort": sort}), EDGES)
+
+    alone = published("alone")
+    shared = published("cluster", runner="dask", cluster=cluster.scheduler_address)
+    assert shared.manifest.derived == alone.manifest.derived
+    assert shared.manifest.derived["groups"]["groups"] > 0
+    ours, theirs = tables(alone.run_dir), tables(shared.run_dir)
+    for name in (name for name in ours if sort or "/" not in name):
+        assert theirs[name] == ours[name], name
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes for rank in shared.manifest.ranks.each), "rows came through the client"
+
+
+@pytest.mark.parametrize("sums", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["summed up", "sent"])
+def test_groups_alone_are_made_of_what_workers_sum_up(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: bool
+) -> None:
+    if not sums:
+        # As the output of a package that knows nothing of workers.
+        monkeypatch.delattr(GroupsCollector, "for_workers")
+    without = {"bicliques": False}
+    asked = {"engine": "cpu", "threads": 1, "runner": "dask", "cluster": cluster.scheduler_address}
+    shared = run(group_settings(tmp_path / "cluster", execution=asked, output=without), EDGES)
+    alone = run(group_settings(tmp_path / "alone", "cpu", output=without), EDGES)
+    assert tables(shared.run_dir) == tables(alone.run_dir)
+    assert shared.manifest.derived == alone.manifest.derived
+    assert shared.manifest.derived["groups"]["groups"] > 0
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes is sums for rank in shared.manifest.ranks.each), "rows came through the client"
+
+
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_limit_needs_no_files(cluster: Any, tmp_path: Path, edges: Path, problem: str) -> None:
     limited = by_cluster(cluster, tmp_path, edges, problem=problem, **{f"max_{problem}": 50})
@@ -212,6 +251,34 @@ def test_options_of_the_command_line_name_the_runner() -> None:
         assert (execution.runner, execution.cluster, execution.workers) == expected
     with pytest.raises(ConfigError, match="has workers of its own: leave one of them out"):
         configuration(table, {"source": "edges.csv", "cluster": "tcp://host:1", "workers": 2})
+
+
+@pytest.mark.slow
+def test_what_workers_have_summed_up_is_gone_on_with(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    long = written(tmp_path / "long.csv", 90, 26, 0.6)
+
+    def asked(out: str, **execution: Any) -> Config:
+        return Config.model_validate(
+            {
+                "input": {"path": str(long)},
+                "execution": {"engine": "cpu", "threads": 1, **execution},
+                "output": {"directory": str(tmp_path / out), "bicliques": False, "checkpoint_seconds": 0.05},
+                "groups": {},
+            }
+        )
+
+    alone = run(asked("alone"))
+    by_workers = asked("out", runner="dask", cluster=cluster.scheduler_address)
+    _, records = read_journal(ended_after(1, by_workers))
+    assert sum(record.n_found for record in records) > 0
+    resumed = run(by_workers, resume=True)
+    assert any("and resumed:" in text for text in resumed.manifest.warnings)
+    assert resumed.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert tables(resumed.run_dir) == tables(alone.run_dir)
+    assert_nothing_staged(tmp_path / "out")
 
 
 @pytest.mark.parametrize("resumed_by", ["the cluster", pytest.param("this process", marks=pytest.mark.slow)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,13 @@ from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cpu as cliques_engine
 from mbe_stage.cliques.results import Detail as CliqueDetail
+from mbe_stage.groups.candidates import CandidateSink
+from mbe_stage.groups.null_model import NullModel
 from mbe_stage.runners.parts import Part
+from pipeline.backends.arrow import block_writer
+from pipeline.backends.arrow.parts import PartWriter
 from pipeline.backends.arrow.row_sink import RowSink
-from pipeline.backends.arrow.worker_parts import WorkerParts
+from pipeline.backends.arrow.worker_parts import Proof, WorkerParts
 from pipeline.errors import PublishError
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 from pipeline.outputs.cliques.arrow.sink import ParquetSink as CliqueSink
@@ -88,8 +92,11 @@ def parts_of(directory: Path, sink: Callable[..., RowSink[Any]], **asked: Any) -
     return pickle.loads(pickle.dumps(WorkerParts(directory, partial(sink, **asked))))
 
 
-def written(parts: WorkerParts, name: str, blocks: list[Any]) -> Part:
-    with parts.open(name, Execution()) as sink:
+HERE = Proof("a file", "found")
+
+
+def written(parts: WorkerParts, name: str, blocks: list[Any], proof: Proof = HERE) -> Part:
+    with parts.open(name, Execution(), proof) as sink:
         for block in blocks:
             sink.accept(block)
     made, n_bytes = sink.part()
@@ -131,11 +138,87 @@ def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Fo
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("theirs")] == ["theirs"]
 
 
+@dataclass
+class Recorder:
+    """Stands for the collector of a derived output.
+
+    Attributes
+    ----------
+    seen : list of (int, members)
+        Key and members, of every result that it was handed.
+    """
+
+    seen: list[tuple[int, Any]] = field(default_factory=list)
+    most_rows: int = 0
+
+    def accept(self, block: Any, keys: np.ndarray) -> None:
+        self.most_rows = max(self.most_rows, len(keys))
+        ends, members = (block.offsets, block.members) if hasattr(block, "members") else _left_of(block)
+        lists = np.split(members, ends[1:-1])
+        self.seen += [(key, tuple(each.tolist())) for key, each in zip(keys.tolist(), lists, strict=True)]
+
+
+def _left_of(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    return block.left_offsets, block.left_members
+
+
+def test_derived_outputs_take_in_what_workers_wrote_once(tmp_path: Path, found: Found, sort: bool) -> None:
+    both = {}
+    for name in ("alone", "shared"):
+        (tmp_path / name).mkdir()
+        derived = Recorder()
+        parts = parts_of(tmp_path / f"{name}.parts", found.sink, sort=sort) if name == "shared" else None
+        with found.sink(tmp_path / name, sort=sort, derived=[derived], parts=parts) as sink:
+            for i, blocks in enumerate(found.leases):
+                if parts is not None and i:
+                    sink.take_part(written(parts, f"lease-{i}", blocks))
+                    continue
+                for block in blocks:
+                    sink.accept(block)
+            if parts is not None:
+                sink.take_part(Part(0, None))
+                written(parts, "late", found.leases[1])
+        both[name] = sorted(derived.seen), found.sums(sink)
+    assert both["shared"] == both["alone"]
+    assert [key for key, _ in both["alone"][0]] == found.keys(tmp_path / "alone")
+
+
+def test_rows_are_read_back_a_row_group_at_a_time(
+    tmp_path: Path, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_writer, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(PartWriter.__init__, "__defaults__", (1, 512 << 20))
+    (tmp_path / "run").mkdir()
+    parts, derived = parts_of(tmp_path / "run.parts", found.sink), Recorder()
+    with found.sink(tmp_path / "run", derived=[derived], parts=parts) as sink:
+        sink.take_part(written(parts, "lease", [block for blocks in found.leases for block in blocks]))
+    assert len(derived.seen) == sink.summary.fingerprint.n_items
+    assert derived.most_rows == max(len(block) for blocks in found.leases for block in blocks)
+    assert derived.most_rows < len(derived.seen)
+
+
+def test_what_a_derived_output_fails_at_ends_the_run(tmp_path: Path, found: Found, sort: bool) -> None:
+    class Failing:
+        def accept(self, *_: Any) -> None:
+            raise PublishError("no room for groups")
+
+    (tmp_path / "run").mkdir()
+    parts = parts_of(tmp_path / "run.parts", found.sink, sort=sort)
+    with (
+        pytest.raises(PublishError, match="no room for groups"),
+        found.sink(tmp_path / "run", sort=sort, derived=[Failing()], parts=parts) as sink,
+    ):
+        sink.take_part(written(parts, "lease", found.leases[0]))
+
+
 def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path, found: Found) -> None:
     parts = parts_of(tmp_path / "run.parts", found.sink)
-    with parts.directory_made(), parts.open("early", Execution()):
+    with parts.directory_made(), parts.open("early", Execution(), HERE):
         pass
-    with pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"), parts.open("late", Execution()):
+    with (
+        pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"),
+        parts.open("late", Execution(), HERE),
+    ):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -146,7 +229,7 @@ def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None
     (tmp_path / "run").mkdir()
     with found.sink(tmp_path / "run", bicliques=False, members=False, parts=parts) as sink:
         for i, blocks in enumerate(found.leases):
-            with parts.open(str(i), Execution()) as lease:
+            with parts.open(str(i), Execution(), HERE) as lease:
                 for block in blocks:
                     lease.accept(block)
             made, n_bytes = lease.part()
@@ -156,17 +239,52 @@ def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None
     assert not list((tmp_path / "run").iterdir())
 
 
+def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None:
+    """And no directory is needed for it."""
+    found = bicliques()
+    matrix = graphs.random_matrix(2, 14, 17, 0.4)
+    make = partial(CandidateSink, NullModel.of(graphs.from_matrix(matrix)), 14, 17, 30)
+    sink = partial(found.sink, bicliques=False, members=False)
+    parts = pickle.loads(pickle.dumps(WorkerParts(tmp_path / "no", sink, derived=(make,), has_rows=False)))
+    assert parts.is_proven(parts.prove())
+    assert not parts.is_proven(None)
+    (tmp_path / "run").mkdir()
+    together, alone = make(), make()
+    with sink(tmp_path / "run", derived=[together], parts=parts) as shared:
+        for block in found.leases[0]:
+            shared.accept(block)
+        for i, blocks in enumerate(found.leases[1:]):
+            with parts.open(str(i), Execution(), parts.prove()) as lease:
+                for block in blocks:
+                    lease.accept(block)
+            made, n_bytes = lease.part()
+            assert (made.files, n_bytes) == ({}, 0)
+            shared.take_part(pickle.loads(pickle.dumps(Part(sum(map(len, blocks)), made))))
+    with sink(tmp_path / "run", derived=[alone]) as one:
+        for block in (block for blocks in found.leases for block in blocks):
+            one.accept(block)
+    assert found.sums(shared) == found.sums(one)
+    ours, theirs = alone.finish(), together.finish()
+    assert theirs.keys.tolist() == ours.keys.tolist()
+    assert theirs.surprise.tolist() == ours.surprise.tolist()
+    assert [each.tolist() for pair in theirs.members for each in pair] == [
+        each.tolist() for pair in ours.members for each in pair
+    ]
+    assert together.left_share.tolist() == alone.left_share.tolist()
+    assert not list((tmp_path / "run").iterdir())
+
+
 def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
     parts, elsewhere = (parts_of(tmp_path / name, CliqueSink, hashes=RIGHT) for name in ("here", "there"))
     with parts.directory_made():
         assert parts.is_proven(parts.prove())
         assert not parts.is_proven(None)
-        name, text, _ = parts.prove()
+        proof = parts.prove()
         # What is in it cannot be read as text.
-        (parts.directory / name).write_bytes(b"\xff")
-        assert not parts.is_proven((name, text, ""))
-        name, text, _ = parts.prove()
-        assert not parts.is_proven((name, f"{text} ", ""))
+        (parts.directory / proof.name).write_bytes(b"\xff")
+        assert not parts.is_proven(proof)
+        proof = parts.prove()
+        assert not parts.is_proven(replace(proof, text=f"{proof.text} "))
         proof = elsewhere.prove()
         assert not parts.is_proven(proof)
         assert "there: cannot be written on" in parts.what_is_sent(proof)

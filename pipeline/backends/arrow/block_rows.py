@@ -58,7 +58,14 @@ class BlockRows:
         """Have all take in what an earlier process has made these rows of."""
         self._take_in(*self.block_of(batch))
 
+    def derive(self, batch: pa.RecordBatch) -> None:
+        """Have derived outputs alone take in what a worker has made these rows of: it has summed them up."""
+        self._derive(*self.block_of(batch))
+
     def _take_in(self, block: Any, keys: np.ndarray) -> None:
         self.summaries.add(block, keys)
+        self._derive(block, keys)
+
+    def _derive(self, block: Any, keys: np.ndarray) -> None:
         for each in self.derived:
             each.accept(block, keys)

@@ -117,19 +117,36 @@ class BlockWriter:
             self._start_encoder()
         self.seconds += time.perf_counter() - start
 
-    def adopt(self, name: str, path: Path) -> None:
-        """Take a complete part of a data set over from another process: the file is moved.
+    def adopt(self, name: str, path: Path) -> Path:
+        """Take a complete part of a data set over from another process: the file is moved, and where to is returned.
 
         Raises
         ------
         PublishError
             It cannot be moved.
         """
+        return self.have(name, lambda part: os.replace(path, part))
+
+    def have(self, name: str, take: Callable[[Path], None]) -> Path:
+        """Have a complete part of a data set that somebody else has written, and return its path.
+
+        Parameters
+        ----------
+        name : str
+        take : callable
+            Takes that path, and sees to it that the run has the part there.
+
+        Raises
+        ------
+        PublishError
+            That cannot be done.
+        """
         names = next(names for names, _ in self._parts if names.name == name)
         with as_publish_errors(self._path):
             part = names.take()
-            os.replace(path, part)
+            take(part)
         names.complete(part)
+        return part
 
     def check(self) -> None:
         """Raise what an encoder has failed at since.

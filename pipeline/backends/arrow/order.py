@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pipeline.backends.arrow.parts import next_number
 
-__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "Spill", "SpillOrder", "range_groups"]
+__all__ = ["GROUP_BYTES", "N_RANGES", "RANGE_BITS", "KeyOrder", "Spill", "SpillOrder", "range_groups", "spilled"]
 
 RANGE_BITS = 10
 N_RANGES = 1 << RANGE_BITS
@@ -112,11 +112,9 @@ class KeyOrder:
 
     def restore(self, spill: Path) -> Iterator[pa.RecordBatch]:
         """Take in what an earlier process has spilled, and left there; yields its rows."""
-        with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
-            for i in range(reader.num_record_batches):
-                batch = reader.get_batch(i)
-                self._range_bytes += self._bytes_per_range(batch)
-                yield batch
+        for batch in spilled(spill):
+            self._range_bytes += self._bytes_per_range(batch)
+            yield batch
         self._spills.append(spill)
         self._n_kept = len(self._spills)
 
@@ -217,6 +215,13 @@ class SpillOrder(KeyOrder):
         others = [np.zeros_like(self._range_bytes) for _ in paths[1:]]
         self.spills = tuple(map(Spill, paths, [self._range_bytes, *others], [path.stat().st_size for path in paths]))
         yield from ()
+
+
+def spilled(spill: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a spill file, some at a time."""
+    with pa.OSFile(str(spill)) as file, pa.ipc.open_file(file) as reader:
+        for i in range(reader.num_record_batches):
+            yield reader.get_batch(i)
 
 
 def _ranges_per_batch(n_bytes: int) -> int:

@@ -147,9 +147,10 @@ class PartWriter:
 
 
 def batches_of(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, some at a time."""
+    """The rows of a part, of one row group at a time: of wide rows a batch of all groups would be most of the file."""
     with pq.ParquetFile(path) as file:
-        yield from file.iter_batches()
+        for group in range(file.num_row_groups):
+            yield from file.iter_batches(row_groups=[group])
 
 
 def write_table(table: pa.Table, path: Path, compression: str) -> None:

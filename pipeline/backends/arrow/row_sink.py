@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -15,16 +17,24 @@ from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_rows import BlockRows
 from pipeline.backends.arrow.block_writer import BlockWriter
 from pipeline.backends.arrow.kept_rows import KeptRows
-from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder
-from pipeline.backends.arrow.parts import write_table
+from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
+from pipeline.backends.arrow.parts import batches_of, write_table
 from pipeline.backends.arrow.summaries import LockedSums
 from pipeline.backends.arrow.worker_parts import WorkerParts, Written
 from pipeline.backends.backend import FrameWriter
 from pipeline.journal import Journal
+from pipeline.stored_parts import StoredEntry, add_stored
 
 __all__ = ["RowSink"]
 
 _S = TypeVar("_S", bound=LockedSums)
+
+
+@dataclass(frozen=True, slots=True)
+class _ToDerive:
+    """A file of rows that a worker has written and summed up, in the place of a block."""
+
+    path: Path
 
 
 class RowSink(Generic[_S]):
@@ -89,9 +99,10 @@ class RowSink(Generic[_S]):
     ) -> None:
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self.parts = parts
-        self._rows, self._is_written = rows, bool(schemas)
+        self._rows, self._run_path, self._is_written = rows, run_path, bool(schemas)
         self._context = ExitStack()
-        self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
+        self._data_set = next(iter(schemas), "")
+        self._kept = KeptRows(journal, run_path, self._data_set)
         self._order = None if order is None else order(self._kept.scratch)
         if self._is_written:
             for batch in self._kept.taken_back(self._order):
@@ -141,6 +152,9 @@ class RowSink(Generic[_S]):
     def take_part(self, part: Part) -> None:
         """Take over what a worker has written of the results below the roots of a lease: its files are moved here.
 
+        Derived outputs read the rows back, in the threads that write. What is in a store is only booked, unless the
+        rows are needed here, for them or to be put in order.
+
         Raises
         ------
         PublishError
@@ -149,12 +163,25 @@ class RowSink(Generic[_S]):
         written: Written | None = part.made
         if written is None:
             return
+        if written.stored and (self._rows.derived or self._order is not None):
+            assert self.parts is not None
+            written = self.parts.fetched(written)
         written.check_arrived()
         for name, files in written.files.items():
-            for path, _ in files:
-                self._writer.adopt(name, path)
+            for path, n_bytes in files:
+                adopted = self._writer.adopt(name, path)
+                if name == self._data_set:
+                    self._have_derived(adopted, n_bytes)
+        for entry in written.stored:
+            self._writer.have(entry.path.partition("/")[0], partial(self._have_stored, entry))
         for spill in written.spills:
+            # Before it is moved: with an order there is one thread, which does one thing after the other.
+            self._have_derived(spill.path, 0)
             self._writer.accept(spill, 0)
+        if written.derived:
+            summing: Sequence[Any] = self._rows.derived
+            for each, sums in zip(summing, written.derived, strict=True):
+                each.restore(sums)
         self._rows.summaries.merge(written.summary)
 
     def checkpoint(self, remaining: Sequence[Task], work_done: float) -> None:
@@ -189,7 +216,22 @@ class RowSink(Generic[_S]):
         with self._context:
             self._writer.__exit__(kind, error, trace)
 
+    def _have_stored(self, entry: StoredEntry, part: Path) -> None:
+        """Have a part that is in a store belong where `part` says."""
+        place = part.relative_to(self._run_path.parent).as_posix()
+        add_stored(self._run_path, entry.model_copy(update={"path": place}))
+
+    def _have_derived(self, path: Path, n_bytes: int) -> None:
+        """Have derived outputs take in the rows of a complete file."""
+        if self._rows.derived:
+            self._writer.accept(_ToDerive(path), n_bytes)
+
     def _batch(self, block: Any) -> pa.RecordBatch | None:
+        if isinstance(block, _ToDerive):
+            for batch in (spilled if block.path.suffix == ".arrow" else batches_of)(block.path):
+                if batch.num_rows:
+                    self._rows.derive(batch)
+            return None
         if self._is_written:
             return self._rows.of(block)
         self._rows.named(block)

@@ -105,7 +105,10 @@ def _graph_steps(config: Config | None) -> Sequence[CompileStep]:
 
 def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
     from pipeline.report.cliques import page
+    from pipeline.stores.part_objects import bring
 
+    # Which are the largest only the table says.
+    bring(run_path)
     return page(run_path, manifest, top)
 
 

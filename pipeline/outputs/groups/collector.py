@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mbe_stage.groups.candidates import CandidateSink
 from mbe_stage.groups.vertex_scores import EdgeScores, edge_sqrt, share_size
 from pipeline.backends.arrow.parts import write_table
 from pipeline.outputs.both_sides import keys_of_both_sides
@@ -60,6 +62,11 @@ class GroupsCollector:
     def restore(self, sums: Mapping[str, np.ndarray]) -> None:
         """See `pipeline.publication.DerivedCollector`."""
         self._sink.restore(sums)
+
+    def for_workers(self) -> Callable[[], Any]:
+        """See `pipeline.publication.DerivedCollector`; workers of a cluster have blocks in host memory."""
+        graph = self._collecting.graph
+        return partial(CandidateSink, self._model, graph.n_left, graph.n_right)
 
     def finish(self) -> dict[str, int]:
         """Choose the groups and write the tables.

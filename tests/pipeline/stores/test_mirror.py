@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.stores.address import Address
 from pipeline.stores import mirror as mirrors
+from pipeline.stores.address import Address
 from pipeline.stores.mirror import Mirror, address_of, local_path, remove_rooms
 from tests.patience import completed
 

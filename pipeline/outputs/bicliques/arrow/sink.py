@@ -121,5 +121,5 @@ def sink_of(collecting: Collecting) -> ParquetSink:
         memory_budget=execution.memory_budget,
         derived=collecting.derived,
         journal=collecting.journal,
-        parts=parts_of(collecting, sink),
+        parts=parts_of(collecting, sink, has_rows=output.bicliques),
     )

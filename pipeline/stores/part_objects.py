@@ -1,0 +1,214 @@
+"""Parts that workers of a cluster bring to an object store themselves, until the run that they are of is published.
+
+::
+
+    ADDRESS/.staging/<room>.parts/<attempt>/open             there for as long as somebody takes parts over
+    ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      what a worker has found below the roots of a lease
+
+A part counts once the process that publishes has booked it. What nobody has booked is removed when its search is over;
+what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed when the run is published, or left to
+be gone on with. What a killed process leaves has the time that unfinished uploads have (`remove_leftovers`).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PublishError
+from pipeline.publish import as_publish_errors
+from pipeline.stored_parts import StoredEntry, stored_entries
+from pipeline.stores.address import parse_address
+from pipeline.stores.failures import StoreFailure, as_store_publish_errors
+from pipeline.stores.layout import STAGING
+from pipeline.stores.opening import objects_at
+from pipeline.stores.remote_input import MovedBytes
+from pipeline.stores.transfers import Stopped, StoredObject, side_by_side
+from pipeline.wording import bytes_text
+
+if TYPE_CHECKING:
+    from pipeline.stores.objects_below import ObjectsBelow
+
+__all__ = [
+    "OPEN",
+    "PARTS",
+    "bring",
+    "bring_kept",
+    "copy_into_run",
+    "fetched",
+    "group_of",
+    "parts_below",
+    "remove_parts",
+    "remove_unbooked",
+]
+
+log = logging.getLogger(__name__)
+
+OPEN, PARTS = "open", ".parts"
+
+
+def parts_below(room: str) -> str:
+    """Where all parts of a run are, by the name of its room."""
+    return f"{STAGING}/{room}{PARTS}"
+
+
+def group_of(name: str) -> str:
+    """What is removed together with an object below `STAGING`: all parts of a run, or the object alone."""
+    below, _, rest = name.removeprefix(f"{STAGING}/").partition("/")
+    return f"{STAGING}/{below}" if rest and below.endswith(PARTS) else name
+
+
+def remove_parts(objects: ObjectsBelow, room: str) -> list[str]:
+    """Remove all parts of a run, booked or not, what lets workers bring more of them first; gives their names.
+
+    Raises
+    ------
+    StoreFailure
+    """
+    names = sorted(
+        (each.name for each in objects.listed(parts_below(room))), key=lambda name: not name.endswith(f"/{OPEN}")
+    )
+    objects.delete(names)
+    return names
+
+
+def remove_unbooked(objects: ObjectsBelow, below: str, run_path: Path) -> None:
+    """End what workers bring below a name, and remove what no run has; a store that does not answer keeps it a day."""
+    try:
+        objects.delete([f"{below}/{OPEN}"])
+        booked = {entry.name for entry in stored_entries(run_path).values()}
+        objects.delete([each.name for each in objects.listed(below) if each.name not in booked])
+    except StoreFailure as failure:
+        log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
+
+
+def fetched(objects: ObjectsBelow, entries: Iterable[StoredEntry], directory: Path) -> None:
+    """Copy parts to their paths below a directory, each whole and with its checksum, or none that counts.
+
+    Raises
+    ------
+    PublishError
+        One is missing or has changed, the store cannot be read, or this disk is full.
+    """
+    wanted = list(entries)
+    n_bytes = sum(entry.bytes for entry in wanted)
+    with as_publish_errors(directory), as_store_publish_errors():
+        objects.download(
+            {entry.name: directory / entry.path for entry in wanted}, MovedBytes("fetching parts", n_bytes)
+        )
+        for entry in wanted:
+            if (found := _sha256(directory / entry.path)) != entry.sha256:
+                raise PublishError(
+                    f"{entry.store}/{entry.name}: has changed since a worker wrote it (sha256 {found}); expected "
+                    f"{entry.sha256}; nothing was published; run it again"
+                )
+
+
+def bring(run_path: Path) -> None:
+    """Have all parts of a run that is about to be published here, for whoever reads its rows; most are here already.
+
+    Raises
+    ------
+    PublishError
+        As `fetched`.
+    """
+    room = run_path.parent
+    missing = [entry for path, entry in stored_entries(run_path).items() if not _is_here(room / path, entry.bytes)]
+    if missing:
+        log.info("fetching %s of parts that workers have stored", bytes_text(sum(entry.bytes for entry in missing)))
+        fetched(objects_at(parse_address(missing[0].store)), missing, room)
+
+
+def bring_kept(entries: Sequence[StoredEntry], room: Path) -> None:
+    """Have parts that a journal has booked here, on the disk, to be gone on with; those that are lost are left out.
+
+    Raises
+    ------
+    PublishError
+        The store cannot be read, or this disk is full.
+    """
+    missing = [entry for entry in entries if not _is_here(room / entry.path, entry.bytes)]
+    if not missing:
+        return
+    objects = objects_at(parse_address(missing[0].store))
+    with as_publish_errors(room), as_store_publish_errors():
+        there = {each.name: each.size for each in objects.listed(parts_below(room.name))}
+        left = [entry for entry in missing if there.get(entry.name) == entry.bytes]
+        n_bytes = sum(entry.bytes for entry in left)
+        log.info("fetching %s of parts that workers have stored", bytes_text(n_bytes))
+        objects.download({entry.name: room / entry.path for entry in left}, MovedBytes("fetching parts", n_bytes))
+        for entry in left:
+            _sync(room / entry.path)
+
+
+def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str]:
+    """Have the store copy the parts of a run to where it is published; gives those, by path, that are to be uploaded.
+
+    Parameters
+    ----------
+    objects : ObjectsBelow
+    run_path : Path
+    below : str
+        The name of the published run.
+
+    Raises
+    ------
+    PublishError
+        A part is missing or has another size than its worker said.
+    StoreFailure
+    """
+    entries = {path.removeprefix(f"{run_path.name}/"): entry for path, entry in stored_entries(run_path).items()}
+    if not entries:
+        return []
+    _check_there({each.name: each for each in objects.listed(parts_below(run_path.name))}, entries.values())
+    log.info("copying %s of parts within the store", bytes_text(sum(entry.bytes for entry in entries.values())))
+    refused: list[str] = []
+
+    def copy(path: str, stop: threading.Event) -> None:
+        if stop.is_set():
+            raise Stopped
+        try:
+            objects.copy(entries[path].name, f"{below}/{path}")
+        except StoreFailure as failure:
+            if failure.errno != errno.EOPNOTSUPP:
+                raise
+            refused.append(path)
+
+    side_by_side(list(entries), copy)
+    if refused:
+        bring(run_path)
+    return refused
+
+
+def _check_there(found: dict[str, StoredObject], entries: Iterable[StoredEntry]) -> None:
+    for entry in entries:
+        size = found[entry.name].size if entry.name in found else None
+        if size != entry.bytes:
+            raise PublishError(
+                f"{entry.store}/{entry.name}: {'is missing' if size is None else f'has {size:,} bytes'}; expected "
+                f"{entry.bytes:,} bytes, which a worker has stored; nothing was published; run it again, with --resume "
+                "where something is kept"
+            )
+
+
+def _is_here(path: Path, n_bytes: int) -> bool:
+    return path.is_file() and path.stat().st_size == n_bytes
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

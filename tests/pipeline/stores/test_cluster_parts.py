@@ -1,0 +1,603 @@
+"""Workers that do not see the directory of a run bring what they find to its object store themselves."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("obstore", reason="the extra object-stores is not installed")
+pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
+pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+
+import dask
+from dask import distributed
+
+from mbe_stage import stream
+from mbe_stage.runners import dask_runner
+from mbe_stage.runners.lease_work import Search
+from mbe_stage.runners.parts import Part
+from pipeline import Config, PublishError, RunResult, run
+from pipeline.backends.arrow import worker_parts
+from pipeline.backends.arrow.worker_parts import Proof, StoredParts, WorkerParts
+from pipeline.manifest import read_manifest
+from pipeline.stored_parts import StoredEntry, add_stored, stored_entries
+from pipeline.stores import part_objects
+from pipeline.stores.objects import Objects
+from pipeline.stores.places import store_at
+from pipeline.stores.remote_staging import RemoteStaging
+from pipeline.stores.remote_store import RemoteStore
+from pipeline.stores.transfers import StoredObject
+from pipeline.unfinished import list_unfinished
+from tests.mbe_stage import graphs
+from tests.patience import PATIENCE, begun, output_of
+from tests.pipeline import crash_child
+from tests.pipeline.groups_support import EDGES
+from tests.pipeline.groups_support import settings as group_settings
+from tests.pipeline.resume_support import Killed, assert_as_undisturbed, values
+from tests.pipeline.resume_support import edges as many
+from tests.pipeline.slow_workers import SlowBlocks
+from tests.pipeline.stores.far_workers import FarWorkers, without_credentials
+from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
+from tests.pipeline.test_cli import mbe
+from tests.pipeline.test_cluster_faults import hurry, noted
+from tests.pipeline.test_worker_parts import bicliques, written
+
+__all__ = ["many"]
+
+PROBLEMS = ("bicliques", "cliques")
+
+
+@contextmanager
+def far_cluster(server: Server, temporary: Path, *plugins: Any) -> Iterator[Any]:
+    environment = {
+        "AWS_ACCESS_KEY_ID": KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": server.url,
+        "TMPDIR": str(temporary),
+    }
+    with (
+        dask.config.set({"temporary-directory": f"{temporary}-dask"}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+        ) as made,
+        distributed.Client(made) as client,
+    ):
+        for plugin in (FarWorkers(environment), *plugins):
+            client.register_plugin(plugin)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    temporary = tmp_path_factory.mktemp("of-workers")
+    with far_cluster(server, temporary) as made:
+        yield made
+        assert list(temporary.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("edges") / "edges.csv"
+    left, right = graphs.from_matrix(graphs.random_matrix(3, 40, 60, 0.3)).edges()
+    path.write_text("".join(f"{u},{v}\n" for u, v in zip(left.tolist(), right.tolist(), strict=True)))
+    return path
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """The names of rows that this process has written to a store and read there."""
+    names: dict[str, list[str]] = {"up": [], "down": []}
+    upload, download = Objects._upload, Objects._download
+
+    def noted_up(objects: Objects, path: Path, name: str, *given: Any) -> None:
+        names["up"].append(name)
+        upload(objects, path, name, *given)
+
+    def noted_down(objects: Objects, name: str, *given: Any) -> None:
+        names["down"].append(name)
+        download(objects, name, *given)
+
+    monkeypatch.setattr(Objects, "_upload", noted_up)
+    monkeypatch.setattr(Objects, "_download", noted_down)
+    return names
+
+
+def settings(out: object, edges: Path, *, problem: str = "bicliques", output: Any = None, **execution: Any) -> Config:
+    return Config.from_mapping(
+        {
+            "problem": problem,
+            "input": {"path": str(edges)},
+            "execution": {"engine": "cpu", "threads": 1, **execution},
+            "output": {
+                "directory": str(out),
+                "report": problem == "bicliques",
+                "members": problem == "bicliques",
+                **(output or {}),
+            },
+        }
+    )
+
+
+def by_cluster(cluster: Any, out: object, edges: Path, **asked: Any) -> RunResult:
+    return run(settings(out, edges, runner="dask", cluster=cluster.scheduler_address, **asked))
+
+
+def rows(result: RunResult, name: str) -> pa.Table:
+    found = pq.read_table(result.run_dir / name)
+    return found.sort_by([(column, "ascending") for column in found.column_names if "key" in column or column == "id"])
+
+
+def rows_of(names: list[str]) -> list[str]:
+    return [name for name in names if {"bicliques", "members", "cliques"} & set(name.split("/"))]
+
+
+def assert_published(bucket: Bucket, result: RunResult) -> None:
+    """The bucket holds what the manifests say, and nothing else; the run is sound."""
+    of_runs = {key for key in bucket.listed("out/runs") if key.endswith("/manifest.json")}
+    assert len(of_runs) >= 1
+    below = f"out/runs/{result.manifest.run_id}"
+    files = [f"{below}/{entry.path}" for entry in result.manifest.files]
+    assert bucket.listed(below) == sorted([*files, f"{below}/manifest.json"])
+    assert bucket.listed("out/.staging") == []
+    shown = mbe("verify", result.address, "--input", result.manifest.input.source)
+    assert shown.exit_code == 0, shown.output
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_parts_go_from_workers_to_the_run(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]], problem: str
+) -> None:
+    shared = by_cluster(cluster, f"{bucket.url}/out", edges, problem=problem)
+    assert rows_of(moved["up"]) == rows_of(moved["down"]) == [], "rows passed through this process"
+    assert not (shared.place / problem).exists() or not list((shared.place / problem).iterdir())
+    alone = run(settings(tmp_path / "alone", edges, problem=problem))
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert shared.manifest.counts == alone.manifest.counts
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes and rank.bytes > 0 for rank in shared.manifest.ranks.each)
+    assert_published(bucket, shared)
+    # Whoever asks for the run has all of it.
+    assert rows(shared, problem) == rows(alone, problem)
+    assert rows_of(moved["down"])
+    assert sorted(shared.tables) == sorted(alone.tables)
+    assert read_manifest(shared.run_dir) == shared.manifest
+
+
+@pytest.mark.parametrize("sort", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["as found", "sorted"])
+def test_groups_are_made_of_what_is_fetched(
+    cluster: Any, bucket: Bucket, tmp_path: Path, moved: dict[str, list[str]], sort: bool
+) -> None:
+    def published(out: object, **execution: Any) -> RunResult:
+        asked = {"engine": "cpu", "threads": 1, **execution}
+        return run(group_settings(out, execution=asked, output={"sort": sort}), EDGES)  # type: ignore[arg-type]
+
+    shared = published(f"{bucket.url}/out", runner="dask", cluster=cluster.scheduler_address)
+    alone = published(tmp_path / "alone")
+    assert shared.manifest.derived == alone.manifest.derived
+    for name in ("groups", "group_members", "vertex_scores"):
+        assert shared.tables[name].equals(alone.tables[name])
+    assert rows(shared, "bicliques") == rows(alone, "bicliques")
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes for rank in shared.manifest.ranks.each)
+    assert rows_of(moved["down"]) or sort
+    assert bucket.listed("out/.staging") == []
+
+
+def test_what_is_put_in_order_is_fetched(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]]
+) -> None:
+    shared = by_cluster(cluster, f"{bucket.url}/out", edges, output={"sort": True})
+    assert [name for name in moved["down"] if name.endswith(".arrow")]
+    alone = run(settings(tmp_path / "alone", edges, output={"sort": True}))
+    assert {entry.path: entry.sha256 for entry in shared.manifest.files if "part-" in entry.path} == {
+        entry.path: entry.sha256 for entry in alone.manifest.files if "part-" in entry.path
+    }
+    assert_published(bucket, shared)
+
+
+def test_a_run_before_is_compared_with(cluster: Any, bucket: Bucket, edges: Path, moved: dict[str, list[str]]) -> None:
+    first = by_cluster(cluster, f"{bucket.url}/out", edges)
+    assert rows_of(moved["down"]) == []
+    second = by_cluster(cluster, f"{bucket.url}/out", edges)
+    assert second.manifest.comparison is not None
+    assert second.manifest.comparison.run_id == first.manifest.run_id
+    assert second.manifest.comparison.n_same == second.manifest.n_found
+    # Its own parts were fetched to be compared, and yet copied within the store.
+    assert any(".staging" in name for name in moved["down"])
+    assert rows_of(moved["up"]) == []
+    assert_published(bucket, second)
+
+
+def test_workers_without_credentials_send(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        one = sorted(client.nthreads())[0]
+        environment = client.run(lambda: dict(os.environ), workers=[one])[one]
+        client.run(without_credentials, workers=[one])
+        try:
+            with caplog.at_level(logging.WARNING):
+                shared = by_cluster(cluster, f"{bucket.url}/out", edges)
+        finally:
+            client.run(os.environ.update, environment, workers=[one])
+    assert f"worker {one}: {bucket.url}/out: cannot be written from" in caplog.text
+    assert "give it the store's credentials and the extra that reads it to spare that" in caplog.text
+    assert shared.manifest.ranks is not None
+    assert {rank.name: rank.writes for rank in shared.manifest.ranks.each if rank.found} == {
+        rank.name: rank.name != one for rank in shared.manifest.ranks.each if rank.found
+    }
+    alone = run(settings(tmp_path / "alone", edges))
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert rows(shared, "members").num_rows == rows(alone, "members").num_rows
+    assert_published(bucket, shared)
+
+
+def test_credentials_travel_nowhere(
+    cluster: Any, bucket: Bucket, edges: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[bytes] = []
+
+    def noted(*given: Any) -> Search:
+        sent.append(pickle.dumps(Search(*given), protocol=5))
+        return Search(*given)
+
+    monkeypatch.setattr(dask_runner, "Search", noted)
+    with caplog.at_level(logging.DEBUG):
+        shared = by_cluster(cluster, f"{bucket.url}/out", edges)
+    everything = b"".join([*sent, *map(bucket.get, bucket.listed()), caplog.text.encode()])
+    assert b"StoredParts" in sent[0]
+    assert f"{bucket.url}/out".encode() in sent[0]
+    for secret in (SECRET, KEY_ID):
+        assert secret.encode() not in everything
+    assert shared.manifest.ranks is not None
+    assert all(rank.writes for rank in shared.manifest.ranks.each)
+
+
+# --- what fails ----------------------------------------------------------------------------------------------------
+
+
+def at_publication(monkeypatch: pytest.MonkeyPatch, happens: Any) -> None:
+    """Something happens when all is found, and nothing of it is published yet."""
+    claim = RemoteStaging._claim
+
+    def and_then(staging: RemoteStaging, before: Any) -> str:
+        happens(staging)
+        return claim(staging, before)
+
+    monkeypatch.setattr(RemoteStaging, "_claim", and_then)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [("lost", "is missing"), pytest.param("cut", "has 4 bytes", marks=pytest.mark.slow)]
+)
+def test_a_part_that_is_not_there_is_refused(
+    cluster: Any, bucket: Bucket, edges: Path, monkeypatch: pytest.MonkeyPatch, change: str, said: str
+) -> None:
+    def damage(staging: RemoteStaging) -> None:
+        name = next(iter(stored_entries(staging.path).values())).name
+        staging._remote.objects.delete([name])
+        if change == "cut":
+            bucket.put(f"out/{name}", b"PAR1")
+
+    at_publication(monkeypatch, damage)
+    with pytest.raises(PublishError, match=rf"part-\d+\.parquet: {said}; expected .* which a worker has stored"):
+        by_cluster(cluster, f"{bucket.url}/out", edges)
+    assert bucket.listed() == []
+
+
+@pytest.mark.slow
+def test_of_two_runs_at_once_one_wins(
+    cluster: Any, bucket: Bucket, edges: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[RunResult] = []
+    send = RemoteStaging._send
+
+    def behind_another(staging: RemoteStaging, before: Any) -> None:
+        monkeypatch.setattr(RemoteStaging, "_send", send)
+        results.append(by_cluster(cluster, f"{bucket.url}/out", edges))
+        send(staging, before)
+
+    monkeypatch.setattr(RemoteStaging, "_send", behind_another)
+    with pytest.raises(PublishError, match="another run was published while this one was uploaded"):
+        by_cluster(cluster, f"{bucket.url}/out", edges)
+    assert_published(bucket, results.pop())
+
+
+def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) -> None:
+    found, below = bicliques(), ".staging/run.parts/attempt"
+    (tmp_path / "run").mkdir()
+    parts = WorkerParts(tmp_path / "run.parts", found.sink, tmp_path / "run", StoredParts(f"{bucket.url}/out", below))
+    # What an attempt before this one has booked counts no more.
+    entry = StoredEntry(path="run/bicliques/part-00000.parquet", bytes=1, sha256="", store="s3://x", name="y")
+    add_stored(tmp_path / "run", entry)
+    there = Proof("worker", "text", is_stored=True)
+    with found.sink(tmp_path / "run", parts=parts) as sink:
+        taken = [written(parts, f"lease-{i}", blocks, there) for i, blocks in enumerate(found.leases)]
+        again = written(parts, "lease-0-again", found.leases[0], there)
+        for part in [*taken, Part(0, None)]:
+            sink.take_part(part)
+        assert again.made.n_bytes > 0
+        assert len(bucket.listed("out/.staging")) == 1 + sum(len(part.made.stored) for part in [*taken, again])
+    assert sink.summary.fingerprint.n_items == sum(part.n for part in taken)
+    booked = stored_entries(tmp_path / "run")
+    assert bucket.listed() == sorted(f"out/{entry.name}" for entry in booked.values())
+    with pytest.raises(PublishError, match="nobody takes parts over any more"):
+        written(parts, "late", found.leases[0], there)
+    assert len(bucket.listed()) == len(booked)
+    part_objects.bring(tmp_path / "run")
+    (tmp_path / "alone").mkdir()
+    with found.sink(tmp_path / "alone") as alone:
+        for block in (block for blocks in found.leases for block in blocks):
+            alone.accept(block)
+    assert found.keys(tmp_path / "run") == found.keys(tmp_path / "alone")
+    assert found.sums(sink) == found.sums(alone)
+    name = next(iter(booked.values())).name
+    bucket.put(f"out/{name}", bytes(10))
+    with pytest.raises(PublishError, match="has changed since a worker wrote it"):
+        parts.fetched(replace(taken[0].made, stored=[each for each in booked.values() if each.name == name]))
+
+
+def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    """In its own words where the library has none."""
+    parts = WorkerParts(
+        tmp_path / "elsewhere", bicliques().sink, None, StoredParts(f"{bucket.url}/out", ".staging/run.parts/attempt")
+    )
+    proof = parts.prove()
+    assert proof.is_stored
+    assert parts.is_proven(proof)
+    assert not parts.is_proven(replace(proof, text="another"))
+    shared = replace(parts, directory=tmp_path)
+    assert not shared.prove().is_stored, "who sees the directory writes there"
+    assert "what is written there cannot be read here; what it finds is sent" in parts.what_is_sent(proof)
+    monkeypatch.setattr(worker_parts, "_PROVE_SECONDS", 0.05)
+    monkeypatch.setattr(Objects, "create", lambda *_: time.sleep(1.0))
+    parts = replace(parts, directory=tmp_path / "somewhere else")
+    slow = parts.prove()
+    assert not parts.is_proven(slow)
+    assert "(no answer within 0 s); what it finds is sent here" in parts.what_is_sent(slow)
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    missing = parts.prove()
+    assert "what reads those is not installed" in missing.why_not
+    assert str(missing.why_not) in parts.what_is_sent(missing)
+
+
+@pytest.mark.slow
+def test_a_store_that_cannot_copy(cluster: Any, bucket: Bucket, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Objects, "copy")
+    assert_published(bucket, by_cluster(cluster, f"{bucket.url}/out", edges))
+
+
+def test_leftovers_of_workers_go_together(bucket: Bucket) -> None:
+    below = ".staging/20200101T000000Z-00000"
+    assert part_objects.group_of(f"{below}1.parts/attempt/lease/part-0.parquet") == f"{below}1.parts"
+    assert part_objects.group_of(f"{below}1") == f"{below}1"
+    for n in (1, 2):
+        bucket.put(f"out/{below}{n}.parts/attempt/lease/bicliques/part-00000.parquet", b"PAR1")
+    store = store_at(f"{bucket.url}/out")
+    assert isinstance(store, RemoteStore)
+    assert store.clean() == []
+    listed = store.objects.listed
+
+    def one_is_old(name: str) -> list[StoredObject]:
+        """Of the first run one of two objects is, of the second the only one."""
+        old = [replace(each, modified=datetime(2020, 1, 1, tzinfo=UTC)) for each in listed(name)]
+        return [*old, replace(old[0], name=f"{below}1.parts/new", modified=datetime.now(UTC))] if old else old
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store.objects, "listed", one_is_old)
+        assert [name.split("/")[1] for name in store.remove_leftovers()] == ["20200101T000000Z-000002.parts"]
+    assert len(bucket.listed()) == 1
+    store.close()
+
+
+# --- what is ended, killed and gone on with ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def slow_cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Of which a search takes a second and more."""
+    with far_cluster(server, tmp_path_factory.mktemp("of-slow-workers"), SlowBlocks(0.003)) as made:
+        yield made
+
+
+@pytest.fixture
+def out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With short leases, and checkpoints as often as there can be one."""
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    hurry(monkeypatch)
+    return f"{bucket.url}/out"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, many: Path) -> Path:
+    return run(Config.from_mapping(values(tmp_path_factory.mktemp("alone"), many, output=UNSORTED))).run_dir
+
+
+UNSORTED = {"members": True, "checkpoint_seconds": 0.05}
+
+
+def of_many(of_workers: Any, out: str, many: Path, **execution: Any) -> Config:
+    asked = {"runner": "dask", "cluster": of_workers.scheduler_address, "threads": 1, **execution}
+    return Config.from_mapping(values(out, many, output=UNSORTED, execution=asked))
+
+
+def assert_whole(bucket: Bucket, result: RunResult, undisturbed: Path, many: Path) -> None:
+    assert_as_undisturbed(result.run_dir, undisturbed, many)
+    assert bucket.listed("out/.staging") == []
+    assert list_unfinished(f"{bucket.url}/out") == []
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_workers_are_killed_at_random_moments(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path, rounds: int
+) -> None:
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for attempt in range(rounds):
+        with noted(attempt, seed), distributed.Client(slow_cluster) as client:
+            client.wait_for_workers(2, timeout=PATIENCE)
+            pid = dice.choice(sorted(client.run(os.getpid).values()))
+            has_begun = threading.Event()
+
+            def kill(pid: int = pid, has_begun: threading.Event = has_begun, after: float = dice.random()) -> None:
+                has_begun.wait(PATIENCE)
+                time.sleep(after)
+                os.kill(pid, signal.SIGKILL)
+
+            thread = threading.Thread(target=kill, daemon=True)
+            thread.start()
+            result = run(of_many(slow_cluster, out, many), on_progress=lambda _, begun=has_begun: begun.set())
+            thread.join(PATIENCE)
+            assert_whole(bucket, result, undisturbed, many)
+
+
+def ended(config: Config) -> tuple[Path, list[StoredEntry]]:
+    """A run that is ended when there are two checkpoints; its room, and the parts that are booked."""
+    place = str(config.output.directory)
+
+    def on_progress(_: object) -> None:
+        if any(len(each.records) > 1 for each in list_unfinished(place)):
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(config, on_progress=on_progress)
+    (kept,) = list_unfinished(place)
+    booked = [entry for record in kept.records for entry in record.files]
+    assert all(isinstance(entry, StoredEntry) for entry in booked)
+    return kept.room, booked  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "damage", [pytest.param("none", marks=pytest.mark.slow), "lost", pytest.param("changed", marks=pytest.mark.slow)]
+)
+def test_what_is_kept_in_the_store_is_gone_on_with(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path, damage: str, caplog: Any
+) -> None:
+    room, booked = ended(of_many(slow_cluster, out, many))
+    # What is booked stays, and nobody may add to it.
+    assert {f"out/{entry.name}" for entry in booked} <= set(bucket.listed())
+    assert not any(name.endswith(part_objects.OPEN) for name in bucket.listed())
+    assert not any((room / entry.path).exists() for entry in booked)
+    if damage == "lost":
+        store_at(out).objects.delete([booked[0].name])  # type: ignore[attr-defined]
+    elif damage == "changed":
+        content = bucket.get(f"out/{booked[0].name}")
+        bucket.put(f"out/{booked[0].name}", content[:9] + bytes([content[9] ^ 1]) + content[10:])
+    caplog.clear()
+    result = run(of_many(slow_cluster, out, many), resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings)
+    said = {"lost": "is missing: ", "changed": "has changed since it was written: "}.get(damage, "")
+    assert ("results are searched again" in caplog.text) is (damage != "none")
+    assert said in caplog.text
+    assert_whole(bucket, result, undisturbed, many)
+
+
+@pytest.mark.slow
+def test_it_is_gone_on_with_by_this_process(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path
+) -> None:
+    ended(of_many(slow_cluster, out, many))
+    result = run(of_many(slow_cluster, out, many, runner="local", cluster=None), resume=True)
+    assert result.manifest.ranks is None
+    assert_whole(bucket, result, undisturbed, many)
+
+
+def test_mbe_clean_removes_what_is_kept(slow_cluster: Any, bucket: Bucket, out: str, many: Path) -> None:
+    room, booked = ended(of_many(slow_cluster, out, many))
+    removed = json.loads(mbe("clean", out, "--json").stdout)["removed"]
+    assert {str(room), *(f"{out}/{entry.name}" for entry in booked)} <= set(removed)
+    assert bucket.listed() == []
+
+
+@pytest.mark.slow
+def test_a_limit_of_bytes_and_then_the_whole(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path
+) -> None:
+    cut = run(of_many(slow_cluster, out, many, max_output_bytes=100_000))
+    assert cut.manifest.truncated == "stopped at max_output_bytes = 100000"
+    assert sum(entry.bytes for entry in cut.manifest.files if "part-" in entry.path) >= 100_000
+    assert bucket.listed("out/.staging"), "what can be gone on with"
+    result = run(of_many(slow_cluster, out, many), resume=True)
+    assert_whole(bucket, result, undisturbed, many)
+    assert sorted(cut.tables) == sorted(result.tables), "the run before is as it was"
+
+
+@pytest.mark.slow
+def test_this_process_is_killed_at_random_moments_and_the_run_gone_on_with(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path, undisturbed: Path
+) -> None:
+    config = of_many(slow_cluster, out, many)
+    asked = json.dumps(config.model_dump(mode="json", exclude_defaults=True))
+    environment = {**os.environ, "PYTHONPATH": str(Path(crash_child.__file__).parents[2])}
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for attempt in range(5):
+        with noted(attempt, seed):
+            child = begun([sys.executable, crash_child.__file__, asked, many], stdin=-1, text=True, env=environment)
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            end = time.monotonic() + PATIENCE
+            while not (found := list_unfinished(out)) or not found[0].records:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            time.sleep(0.5 * dice.random())
+            os.kill(child.pid, signal.SIGKILL)
+            output_of(child)
+            (kept,) = list_unfinished(out)
+            assert not kept.is_running
+            assert bucket.listed("out/.staging")
+            result = run(config, resume=True)
+            assert any("and resumed:" in text for text in result.manifest.warnings)
+            assert_whole(bucket, result, undisturbed, many)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("bucket")
+def test_a_store_that_is_lost_in_the_middle(
+    tmp_path: Path, many: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    hurry(monkeypatch)
+    own = Server()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", own.url)
+    own.post("/own", method="PUT")
+    (tmp_path / "of-workers").mkdir()
+    with far_cluster(own, tmp_path / "of-workers", SlowBlocks(0.003)) as cluster:
+        config = of_many(cluster, "s3://own/out", many)
+
+        def kill(_: object) -> None:
+            if any(each.n_found for each in list_unfinished("s3://own/out")):
+                own.kill()
+
+        with pytest.raises(PublishError, match=r"does not answer; nothing was published; .*try again") as error:
+            run(config, on_progress=kill)
+        assert SECRET not in str(error.value)
+        own.start()
+        own.post("/own", method="PUT")
+        # It has forgotten everything: all is searched again.
+        result = run(config, resume=True)
+        assert_as_undisturbed(result.run_dir, undisturbed, many)
