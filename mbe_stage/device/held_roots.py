@@ -13,9 +13,9 @@ is taken in a few seconds; else all of it at once.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -80,17 +80,17 @@ def with_barriers(search: HoldsRoots[Quantum], barrier: Barrier | None, *, in_pa
     # Code is loaded and memory allocated in the very first quantum, which says nothing of the search.
     has_begun = False
     while True:
-        begun, taking = time.perf_counter(), 0.0
+        begun, taking = perf_counter(), 0.0
         for quantum in search.quanta():
-            found = time.perf_counter()
+            found = perf_counter()
             begun, has_begun = begun if has_begun else found, True
             yield quantum
-            taking += time.perf_counter() - found
+            taking += perf_counter() - found
             if barrier is not None and barrier.is_asked and held is None:
                 held = _held_back(search)
         if barrier is None or held is None:
             return
-        seconds = time.perf_counter() - begun
+        seconds = perf_counter() - begun
         part, later = held.divided(seconds, taking)
         if later is not None:
             log.debug("%.2f s a part, %.2f of them taking: %d roots follow", seconds, taking, part.size)
@@ -135,7 +135,7 @@ class _Held:
         return self.without(factor * self.part)
 
     def without(self, part: float) -> tuple[np.ndarray, _Held | None]:
-        """The first part with so much work, and the others; none where few ranges cannot be made of these."""
+        """The first part with so much work, and the others; none where those cannot be kept to `MOST_RANGES`."""
         assert self.turns is not None
         in_turn = np.argsort(self.turns, kind="stable")
         last = min(self.roots.size - 1, int(np.searchsorted(np.cumsum(self.costs[in_turn]), part)))

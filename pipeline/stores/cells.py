@@ -2,8 +2,8 @@
 
 Object stores have a conditional write for that. File systems have, at best, a name that only one writer can take: there
 the pointer is a directory of numbered files, the greatest number is what it says, and to replace number 7 is to take
-number 8. Who takes it and still sees no greater one has won, so that old numbers can be removed: whoever takes one of
-those again sees a greater one.
+number 8. A number is removed once there are eight greater ones, so whoever takes one and sees no such number was the
+first to take it, and has won, though others may have followed; else it was taken and removed before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Cell", "ConditionalCell", "NumberedCell"]
 log = logging.getLogger(__name__)
 
 _NUMBER = re.compile(r"\d{8,}")
-# A reader that has listed them reads the greatest a moment later, and so many publications are no moment.
+# A reader that has listed them reads the greatest a moment later, in which there are not so many publications.
 _KEPT = 8
 _MOST_LOOKS = 10
 # What a driver says that has no such function, or does not take what it is given.
@@ -137,12 +137,13 @@ class NumberedCell:
             conflict.place = self._place()
             raise
         numbers = self._numbers()
-        if max(numbers, default=0) > number:
+        greatest = max(numbers, default=0)
+        if greatest >= number + _KEPT:
             # Below a greater one it is never read.
             with suppress(StoreFailure):
                 self._objects.delete([self._called(number)])
             raise StoreConflict(errno.EAGAIN, "somebody else has written it meanwhile", self._place(), "run it again")
-        if number not in numbers:
+        if greatest < number:
             raise self._failure(errno.EIO, "what was written is not listed", "try again")
         # What cannot be removed is the next writer's.
         with suppress(StoreFailure):
@@ -178,7 +179,9 @@ class NumberedCell:
             )
 
     def _numbers(self) -> list[int]:
-        names = [each.name.removeprefix(f"{self._name}/") for each in self._objects.listed(self._name)]
+        listed = (each.name.removeprefix(f"{self._name}/") for each in self._objects.listed(self._name))
+        # Those of others, such as `.DS_Store` and `.nfs...`, come and go.
+        names = [each for each in listed if not each.startswith(".")]
         numbers = [int(each) for each in names if _NUMBER.fullmatch(each)]
         # What another way of publishing has left there, a link to a run or a file, is not written into.
         if len(numbers) < len(names) or (not names and self._objects.size(self._name) is not None):

@@ -193,17 +193,15 @@ class FileSystemObjects(ObjectsBelow):
         directory = self._path(name).rpartition("/")[0]
         if directory in self._made:
             return
-        with self._connections.lent() as driver:
-            for attempt in range(1, _MOST_ATTEMPTS + 1):
-                try:
-                    with asked(self._place(name)):
-                        driver.invalidate_cache()
-                        if not driver.isdir(directory):
-                            driver.makedirs(directory, exist_ok=True)
-                    break
-                except StoreFailure:
-                    if attempt == _MOST_ATTEMPTS:
-                        raise
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            try:
+                with self._asking(name) as driver:
+                    if not driver.isdir(directory):
+                        driver.makedirs(directory, exist_ok=True)
+                break
+            except StoreFailure as failure:
+                if attempt == _MOST_ATTEMPTS or failure.errno == errno.EACCES:
+                    raise
         self._made.add(directory)
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
 import logging
 import os
@@ -20,11 +20,13 @@ from pipeline.stores.failures import StoreConflict, StoreFailure, as_store_publi
 from pipeline.stores.layout import ABANDONED_AFTER, RUNS, STAGING
 from pipeline.stores.mirror import adopt
 from pipeline.stores.part_objects import copy_into_run, remove_parts
+from pipeline.stores.pointer import pointer_behind
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.wording import bytes_text
 
 if TYPE_CHECKING:
-    from pipeline.stores.remote_store import Pointer, RemoteStore
+    from pipeline.stores.pointer import Pointer
+    from pipeline.stores.remote_store import RemoteStore
 
 __all__ = ["RemoteStaging"]
 
@@ -121,7 +123,7 @@ class RemoteStaging(Staging):
                 self._send(before)
             except BaseException as error:
                 # An answer may have been lost on its way: the pointer says whether the run is published.
-                is_published = self._is_published()
+                is_published = self._is_published(before)
                 if is_published is None and self._pointing:
                     # The pointer may lead to it.
                     self._leave_as_it_is(error)
@@ -163,13 +165,9 @@ class RemoteStaging(Staging):
         n_bytes = sum((self.path / name).stat().st_size for name in names)
         log.info("uploading %s/%s: %s", self._remote.address, below, bytes_text(n_bytes))
         objects.upload(self.path, names, below, MovedBytes(f"uploading {self.run_id}", n_bytes))
+        self._check_there(below)
         objects.create(f"{below}/{MANIFEST_NAME}", self.manifest)
-        values = {
-            "run_id": self.run_id,
-            "sequence": 1 if before is None else before.sequence + 1,
-            "manifest_sha256": hashlib.sha256(self.manifest).hexdigest(),
-        }
-        content = f"{json.dumps(values, indent=2)}\n".encode()
+        content = pointer_behind(before, self.run_id, self.manifest)
         self._pointing = True
         try:
             self._remote.cell.write(content, None if before is None else before.version)
@@ -177,11 +175,21 @@ class RemoteStaging(Staging):
             conflict.reason = "another run was published while this one was uploaded, and wins"
             raise
 
-    def _is_published(self) -> bool | None:
-        """Whether the pointer names this run; None where the store does not say it."""
+    def _check_there(self, below: str) -> None:
+        """Refuse to publish what the store does not list as it is: a copy may have done nothing without a word."""
+        files = json.loads(self.manifest)["files"]
+        found = {each.name: each.size for each in self._remote.objects.listed(below)}
+        for name, n_bytes in ((f"{below}/{entry['path']}", entry["bytes"]) for entry in files):
+            if found.get(name) != n_bytes:
+                size = f"has {found[name]:,} bytes" if name in found else "is not listed"
+                reason = f"{size} after it was copied or uploaded, of {n_bytes:,} bytes"
+                raise StoreFailure(errno.EIO, reason, f"{self._remote.address}/{name}", "try again")
+
+    def _is_published(self, before: Pointer | None) -> bool | None:
+        """Whether the pointer names this run, or did; None where the store does not say it."""
         with suppress(StoreFailure, PublishError):
             pointer = self._remote.pointer()
-            return pointer is not None and pointer.run_id == self.run_id
+            return pointer is not None and pointer.has_published(self.run_id, before)
         return None
 
     def _leave_as_it_is(self, error: BaseException) -> None:

@@ -15,54 +15,34 @@ published, and each was numbered once. A store that does not keep the condition 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from pipeline.errors import PublishError
 from pipeline.publish import KEPT_DAYS, MANIFEST_NAME, Staging, as_publish_errors
 from pipeline.run_ids import provisional_id
 from pipeline.stores.address import Address, parse_address
-from pipeline.stores.failures import as_store_publish_errors
+from pipeline.stores.failures import StoreFailure, as_store_publish_errors
 from pipeline.stores.layout import ABANDONED_AFTER, LATEST, RUNS, STAGING
 from pipeline.stores.mirror import Mirror, remove_rooms, unfinished_rooms
 from pipeline.stores.opening import objects_at
 from pipeline.stores.part_objects import group_of, remove_parts
+from pipeline.stores.pointer import Pointer
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import StoredObject
 from pipeline.wording import bytes_text
 
-__all__ = ["Pointer", "RemoteStore", "found_run", "without_latest"]
+__all__ = ["RemoteStore", "found_run", "without_latest"]
 
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """What `latest` says.
-
-    Attributes
-    ----------
-    run_id : str
-    sequence : int
-        1 for the first run that was published there.
-    manifest_sha256 : str
-    version
-        Of the cell that holds it, for its replacement.
-    """
-
-    run_id: str
-    sequence: int
-    manifest_sha256: str
-    version: Any
 
 
 class RemoteStore:
@@ -273,16 +253,7 @@ class RemoteStore:
         StoreFailure
         """
         found = self.cell.read()
-        if found is None:
-            return None
-        try:
-            values = json.loads(found[0])
-            return Pointer(str(values["run_id"]), int(values["sequence"]), str(values["manifest_sha256"]), found[1])
-        except (ValueError, KeyError, TypeError):
-            raise PublishError(
-                f"{self.address}/{LATEST}: is no pointer to a run; expected JSON with run_id, sequence and "
-                "manifest_sha256; move it away, or choose another output directory"
-            ) from None
+        return None if found is None else Pointer.read(*found, f"{self.address}/{LATEST}")
 
     def names(self) -> list[str]:
         """Of published runs, ascending: those that have a manifest."""
@@ -367,14 +338,11 @@ class RemoteStore:
         parts = self._address.key.split("/")
         for at, part in enumerate(parts):
             above = Address(self._address.root, "/".join(parts[:at]))
-            if part == RUNS:
-                with as_store_publish_errors():
-                    is_store = objects_at(above).cell(LATEST).read() is not None
-                if is_store:
-                    raise PublishError(
-                        f"{self.address}: lies in {above / RUNS}, where published runs are; expected a place "
-                        f"outside it; choose {above}, or another"
-                    )
+            if part == RUNS and _has_pointer(above):
+                raise PublishError(
+                    f"{self.address}: lies in {above / RUNS}, where published runs are; expected a place outside it; "
+                    f"choose {above}, or another"
+                )
 
 
 def found_run(place: str) -> tuple[str, str]:
@@ -397,6 +365,17 @@ def found_run(place: str) -> tuple[str, str]:
         example = f"{store.address}/{RUNS}/{names[-1]}"
         raise PublishError(f"{place}: its pointer 'latest' leads to no run; name a run yourself, for example {example}")
     raise PublishError(f"{place}: holds no published run; publish one first: mbe enumerate INPUT --out {place}")
+
+
+def _has_pointer(address: Address) -> bool:
+    """Whether runs are published at an address; what is called `latest` there may be something else."""
+    with as_store_publish_errors():
+        try:
+            return objects_at(address).cell(LATEST).read() is not None
+        except StoreFailure as failure:
+            if failure.errno != errno.EEXIST:
+                raise
+            return False
 
 
 def without_latest(place: str) -> str:

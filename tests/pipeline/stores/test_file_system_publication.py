@@ -267,6 +267,47 @@ def test_a_lost_answer_is_no_lost_run(place: Place, monkeypatch: pytest.MonkeyPa
     assert published(place) == [run.manifest.run_id]
 
 
+def test_who_is_followed_before_it_looks_has_won(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer reads the number that was just taken, and publishes behind that run: it must not go again."""
+    cell, numbers = objects_at(memory, "other").cell("latest"), NumberedCell._numbers
+
+    def followed_at_once(self: NumberedCell) -> list[int]:
+        monkeypatch.setattr(NumberedCell, "_numbers", numbers)
+        cell.write(b"second", 1)
+        return numbers(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NumberedCell, "_numbers", followed_at_once)
+        cell.write(b"first", None)
+    assert [name[-1] for name in memory.listed()] == ["1", "2"]
+    create, followers = FileSystemObjects.create, []
+
+    def followed(self: FileSystemObjects, name: str, content: bytes) -> None:
+        create(self, name, content)
+        if name == "latest/00000001":
+            followers.append(publish(f"{memory.url}/out", FEWER).manifest)
+
+    monkeypatch.setattr(FileSystemObjects, "create", followed)
+    first = publish(f"{memory.url}/out").manifest
+    (second,) = followers
+    assert published(memory) == [first.run_id, second.run_id]
+    assert second.comparison.run_id == first.run_id
+    assert (pointer(memory)["run_id"], pointer(memory)["previous"]) == (second.run_id, [first.run_id])
+
+
+def test_what_others_leave_beside_numbers_is_not_looked_at(memory: InMemory) -> None:
+    memory.put("out/latest/.DS_Store", b"of a file manager")
+    runs = [publish(f"{memory.url}/out").manifest.run_id for _ in range(2)]
+    assert published(memory) == runs
+    assert store_at(f"{memory.url}/out").latest().name == runs[-1]
+
+
+def test_what_is_called_latest_above_another_place_may_be_anything(memory: InMemory) -> None:
+    memory.put("latest/readme.txt", b"no pointer")
+    run = publish(f"{memory.url}/runs/mine")
+    assert published(memory) == [run.manifest.run_id]
+
+
 def test_what_may_be_published_is_not_withdrawn(memory: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends as above, and the server does not say any more what the pointer is."""
     write, read = NumberedCell.write, NumberedCell.read

@@ -9,6 +9,7 @@ import os
 import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ pytest.importorskip("moto", reason="the server for tests of object stores is not
 import pipeline
 from pipeline import Config, PublishError, RunResult
 from pipeline.stores import objects, remote_store, transfers
+from pipeline.stores import pointer as pointer_module
+from pipeline.stores.cells import ConditionalCell
 from pipeline.stores.failures import StoreFailure
 from pipeline.stores.objects import Objects
 from pipeline.stores.places import holds_runs, opened_run, store_at
@@ -191,6 +194,63 @@ def test_a_lost_answer_is_no_lost_run(bucket: Bucket, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Objects, "create", twice)
     run = publish(f"{bucket.url}/out")
     assert published(bucket) == [run.manifest.run_id]
+
+
+@pytest.mark.parametrize("n_known", [20, 1])
+def test_a_lost_answer_of_a_run_that_others_have_followed(
+    n_known: int, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has published since was compared with it: it stays, and is published where the pointer still tells."""
+    monkeypatch.setattr(pointer_module, "_PREVIOUS", n_known)
+    write, followers = ConditionalCell.write, []
+
+    def followed(self: ConditionalCell, content: bytes, before: object) -> None:
+        write(self, content, before)
+        if not followers:
+            followers.append(None)
+            followers[:] = [publish(f"{bucket.url}/out", FEWER).manifest.run_id for _ in range(2)]
+            raise StoreFailure(errno.EIO, "does not answer", "there", "try again")
+
+    monkeypatch.setattr(ConditionalCell, "write", followed)
+    if n_known == 1:
+        with pytest.raises(PublishError, match="it is complete, and published or not: mbe runs"):
+            publish(f"{bucket.url}/out")
+    else:
+        assert publish(f"{bucket.url}/out").manifest.run_id == published(bucket)[0]
+    assert published(bucket)[1:] == followers
+    assert pointer(bucket)["run_id"] == followers[-1]
+
+
+def test_of_a_lost_answer_nothing_was_written(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have published, and the pointer says that this run is not among them."""
+    write, followers = ConditionalCell.write, []
+
+    def lost(self: ConditionalCell, content: bytes, before: object) -> None:
+        if followers:
+            write(self, content, before)
+            return
+        followers.append(None)
+        followers[:] = [publish(f"{bucket.url}/out", FEWER).manifest.run_id for _ in range(2)]
+        raise StoreFailure(errno.EIO, "does not answer", "there", "try again")
+
+    monkeypatch.setattr(ConditionalCell, "write", lost)
+    with pytest.raises(PublishError, match="does not answer; nothing was published"):
+        publish(f"{bucket.url}/out")
+    assert published(bucket) == followers
+    assert not any("/.staging/" in name for name in bucket.listed())
+
+
+def test_an_upload_that_did_nothing_is_not_published(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = Objects._upload
+
+    def skipping(self: Objects, path: Path, name: str, *others: Any) -> None:
+        if "/bicliques/" not in name:
+            upload(self, path, name, *others)
+
+    monkeypatch.setattr(Objects, "_upload", skipping)
+    with pytest.raises(PublishError, match=r"part-.*\.parquet: is not listed after .*; nothing was published"):
+        publish(f"{bucket.url}/out")
+    assert bucket.listed() == []
 
 
 def test_leftovers_are_removed_when_they_are_old(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
