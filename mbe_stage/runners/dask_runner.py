@@ -202,7 +202,8 @@ class DaskRunner:
             except queue.Empty:
                 marker = None if is_marked and now <= run.limit else self._at_barrier(ledger, barrier, last)
                 is_marked |= marker is not None
-                yield marker or Waiting(ledger.work_done)
+                # One that marks a barrier has no results, and is false.
+                yield Waiting(ledger.work_done) if marker is None else marker
                 continue
             lease, finished = self._taken(run, ledger, number)
             if lease is None or finished is None or not ledger.accept(number, finished.remaining):

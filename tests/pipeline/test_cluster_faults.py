@@ -11,21 +11,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mbe_stage import BicliqueQuery, CountSink, Detail, Execution
+from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.errors import ClusterLost
 from mbe_stage.runners import dask_runner
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.leases import Lease, Ledger
+from mbe_stage.runners.waiting import Waiting
+from mbe_stage.stream import stream
+from mbe_stage.worker_pool import Barrier
 from pipeline import Config, RunStore, run
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.errors import exit_code
 from pipeline.unfinished import list_unfinished
+from tests.mbe_stage.graphs import from_matrix, random_matrix
 from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
@@ -273,6 +279,33 @@ def test_workers_are_lost_at_random_moments(workers, fault, rounds, tmp_path, ed
 )
 def test_workers_are_lost_again_and_again(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch) -> None:
     in_rounds(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch)
+
+
+def test_a_barrier_comes_while_all_leases_are_out(client, monkeypatch) -> None:
+    """Leases may last longer than what is between two checkpoints, and between them no results come."""
+    monkeypatch.setattr(dask_runner, "_BLOCKS_OF_LEASE", 10**6)
+    monkeypatch.setattr(dask_runner, "_LOOK_SECONDS", 0.02)
+    graph, barrier, counted, asked_at = from_matrix(random_matrix(0, 120, 600, 0.25)), Barrier(), 0, None
+    runner = DaskRunner(client, shares_machine=True, lease_seconds=0.6)
+    execution = Execution(runner=runner, block_bytes=100_000)
+    found = runner.run("bicliques", "cpu", graph, BicliqueQuery(), execution, Detail.SIZES, None, barrier)
+    with closing(found) as blocks:
+        for block in blocks:
+            if not isinstance(block, Waiting):
+                if block.remaining is not None:
+                    break
+                counted += len(block)
+            elif counted and asked_at is None:
+                asked_at = counted
+                barrier.ask()
+        else:
+            pytest.fail("no block marks the barrier")
+    assert counted == asked_at, "it came before the next results"
+    assert not barrier.is_asked
+    whole, left = CountSink(), CountSink()
+    for sink, tasks in ((whole, None), (left, block.remaining)):
+        stream(PROBLEM, sink, graph, BicliqueQuery(), Execution(), "cpu", tasks=tasks)
+    assert counted + left.n_bicliques == whole.n_bicliques
 
 
 def scheduler_with_a_worker(room: Path, seconds: float = BLOCK_SECONDS) -> tuple[Any, Path]:
