@@ -48,7 +48,9 @@ INCOMPLETE = "%s: the result is incomplete (%s: %d)"
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
 # Of a limit: then there is a checkpoint too, as what is found behind the last one is searched again by whoever goes on.
-_NEAR_A_LIMIT = 0.9
+# A number of results may be reached before the roots that were begun are finished: they are asked for early.
+_SHARES_OF_RESULTS = (0.25, 0.5, 0.75, 0.9)
+_SHARE_OF_TIME_LIMIT = 0.9
 # Where a limit other than of results is reached, a last barrier is waited for: a share of the time so far, in seconds
 # at least and at most.
 _WAITED_SHARE, _LEAST_WAITED, _MOST_WAITED = 0.05, 0.25, 10.0
@@ -301,7 +303,7 @@ def stream(
             before = time.perf_counter()
             _take(sink, block)
             n_found += len(block)
-            checkpoints.note(block, before - start, limits.share(n_found, before - start))
+            checkpoints.note(block, before - start, limits.n_shares(n_found, before - start))
             now = time.perf_counter()
             sink_seconds += now - before
             teller.tell(Progress(n_found, min(_MOST_DONE, block.work_done), now - start, name), newest_outlook())
@@ -312,7 +314,7 @@ def stream(
             del block  # It may be memory of a device, which the next one needs.
     truncated = truncated or limits.of_memory
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
-    _log_truncation(problem, truncated, n_found)
+    _log_truncation(problem, truncated, limits.course.n_before + n_found)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,
@@ -545,10 +547,11 @@ class _Limits:
             return block, None
         return block.first(self.of_results - n_found), f"stopped at {self.problem.limit} = {self.of_results}"
 
-    def share(self, n_found: int, seconds: float) -> float:
-        """How much of a limit is used up, of that of which most is."""
-        of_results = (self.course.n_before + n_found) / self.of_results if self.of_results else 0.0
-        return max(of_results, seconds / self.of_time if self.of_time else 0.0)
+    def n_shares(self, n_found: int, seconds: float) -> int:
+        """How many of the shares of limits are used up, at each of which a checkpoint is to come."""
+        n_left = 0 if self.of_results is None else self.of_results - self.course.n_before
+        of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
+        return of_results + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
 
     def reached(self, seconds: float) -> str | None:
         """Why the search ends here, so long after it began; once it is to end that stays so."""
@@ -567,7 +570,8 @@ class _Checkpoints:
         self._seconds = math.inf if seconds is None or self._checkpoint is None else seconds
         self._due = self._seconds
         self._barrier: Barrier | None = None
-        self._was_near_a_limit = self._ends_itself = self._is_asked = self._is_at_barrier = False
+        self._n_shares = 0
+        self._ends_itself = self._is_asked = self._is_at_barrier = False
         self._waits_until: float | None = None
 
     def barrier_for(self, engine: Any) -> Barrier | None:
@@ -577,7 +581,7 @@ class _Checkpoints:
         self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
         return self._barrier
 
-    def note(self, block: Any, seconds: float, share_of_limit: float) -> None:
+    def note(self, block: Any, seconds: float, n_shares: int) -> None:
         """Take note of a block that the sink has taken in, so long after the search began."""
         if self._barrier is None:
             return
@@ -590,8 +594,8 @@ class _Checkpoints:
             self._checkpoint(remaining, block.work_done)
             took = time.perf_counter() - begun
             self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
-        elif seconds >= self._due or (share_of_limit >= _NEAR_A_LIMIT and not self._was_near_a_limit):
-            self._was_near_a_limit |= share_of_limit >= _NEAR_A_LIMIT
+        elif seconds >= self._due or n_shares > self._n_shares:
+            self._n_shares = n_shares
             self._ask()
 
     def last_is_awaited(self, seconds: float, patience: float | None) -> bool:

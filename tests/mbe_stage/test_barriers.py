@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink, time_quanta
+from mbe_stage import stream as stream_module
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.cliques import engine_cpu as cliques_cpu
@@ -245,6 +246,21 @@ def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
     assert facts.truncated == f"stopped at max_bicliques = {most}"
     assert facts.n_found == int(0.85 * n)
     assert sink.checkpoints
+
+
+def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
+    """The roots that were begun may take longer than the rest of the results: the first is asked for early."""
+    course = Course(n_before=1000)
+    limits = stream_module._Limits(PROBLEM, course, 5000, None)
+    assert [limits.n_shares(n, 9.0) for n in (0, 999, 1000, 2000, 3000, 3599, 3600, 4000)] == [0, 0, 1, 2, 3, 3, 4, 4]
+    checkpoints = stream_module._Checkpoints(Noting(), 1e6)
+    barrier = checkpoints.barrier_for(engine_cpu)
+    asked = []
+    for n_found in (0, 1000, 1500, 2000, 2500):
+        checkpoints.note(BicliqueBlock.empty(Detail.MEMBERS, 0.5), 1.0, limits.n_shares(n_found, 1.0))
+        asked.append(barrier.is_asked)
+        barrier.reached()
+    assert asked == [False, True, False, True, False]
 
 
 def test_whoever_calls_ends_a_search() -> None:
