@@ -19,6 +19,7 @@ import errno
 import hashlib
 import json
 import logging
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -289,7 +290,18 @@ class RemoteStore:
         ------
         StoreFailure
         """
-        before = datetime.now(UTC) - older_than
+        left = self._older_than(datetime.now(UTC) - older_than)
+        if left:
+            # The clock of this machine may be wrong, and somebody at work on them.
+            now = self._time_there()
+            left = [] if now is None else self._older_than(now - older_than)
+        if left:
+            log.info("removing what unfinished uploads left: %d objects", len(left))
+            self.objects.delete(left)
+        return left
+
+    def _older_than(self, before: datetime) -> list[str]:
+        """The objects of no published run to which nothing was added since."""
 
         def is_old(each: StoredObject) -> bool:
             return each.modified is not None and each.modified < before
@@ -303,10 +315,16 @@ class RemoteStore:
         for name, files in self.uploads().items():
             if name not in published and all(map(is_old, files)):
                 left += [each.name for each in files]
-        if left:
-            log.info("removing what unfinished uploads left: %d objects", len(left))
-            self.objects.delete(left)
         return left
+
+    def _time_there(self) -> datetime | None:
+        """What the store's clock says, with which it dates objects; None where it dates none."""
+        name = f"{STAGING}/{provisional_id(datetime.now(UTC))}-{secrets.token_hex(4)}-clock"
+        self.objects.create(name, b"what time it is\n")
+        try:
+            return next((each.modified for each in self.objects.listed(STAGING) if each.name == name), None)
+        finally:
+            self.objects.delete([name])
 
     def remove_oldest(self, keep_runs: int) -> None:
         """Remove the oldest runs beyond so many, never the latest; the manifest first.

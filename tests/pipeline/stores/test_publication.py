@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +262,29 @@ def test_leftovers_are_removed_when_they_are_old(bucket: Bucket, monkeypatch: py
     run = publish(f"{bucket.url}/out")
     assert not any("20200101" in key for key in bucket.listed())
     assert published(bucket)[-1] == run.manifest.run_id
+
+
+def test_a_clock_that_is_ahead_removes_nothing_of_a_run_that_is_uploaded(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a second writer, which tidies up while the first one uploads: objects are as old as the store says."""
+    upload = Objects.upload
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime.now(tz) + timedelta(days=2)
+
+    def tidied(self: Objects, *given: Any) -> None:
+        upload(self, *given)
+        with monkeypatch.context() as patch:
+            patch.setattr(remote_store, "datetime", Ahead)
+            assert store_at(f"{bucket.url}/out").clean() == []
+
+    monkeypatch.setattr(Objects, "upload", tidied)
+    run = publish(f"{bucket.url}/out")
+    assert mbe("verify", f"{bucket.url}/out", "--quiet").exit_code == 0
+    assert published(bucket) == [run.manifest.run_id]
 
 
 def test_mbe_clean_removes_leftovers_and_no_run(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
