@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipeline.installed_publications import limit_of, publication_of
 from pipeline.journal import Header, Journal, Record, begun_journal, changes, header_of, read_journal
 from pipeline.locks import is_locked
 from pipeline.naming import setting
-from pipeline.publish import JOURNAL_NAME
+from pipeline.publish import JOURNAL_NAME, written_at
 from pipeline.stores.places import store_at
 from pipeline.stores.protocol import Store
 
@@ -81,6 +82,8 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
             f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; leave --resume out"
         )
     free = [each for each in map(_read, store.unfinished()) if not each.is_running and each.header is not None]
+    # What is older is removed when this run begins, unless it is this one.
+    oldest = time.time() - config.output.keep_unfinished_days * 86_400
     differing: list[str] = []
     for each in reversed(free):
         assert each.header is not None
@@ -88,6 +91,8 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
         changed = changes(each.header, header_of(config, each.header.source, each.header.input))
         if not changed:
             return each.room
+        if written_at(each.room) <= oldest:
+            continue
         differing = differing or [f"{each.room}: cannot be resumed: {'; '.join(changed)}"]
     if differing and refuses:
         raise PublishError(f"{differing[0]}; begin anew, without --resume, or remove it: mbe clean {store.address}")

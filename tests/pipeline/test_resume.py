@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -147,6 +148,15 @@ def test_another_question_is_refused(tmp_path, edges, sections, changed) -> None
     assert changed in str(refusal.value)
     assert "without --resume" in str(refusal.value)
     assert RunStore(tmp_path).unfinished() == [room], "it is left as it was"
+
+
+def test_what_is_too_old_is_in_nobodys_way(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    for path in (*room.rglob("*"), room):
+        os.utime(path, (time.time() - 8 * 86_400,) * 2)
+    resumed = run(config_for(tmp_path, edges, query={"min_left": 2}), resume=True)
+    assert resumed.manifest.warnings == ()
+    assert RunStore(tmp_path).unfinished() == []
 
 
 def test_other_edges_are_refused(tmp_path, edges) -> None:
