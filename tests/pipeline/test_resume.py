@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -275,6 +276,18 @@ def test_a_clock_that_jumps(tmp_path, edges, undisturbed, monkeypatch, days) -> 
         result = run(config, resume=True)
         assert any(f"{n_kept:,} results" in text for text in result.manifest.warnings)
         assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+
+
+def test_a_clock_that_jumps_while_a_run_is_at_work(tmp_path, edges, undisturbed, monkeypatch) -> None:
+    """To and fro, at every checkpoint and between; also while what was kept is taken back."""
+    now, jumps = time.time, itertools.cycle([0.0, 4000.0, -4000.0, 1.0])
+    monkeypatch.setattr(time, "time", lambda: now() + 86_400 * next(jumps))
+    config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
+    ended_after(2, config)
+    result = run(config, resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings)
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(tmp_path)
 
 
 def test_a_clock_that_has_jumped_ahead_does_not_remove_what_is_resumed(tmp_path, edges, monkeypatch) -> None:
