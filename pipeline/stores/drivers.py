@@ -157,6 +157,10 @@ def _failure(error: BaseException, place: str) -> StoreFailure:
         reason = f"its driver of fsspec does not take it ({kind})"
         remedy = f"check the address and the settings of fsspec, {_SETTINGS}, or copy it to the disk"
         return StoreFailure(errno.EINVAL, reason, place, remedy)
+    if re.match("Unable to load lib(hdfs|jvm)", str(error)):
+        # Of pyarrow, which asks no server before it has these.
+        remedy = "install Hadoop's client, and set HADOOP_HOME and CLASSPATH as pyarrow wants them, or use webhdfs://"
+        return StoreFailure(errno.EINVAL, "Hadoop's libhdfs, or a Java for it, is not found here", place, remedy)
     if type(error) is OSError and error.errno is None and "closed" not in str(error):
         # What servers of SFTP have no other word for, a full disk or a name that is no directory; of a connection that
         # has ended, paramiko says that it is closed.

@@ -155,8 +155,22 @@ def test_runs_are_read_from_a_server_of_http_and_not_published_there(served: tup
     assert mbe("verify", address, "--quiet").exit_code == 0
     refused = mbe(*command, f"{url}/new")
     assert refused.exit_code == 3
-    assert f"error: {url}/new: nothing can be written there by way of fsspec; nothing was published; " in refused.stderr
+    assert f"error: {url}/new: a server of HTTP can only be read; expected a directory" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
+
+
+def test_hadoop_that_is_not_here_is_named() -> None:
+    with pytest.raises(StoreFailure) as failure, asked("hdfs://host/edges.csv"):
+        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed: no such file")
+    assert "libhdfs" in failure.value.reason
+    assert "CLASSPATH" in failure.value.remedy
+
+
+def test_what_goes_with_the_command_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    said = mbe("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out", "memory://here/out")
+    assert said.exit_code == 0
+    assert "memory://here/out is gone when this command ends" in said.stderr
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------
