@@ -328,6 +328,14 @@ def test_what_may_be_published_is_not_withdrawn(memory: InMemory, monkeypatch: p
     assert mbe("verify", f"{memory.url}/out", "--quiet").exit_code == 0
 
 
+def test_what_goes_with_the_command_is_warned_of(memory: InMemory, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
+    out = f"{memory.url}/out"
+    said = mbe("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out", out)
+    assert said.exit_code == 0
+    assert f"{out} is gone when this command ends" in said.stderr
+
+
 def test_half_a_pointer_is_none(sftp: OnServer) -> None:
     """What a killed writer has left under another name is neither read nor in the way, and goes with age."""
     run = publish(f"{sftp.url}/out")

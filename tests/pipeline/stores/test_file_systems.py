@@ -166,13 +166,6 @@ def test_hadoop_that_is_not_here_is_named() -> None:
     assert "CLASSPATH" in failure.value.remedy
 
 
-def test_what_goes_with_the_command_is_warned_of(tmp_path: Path) -> None:
-    (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
-    said = mbe("enumerate", tmp_path / "edges.csv", "--engine", "reference", "--out", "memory://here/out")
-    assert said.exit_code == 0
-    assert "memory://here/out is gone when this command ends" in said.stderr
-
-
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
