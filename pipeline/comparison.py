@@ -73,18 +73,29 @@ def compare_with_last(
         # Nor has the other run the table: it was asked the same.
         unknown = "which of them differ is not known, as they were not written (output.bicliques: false)"
         return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, unknown),))
-    if of_before.content_fingerprint != manifest.content_fingerprint:
+    differ = of_before.content_fingerprint != manifest.content_fingerprint
+    if differ:
         on_compile()
-    from pipeline.stores.part_objects import bring
-
-    bring(run_path)
     try:
-        return _compared(store.whole(before), of_before, run_path, manifest)
+        _bring_here(store, before, run_path, has_rows=differ)
+        return _compared(before, of_before, run_path, manifest)
     except (PublishError, OSError, MemoryError) as error:
-        # The run itself is whole: what went wrong with the other one stands in its report.
+        # The run itself is whole, in a store or here: what went wrong stands in its report.
         reason = addresses_in(error) or "out of memory"
         log.warning("run %s could not be compared with: %s", before.name, reason)
         return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
+
+
+def _bring_here(store: Store, before: Path, run_path: Path, *, has_rows: bool) -> None:
+    """Have of both runs here what is read of them: of two that hold the same only the types of their keys."""
+    from pipeline.stores.part_objects import fetch_missing
+    from pipeline.stores.some_files import with_files
+
+    if has_rows:
+        fetch_missing(run_path)
+        store.whole(before)
+    else:
+        with_files(store, before, [f"{side}_vertices.parquet" for side in ("left", "right")])
 
 
 def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manifest) -> Comparison:

@@ -237,8 +237,8 @@ def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
         return {worker: answers[function][worker] for worker in workers}
 
     class Proven:
-        def is_proven(self, proof: Any) -> bool:
-            return proof[0] == "proof"
+        def proven(self, proofs: dict[str, Any]) -> set[str]:
+            return {worker for worker, proof in proofs.items() if proof[0] == "proof"}
 
     monkeypatch.setattr(DaskRunner, "_asked", asked)
     monkeypatch.setattr(dask_runner.pickle, "dumps", lambda *_, **__: b"")

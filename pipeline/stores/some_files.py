@@ -1,0 +1,36 @@
+"""Some files of a published run, where not all of it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.publish import as_publish_errors
+from pipeline.stores.failures import as_store_publish_errors
+from pipeline.stores.layout import RUNS
+from pipeline.stores.protocol import Store
+
+__all__ = ["with_files"]
+
+
+def with_files(store: Store, run: Path, names: Sequence[str]) -> Path:
+    """A run with its files of these names, and perhaps no others.
+
+    Raises
+    ------
+    PublishError
+        One is not there, cannot be read, or this disk is full.
+    """
+    from pipeline.stores.remote_store import RemoteStore
+
+    if isinstance(store, RemoteStore):
+        size_of = store.sizes(run)
+        missing = {
+            f"{RUNS}/{run.name}/{name}": run / name
+            for name in names
+            if not ((run / name).exists() and (run / name).stat().st_size == size_of(name))
+        }
+        outcome = "nothing was changed"
+        with as_publish_errors(run, outcome), as_store_publish_errors(outcome):
+            store.objects.download(missing)
+    return run
