@@ -40,9 +40,16 @@ from pipeline.backends.arrow import worker_parts, worker_proofs
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.backends.arrow.worker_proofs import Proof
 from pipeline.ingest import ingest
-from pipeline.manifest import read_manifest
+from pipeline.manifest import FileEntry, read_manifest
 from pipeline.steps import enumerate_to, finish
-from pipeline.stored_parts import StoredEntry, add_stored, stored_bytes, stored_entries
+from pipeline.stored_parts import (
+    StoredEntry,
+    add_stored,
+    forget_stored,
+    stored_bytes,
+    stored_entries,
+    with_stored,
+)
 from pipeline.stores import part_objects, transfers
 from pipeline.stores.failures import StoreFailure
 from pipeline.stores.objects import Objects
@@ -409,6 +416,7 @@ def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) ->
     bucket.put(f"out/{name}", bytes(10))
     with pytest.raises(PublishError, match="has changed since a worker wrote it"):
         parts.fetched(replace(taken[0].made, stored=[each for each in booked.values() if each.name == name]))
+    assert not [path for path in parts.directory.rglob("*") if path.is_file()], "what has changed is nowhere here"
 
 
 def far_parts(bucket: Bucket, tmp_path: Path) -> WorkerParts:
@@ -629,6 +637,19 @@ def test_what_an_attempt_before_has_booked_counts_no_more(bucket: Bucket, edges:
     manifest = finish(run_path, ingest(config.input).facts, config, facts)
     assert manifest.n_found > 0
     assert not any("00007" in each.path for each in manifest.files)
+
+
+def test_what_was_fetched_stays_what_its_worker_has_said(tmp_path: Path) -> None:
+    """Of the object in the store, which the publication copies."""
+    entry = StoredEntry(path="run/part-1", bytes=3, sha256="theirs", store="s3://bucket", name="y")
+    add_stored(tmp_path / "run", entry)
+    here = [FileEntry(path=path, bytes=3, sha256="ours") for path in ("part-0", "part-1")]
+    assert [(each.path, each.sha256) for each in with_stored(tmp_path / "run", here)] == [
+        ("part-0", "ours"),
+        ("part-1", "theirs"),
+    ]
+    forget_stored(tmp_path / "run")
+    assert list(with_stored(tmp_path / "run", here)) == here
 
 
 def test_a_run_that_is_over_has_nothing_in_memory(bucket: Bucket) -> None:
