@@ -300,7 +300,7 @@ def begun_journal(room: Path, header: Header) -> Journal:
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
-        from pipeline.stores.part_objects import fetch_kept
+        from pipeline.stores.part_objects import fetch_kept, remove_fetched
 
         fetch_kept(stored, room)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
@@ -311,6 +311,9 @@ def begun_journal(room: Path, header: Header) -> Journal:
             log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
     journal = Journal(room, header, [each for each, damage in zip(records, damages, strict=True) if damage is None])
     journal.write()
+    if stored:
+        # From now on all that counts is on the disk here.
+        remove_fetched(stored, room)
     _remove_all_but(journal.files, room)
     return journal
 

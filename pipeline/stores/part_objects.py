@@ -35,7 +35,7 @@ from pipeline.stores.layout import STAGING
 from pipeline.stores.opening import objects_at
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import Stopped, StoredObject, side_by_side
-from pipeline.wording import bytes_text
+from pipeline.wording import bytes_text, found_bytes_text
 
 if TYPE_CHECKING:
     from pipeline.stores.objects_below import ObjectsBelow
@@ -49,6 +49,7 @@ __all__ = [
     "fetch_missing",
     "group_of",
     "parts_below",
+    "remove_fetched",
     "remove_parts",
 ]
 
@@ -135,6 +136,14 @@ def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
             _move(arriving / entry.path, room / entry.path)
 
 
+def remove_fetched(entries: Sequence[StoredEntry], room: Path) -> None:
+    """Remove all parts of a run that is gone on with, which are here by now or lost, with what was never booked."""
+    try:
+        remove_parts(objects_at(parse_address(entries[0].store)), room.name)
+    except StoreFailure as failure:
+        log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
+
+
 def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str]:
     """Have the store copy the parts of a run to where it is published; gives those, by path, that are to be uploaded.
 
@@ -179,9 +188,8 @@ def _check_there(found: dict[str, StoredObject], entries: Iterable[StoredEntry])
         size = found[entry.name].size if entry.name in found else None
         if size != entry.bytes:
             raise PublishError(
-                f"{entry.store}/{entry.name}: {'is missing' if size is None else f'has {size:,} bytes'}; expected "
-                f"{entry.bytes:,} bytes, which a worker has stored; nothing was published; run it again, with --resume "
-                "where something is kept"
+                f"{entry.store}/{entry.name}: {found_bytes_text(size)}; expected {entry.bytes:,} bytes, which a "
+                "worker has stored; nothing was published; run it again, with --resume where something is kept"
             )
 
 

@@ -10,6 +10,7 @@ from pipeline.backends.arrow.order import Spill
 from pipeline.errors import PublishError
 from pipeline.publish import as_publish_errors
 from pipeline.stored_parts import StoredEntry
+from pipeline.wording import found_bytes_text
 
 if TYPE_CHECKING:
     from pipeline.backends.arrow.row_sink import RowSink
@@ -107,7 +108,6 @@ def _check_arrived(path: Path, n_bytes: int) -> None:
     found = path.stat().st_size if path.is_file() else None
     if found != n_bytes:
         raise PublishError(
-            f"{path}: {'is missing' if found is None else f'has {found:,} bytes'}; expected {n_bytes:,} bytes, which a "
-            "worker has written; see what its host and this one share, or have results sent: workers that cannot write "
-            "there do that"
+            f"{path}: {found_bytes_text(found)}; expected {n_bytes:,} bytes, which a worker has written; "
+            "see what its host and this one share, or have results sent: workers that cannot write there do that"
         )

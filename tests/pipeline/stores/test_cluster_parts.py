@@ -40,6 +40,7 @@ from pipeline.backends.arrow import worker_parts, worker_proofs
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.backends.arrow.worker_proofs import Proof
 from pipeline.ingest import ingest
+from pipeline.journal import begun_journal, read_journal
 from pipeline.manifest import FileEntry, read_manifest
 from pipeline.steps import enumerate_to, finish
 from pipeline.stored_parts import (
@@ -792,6 +793,23 @@ def test_what_is_kept_in_the_store_is_gone_on_with(
     assert ("results are searched again" in caplog.text) is (damage != "none")
     assert said in caplog.text
     assert_whole(bucket, result, undisturbed, many)
+
+
+def test_what_was_fetched_to_be_gone_on_with_leaves_the_store(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path
+) -> None:
+    """And an upload for the run that was ended finds nobody who takes it over."""
+    room, booked = ended(of_many(slow_cluster, out, many))
+    attempt = booked[0].name.rsplit("/", 3)[0]
+    bucket.put(f"out/{attempt}/{part_objects.OPEN}", b"as a killed process leaves it")
+    header, records = read_journal(room)
+    journal = begun_journal(room, header)
+    assert bucket.listed("out/.staging") == []
+    assert journal.n_found == sum(record.n_found for record in records) > 0
+    assert all((room / entry.path).is_file() for entry in booked)
+    _, again = read_journal(room)
+    assert not any(isinstance(entry, StoredEntry) for record in again for entry in record.files)
+    assert mbe("clean", out).exit_code == 0
 
 
 @pytest.mark.slow
