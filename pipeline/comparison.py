@@ -18,7 +18,7 @@ from pipeline.stores.protocol import Store
 from pipeline.terminal import shortened
 from pipeline.top import Biclique
 
-__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete"]
+__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete", "not_sought"]
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,13 @@ _KEY_CHARACTERS = 200
 
 
 def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest] | None:
-    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file."""
+    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file.
+
+    Raises
+    ------
+    PublishError
+        The store cannot be listed.
+    """
     for run in reversed(store.runs()):
         try:
             manifest = read_manifest(store.opened(run))
@@ -45,6 +51,13 @@ def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest
         if asked_the_same and manifest.truncated is None and lost_file(run, manifest, store) is None:
             return run, manifest
     return None
+
+
+def not_sought(error: PublishError) -> Comparison:
+    """Say that runs could not be listed, in place of a comparison."""
+    reason = f"no run to compare with could be sought: {addresses_in(error)}"
+    log.warning("%s", reason)
+    return Comparison(run_id=None, remarks=(reason,))
 
 
 def compare_with_last(
@@ -62,7 +75,11 @@ def compare_with_last(
     on_compile : callable
         Called where the sets of keys are known to differ, before anything compiled is needed.
     """
-    last = last_complete(store, manifest.config_fingerprint)
+    try:
+        last = last_complete(store, manifest.config_fingerprint)
+    except PublishError as error:
+        # Whether the run can be published, the publication finds out.
+        return not_sought(error)
     if last is None:
         return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
     before, of_before = last

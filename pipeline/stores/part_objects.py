@@ -107,7 +107,7 @@ def fetch_missing(run_path: Path) -> None:
     Raises
     ------
     PublishError
-        As `fetch`; what has been fetched until then stays, and no part of anything else.
+        As `fetch`; what has come whole until then stays, and nothing else.
     """
     room = run_path.parent
     if missing := _missing(stored_entries(run_path).values(), room):
