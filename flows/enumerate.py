@@ -39,13 +39,14 @@ from pipeline.config import Config, load_config
 from pipeline.derived_inputs import inputs_of
 from pipeline.errors import DeviceMemoryExhausted
 from pipeline.installed_publications import derived_of
-from pipeline.job import RunResult, edges_read, stage
+from pipeline.job import edges_read, stage
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import JOURNAL_NAME, Staging
 from pipeline.steps import find_unchanged
 from pipeline.stores.mirror import address_of, local_path
 from pipeline.stores.places import store_at
 from pipeline.stores.protocol import Store
+from pipeline.stores.some_files import whole_run
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named
@@ -227,7 +228,7 @@ def publish_task(staging: Staging, keep_runs: int | None) -> str:
 def artifacts_task(run_dir: str, store: Store | None = None) -> None:
     """Show the published run in Prefect, which takes all of its files."""
     manifest = read_manifest(run_dir)
-    create_artifacts(RunResult(Path(run_dir), manifest, store=store).run_dir, manifest)
+    create_artifacts(whole_run(store, Path(run_dir), manifest), manifest)
 
 
 @flow(name="enumerate-bicliques", persist_result=False)

@@ -18,7 +18,7 @@ from pipeline.stores.protocol import Store
 from pipeline.terminal import shortened
 from pipeline.top import Biclique
 
-__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete"]
+__all__ = ["MOST_BICLIQUES", "compare_with_last", "last_complete", "not_sought"]
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,13 @@ _KEY_CHARACTERS = 200
 
 
 def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest] | None:
-    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file."""
+    """The newest published run with this `config_fingerprint` that no limit cut short and that has lost no file.
+
+    Raises
+    ------
+    PublishError
+        The store cannot be listed.
+    """
     for run in reversed(store.runs()):
         try:
             manifest = read_manifest(store.opened(run))
@@ -45,6 +51,13 @@ def last_complete(store: Store, config_fingerprint: str) -> tuple[Path, Manifest
         if asked_the_same and manifest.truncated is None and lost_file(run, manifest, store) is None:
             return run, manifest
     return None
+
+
+def not_sought(error: PublishError) -> Comparison:
+    """Say that runs could not be listed, in place of a comparison."""
+    reason = f"no run to compare with could be sought: {addresses_in(error)}"
+    log.warning("%s", reason)
+    return Comparison(run_id=None, remarks=(reason,))
 
 
 def compare_with_last(
@@ -62,7 +75,11 @@ def compare_with_last(
     on_compile : callable
         Called where the sets of keys are known to differ, before anything compiled is needed.
     """
-    last = last_complete(store, manifest.config_fingerprint)
+    try:
+        last = last_complete(store, manifest.config_fingerprint)
+    except PublishError as error:
+        # Whether the run can be published, the publication finds out.
+        return not_sought(error)
     if last is None:
         return Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
     before, of_before = last
@@ -73,18 +90,29 @@ def compare_with_last(
         # Nor has the other run the table: it was asked the same.
         unknown = "which of them differ is not known, as they were not written (output.bicliques: false)"
         return Comparison(run_id=before.name, remarks=(_totals(of_before, manifest, unknown),))
-    if of_before.content_fingerprint != manifest.content_fingerprint:
+    differ = of_before.content_fingerprint != manifest.content_fingerprint
+    if differ:
         on_compile()
-    from pipeline.stores.part_objects import bring
-
-    bring(run_path)
     try:
-        return _compared(store.whole(before), of_before, run_path, manifest)
+        _bring_here(store, before, run_path, has_rows=differ)
+        return _compared(before, of_before, run_path, manifest)
     except (PublishError, OSError, MemoryError) as error:
-        # The run itself is whole: what went wrong with the other one stands in its report.
+        # The run itself is whole, in a store or here: what went wrong stands in its report.
         reason = addresses_in(error) or "out of memory"
         log.warning("run %s could not be compared with: %s", before.name, reason)
         return Comparison(run_id=before.name, remarks=(f"the two could not be compared: {reason}",))
+
+
+def _bring_here(store: Store, before: Path, run_path: Path, *, has_rows: bool) -> None:
+    """Have of both runs here what is read of them: of two that hold the same only the types of their keys."""
+    from pipeline.stores.part_objects import fetch_missing
+    from pipeline.stores.some_files import with_files
+
+    if has_rows:
+        fetch_missing(run_path)
+        store.whole(before)
+    else:
+        with_files(store, before, [f"{side}_vertices.parquet" for side in ("left", "right")])
 
 
 def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manifest) -> Comparison:

@@ -28,6 +28,7 @@ from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.stores.mirror import address_of
 from pipeline.stores.places import kept_if_done, store_at
 from pipeline.stores.protocol import Store
+from pipeline.stores.some_files import whole_run
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
 from pipeline.unfinished import journal_for, room_to_resume
@@ -65,8 +66,7 @@ class RunResult:
         PublishError
             They cannot be read.
         """
-        is_whole = all((self.place / entry.path).exists() for entry in self.manifest.files)
-        return self.place if self.store is None or is_whole else self.store.whole(self.place)
+        return whole_run(self.store, self.place, self.manifest)
 
     @property
     def address(self) -> str:

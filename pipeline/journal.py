@@ -29,7 +29,7 @@ from pipeline.derived_inputs import inputs_of
 from pipeline.errors import PublishError
 from pipeline.listing import asked
 from pipeline.manifest import FileEntry, file_entry, question, software_versions
-from pipeline.publish import JOURNAL_NAME
+from pipeline.publish import JOURNAL_NAME, sync
 from pipeline.stored_parts import StoredEntry, as_file, stored_entries
 
 __all__ = ["Header", "Journal", "Record", "begun_journal", "booked_entries", "changes", "header_of", "read_journal"]
@@ -89,7 +89,7 @@ class Record(_Line):
     done : tuple of (int, int)
         Ranges of these roots: below them nothing is left.
     files : tuple of FileEntry
-        All that was found there; paths are relative to the room, where those that are in a store are not yet.
+        All that was found there; paths are relative to the room; files still in a store are not there yet.
     n_found : int
     work : float
         Share of the whole work, as the engine guesses it.
@@ -182,7 +182,7 @@ class Journal:
         with ThreadPoolExecutor(4) as pool:
             entries = tuple(pool.map(lambda path: _booked(self.room, path, stored), files))
         for directory in {path.parent for path in files} | {self.room / self.room.name}:
-            _sync(directory)
+            sync(directory)
         record = Record(
             roots=asdict(roots),
             done=tuple(without(before, [(task.first, task.end) for task in remaining])),
@@ -213,7 +213,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
-        _sync(self.room)
+        sync(self.room)
 
     def told(self) -> str | None:
         """What the reader of a manifest should know; None where no earlier process had a part in the run."""
@@ -300,9 +300,9 @@ def begun_journal(room: Path, header: Header) -> Journal:
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
-        from pipeline.stores.part_objects import bring_kept
+        from pipeline.stores.part_objects import fetch_kept, remove_fetched
 
-        bring_kept(stored, room)
+        fetch_kept(stored, room)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     with ThreadPoolExecutor(4) as pool:
         damages = list(pool.map(lambda record: _damage(room, record), records))
@@ -311,6 +311,9 @@ def begun_journal(room: Path, header: Header) -> Journal:
             log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
     journal = Journal(room, header, [each for each, damage in zip(records, damages, strict=True) if damage is None])
     journal.write()
+    if stored:
+        # From now on all that counts is on the disk here.
+        remove_fetched(stored, room)
     _remove_all_but(journal.files, room)
     return journal
 
@@ -391,13 +394,5 @@ def _parsed(kind: type[_Kind], line: bytes) -> _Kind | None:
 def _booked(room: Path, path: Path, stored: Mapping[str, StoredEntry]) -> FileEntry:
     if (elsewhere := stored.get(path.relative_to(room).as_posix())) is not None:
         return elsewhere
-    _sync(path)
+    sync(path)
     return file_entry(room, path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,7 +10,7 @@ from pipeline.config import Config
 from pipeline.journal import Journal
 from pipeline.stored_parts import stored_bytes
 
-__all__ = ["output_limit"]
+__all__ = ["bytes_below", "output_limit"]
 
 _LOOK_SECONDS = 0.2
 
@@ -39,14 +39,15 @@ def output_limit(config: Config, run_path: Path, journal: Journal | None) -> Cal
         if reason is None and now - looked_at >= _LOOK_SECONDS:
             looked_at = now
             of_workers = run_path.parent.glob(f"{run_path.name}.*.parts")
-            if sum(map(_bytes_below, (*directories, *of_workers))) + stored_bytes(run_path) >= most:
+            if sum(map(bytes_below, (*directories, *of_workers))) + stored_bytes(run_path) >= most:
                 reason = f"stopped at max_output_bytes = {most}"
         return reason
 
     return look
 
 
-def _bytes_below(directory: Path) -> int:
+def bytes_below(directory: Path) -> int:
+    """Of all files below a directory, which come and go meanwhile."""
     n_bytes = 0
     for path in directory.rglob("*"):
         try:

@@ -55,6 +55,7 @@ __all__ = [
     "is_unfinished",
     "refuse_among_published",
     "resolve_run",
+    "sync",
     "synced_beside",
     "written_at",
 ]
@@ -338,7 +339,7 @@ class Staging:
         lock = directory / _STAGING / _LOCK
         run = self._published or self._seal_and_move(lock)
         with as_publish_errors(directory, f"{run} is published, but might not survive a power failure now"):
-            _sync(directory)
+            sync(directory)
         with as_publish_errors(directory, f"{run} is published, but what it replaces could not be removed"):
             if keep_runs is not None:
                 with locked(lock.open("ab")):
@@ -393,6 +394,8 @@ class Staging:
             self.scratch.mkdir(exist_ok=True)
 
     def _remove(self) -> None:
+        from pipeline.stored_parts import forget_stored
+
         if is_unfinished(self._room):
             if self._lock is not None:
                 larger = "" if self._published is None else " and a larger limit"
@@ -403,6 +406,7 @@ class Staging:
             # Under the store's lock, or another begin could meet a room that has just lost its own lock file.
             with locked((self._room.parent / _LOCK).open("ab")):
                 shutil.rmtree(self._room)
+        forget_stored(self.path)
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -450,7 +454,7 @@ class Staging:
             return
         try:
             os.rename(kept, self.path)
-            _sync(self._room)
+            sync(self._room)
         except OSError as error:
             log.warning("%s: what could be gone on with is not kept (%s)", self._room, error.strerror)
 
@@ -465,7 +469,7 @@ class Staging:
         pointer.symlink_to(Path(_RUNS) / self.run_id)
         os.rename(self.path, run)
         try:
-            _sync(runs)
+            sync(runs)
             os.replace(pointer, directory / _LATEST)
         except BaseException:
             if self.store.latest() != run:
@@ -481,7 +485,7 @@ class Staging:
         files = renamed(self._named, MANIFEST_NAME, self.path.name, run_id)
         for name, content in files.items():
             (self.path / name).write_bytes(content)
-            _sync(self.path / name)
+            sync(self.path / name)
         self.run_id, self.manifest = run_id, files[MANIFEST_NAME]
 
 
@@ -498,7 +502,7 @@ def synced_beside(directory: Path) -> Iterator[None]:
     """
     # Several at once: a disk takes requests that wait together faster than one after the other.
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
-        synced = [pool.submit(_sync, path) for path in (directory, *directory.rglob("*"))]
+        synced = [pool.submit(sync, path) for path in (directory, *directory.rglob("*"))]
         try:
             yield
         except BaseException:
@@ -586,7 +590,8 @@ def _sync_tree(directory: Path) -> None:
         pass
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or a directory, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -50,7 +50,7 @@ from pipeline.publish import as_publish_errors, synced_beside
 from pipeline.ranks import Ranks, ranks_of
 from pipeline.runner import opened_runner
 from pipeline.searched import SearchedGraph
-from pipeline.stored_parts import with_stored
+from pipeline.stored_parts import forget_stored, with_stored
 from pipeline.stores.protocol import Store
 from pipeline.told import searched_graph
 
@@ -206,6 +206,8 @@ def collect_to(
         As for `enumerate_to`.
     """
     clock, publication = Clock(), publication_of(config.problem)
+    # Those of an attempt before this one count no more: what a journal has kept of them is here by now.
+    forget_stored(run_path)
     query, graph = publication.query(config.asked, edges), publication.graph(config, edges)
     clock.lap("graph")
     collecting = Collecting(run_path, config, edges, graph, backend, on_progress=on_progress, journal=journal)

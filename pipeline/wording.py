@@ -6,7 +6,7 @@ from math import floor, log10
 
 from mbe_stage.outlook import Outlook
 
-__all__ = ["bytes_text", "found_text", "left_text", "plural", "rough_number", "seconds_text"]
+__all__ = ["bytes_text", "found_bytes_text", "found_text", "left_text", "plural", "rough_number", "seconds_text"]
 
 
 def plural(number: int, singular: str, several: str | None = None) -> str:
@@ -26,6 +26,11 @@ def seconds_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def found_bytes_text(n_bytes: int | None) -> str:
+    """What was found of a file or an object: ``has 4 bytes``, or ``is missing``."""
+    return "is missing" if n_bytes is None else f"has {n_bytes:,} bytes"
 
 
 def bytes_text(size: float) -> str:

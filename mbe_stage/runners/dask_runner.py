@@ -26,7 +26,7 @@ from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
 from mbe_stage.runners.dask_log import quiet_without_scheduler
-from mbe_stage.runners.lease_work import Finished, Search, Terms
+from mbe_stage.runners.lease_work import Finished, NotKept, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
 from mbe_stage.runners.ranks import RankFacts, busy_shares
@@ -69,7 +69,8 @@ _QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 class _Run:
     """What all leases of a run have in common, and who is at which.
 
-    The limit is when its time is over, by `time.perf_counter`. Workers that make parts have a proof that was found.
+    The limit is when its time is over, by `time.perf_counter`. Workers that make parts have a proof that was found, and
+    those that could not keep one send for the rest of the run.
     """
 
     job: str
@@ -80,6 +81,7 @@ class _Run:
     limit: float = math.inf
     threads: Mapping[str, int] = field(default_factory=dict)
     proofs: dict[str, Any] = field(default_factory=dict)
+    sending: set[str] = field(default_factory=set)
     at_work: dict[str, int] = field(default_factory=dict)
     futures: dict[int, Any] = field(default_factory=dict)
     handing_over: set[int] = field(default_factory=set)
@@ -282,7 +284,7 @@ class DaskRunner:
         future.add_done_callback(lambda _, number=lease.number: put(number))
 
     def _taken(self, run: _Run, ledger: Ledger, number: int) -> tuple[Lease | None, Finished | None]:
-        """What a lease has brought; nothing where it was lost with its worker."""
+        """What a lease has brought; nothing where it was lost with its worker, or what was found could not be kept."""
         future = run.futures.pop(number, None)
         lease = next((each for each in ledger.leases if each.number == number), None)
         run.at_work = {worker: at for worker, at in run.at_work.items() if at != number}
@@ -304,6 +306,12 @@ class DaskRunner:
                 raise
             self._check_scheduler()
             log.warning("what worker %s had found is lost (%s): its roots are lent again", lease.worker, error)
+            ledger.give_back(number)
+            return None, None
+        if isinstance(finished, NotKept):
+            log.warning("worker %s: %s; what it finds is sent here from now on", lease.worker, finished.reason)
+            run.proofs.pop(lease.worker, None)
+            run.sending.add(lease.worker)
             ledger.give_back(number)
             return None, None
         if finished is None:
@@ -343,19 +351,27 @@ class DaskRunner:
         seconds = _BEGIN_SECONDS + len(pickle.dumps(run.search, protocol=5)) / _LEAST_BYTES_A_SECOND
         answers = self._asked(lease_work.begin_job, run.job, run.search, workers=welcome, seconds=seconds)
         proofs = _proofs_of(answers)
-        parts = run.search.parts
-        for worker, proof in proofs.items():
-            run.proofs.pop(worker, None)
-            if parts is None:
-                continue
-            if parts.is_proven(proof):
-                run.proofs[worker] = proof
-            else:
-                log.warning("worker %s: %s", worker, parts.what_is_sent(proof))
+        self._let_make_parts(run, proofs)
         graph = pickle.dumps(run.graph, protocol=5)
         seconds = _GREETING_SECONDS + len(graph) / _LEAST_BYTES_A_SECOND
         kept = self._asked(lease_work.keep_graph, run.job, graph, workers=proofs, seconds=seconds)
         return [worker for worker in proofs if kept.get(worker) is True]
+
+    @staticmethod
+    def _let_make_parts(run: _Run, proofs: Mapping[str, Any]) -> None:
+        """Have those that have begun make parts where what they keep is found, and say of the others why they send."""
+        parts = run.search.parts
+        if parts is None:
+            return
+        proven = parts.proven(proofs)
+        for worker, proof in proofs.items():
+            run.proofs.pop(worker, None)
+            if worker in run.sending:
+                continue
+            if worker in proven:
+                run.proofs[worker] = proof
+            else:
+                log.warning("worker %s: %s", worker, parts.what_is_sent(proof))
 
     def _asked(
         self, function: Callable[..., Any], *given: Any, workers: Iterable[str], seconds: float

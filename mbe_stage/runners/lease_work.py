@@ -5,6 +5,7 @@ Everything here runs in a worker's process, and is called by its name from anoth
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import platform
 import signal
@@ -22,12 +23,13 @@ from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
-from mbe_stage.runners.parts import PartMaker
+from mbe_stage.runners.parts import PartFailed, PartMaker
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 
 __all__ = [
     "Finished",
+    "NotKept",
     "Search",
     "Terms",
     "begin_job",
@@ -74,7 +76,7 @@ class Terms:
         For so long; then the roots that were begun are finished, and the rest is brought back. Engines that know no
         barrier finish all of them.
     most_bytes : int
-        Likewise when so much was found.
+        Likewise when so much is to be sent; what makes parts has a bound of its own (`PartSink.is_full`).
     """
 
     seconds: float
@@ -111,6 +113,19 @@ class Finished:
     remaining: tuple[Task, ...]
     seconds: float
     device: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """What a worker brings back that could not keep a part: nothing of its lease is done.
+
+    Attributes
+    ----------
+    reason : str
+        For people.
+    """
+
+    reason: str
 
 
 class _Job:
@@ -209,7 +224,7 @@ def do_lease(
     terms: Terms,
     *,
     proof: Any,
-) -> Finished | None:
+) -> Finished | NotKept | None:
     """The work below some roots; None where the job was stopped meanwhile, or this worker does not have its graph.
 
     Parameters
@@ -245,7 +260,7 @@ def do_lease(
     if barrier is not None:
         beside = beside | {"barrier": barrier}
 
-    def taken(take: Callable[[Any], None], n_held: Callable[[], int]) -> tuple[int, tuple[Task, ...]]:
+    def taken(take: Callable[[Any], None], is_full: Callable[[], bool]) -> tuple[int, tuple[Task, ...]]:
         """How many results went there, and the tasks that are left."""
         n_found = 0
         with closing(engine.run(graph, search.query, execution, search.detail, tasks, **beside)) as blocks:
@@ -256,7 +271,7 @@ def do_lease(
                     return n_found, left
                 take(block)
                 n_found += len(block)
-                is_over = time.perf_counter() - begun > terms.seconds or n_held() > terms.most_bytes
+                is_over = time.perf_counter() - begun > terms.seconds or is_full()
                 if barrier is not None and (is_over or known.hands_over.is_set()):
                     barrier.ask()
         return n_found, ()
@@ -264,15 +279,17 @@ def do_lease(
     try:
         if proof is not None and search.parts is not None:
             with search.parts.open(f"{job}-{number}", execution, proof) as sink:
-                n_found, remaining = taken(sink.accept, lambda: 0)
+                n_found, remaining = taken(sink.accept, lambda: sink.is_full)
             blocks, (part, n_bytes) = [], sink.part()
         else:
             pickled = _Pickled(execution)
-            _, remaining = taken(pickled.accept, lambda: pickled.n_held)
+            _, remaining = taken(pickled.accept, lambda: pickled.n_held > terms.most_bytes)
             pickled.end()
             n_found, blocks, part, n_bytes = pickled.n_found, pickled.blocks, None, pickled.n_held
     except _Stopped:
         return None
+    except PartFailed as failure:
+        return NotKept(str(failure))
     seconds = time.perf_counter() - begun
     return Finished(blocks, part, n_found, n_bytes, remaining, seconds, engine.device(execution))
 
@@ -296,8 +313,11 @@ def _check_bytes(n_bytes: int, execution: Execution) -> None:
         )
 
 
-def begin_job(job: str, search: Search) -> Any:
-    """Have a worker load what a job needs, and wait for its graph; what its parts are proven with is the answer."""
+async def begin_job(job: str, search: Search) -> Any:
+    """Have a worker load what a job needs, and wait for its graph; what its parts are proven with is the answer.
+
+    A disk or a store may let it wait for that: in a thread, for the worker's loop has others to answer meanwhile.
+    """
     if job in _ENDED:
         return None
     known = _known(job)
@@ -309,7 +329,7 @@ def begin_job(job: str, search: Search) -> Any:
             while len(_JOBS) >= _MOST_JOBS:
                 _JOBS.pop(next(iter(_JOBS))).let_go()
             _JOBS[job] = _Job(search)
-    return None if search.parts is None else search.parts.prove()
+    return None if search.parts is None else await asyncio.to_thread(search.parts.prove)
 
 
 def keep_graph(job: str, graph: bytes) -> bool:

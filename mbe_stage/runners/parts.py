@@ -2,10 +2,14 @@
 
 A lease is the unit: what was found below its roots becomes one part, whole, or none at all. What a part is, whoever
 asks for the search knows, and nobody here.
+
+A worker that cannot keep one (`PartFailed`) is no end of the search: its lease is given back, and from then on it sends
+what it finds. Whoever makes parts decides what is a failure of one worker alone; what else is raised ends the search.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,11 +17,19 @@ from typing import Any, Protocol
 from mbe_stage.options import Execution
 from mbe_stage.tasks import Task
 
-__all__ = ["Part", "PartMaker", "PartSink"]
+__all__ = ["Part", "PartFailed", "PartMaker", "PartSink"]
+
+
+class PartFailed(Exception):
+    """A worker cannot keep a part, and others may; what it says is for people, and one line."""
 
 
 class PartSink(Protocol):
     """Takes in the blocks of one lease, in a worker."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is kept that the lease should end: the roots that were begun are finished, and no others."""
 
     def accept(self, block: Any) -> None:
         """Take one block in; its arrays may be kept."""
@@ -30,10 +42,10 @@ class PartMaker(Protocol):
     """How parts are made; every worker is sent one, pickled, before its first lease."""
 
     def prove(self) -> Any:
-        """In a worker: something by which `is_proven` knows that what this worker keeps will be found."""
+        """In a worker: something by which `proven` knows that what this worker keeps will be found."""
 
-    def is_proven(self, proof: Any) -> bool:
-        """In the process that asks for the search: whether a worker may make parts, by what it has answered."""
+    def proven(self, proofs: Mapping[str, Any]) -> Set[str]:
+        """In the process that asks for the search: the workers that may make parts, by what each has answered."""
 
     def what_is_sent(self, proof: Any) -> str:
         """Why a worker may not, and what is done in place of it, a sentence for people."""
@@ -42,6 +54,11 @@ class PartMaker(Protocol):
         """In a worker: the sink of a lease, whose name no other has; it keeps things where `proof` was found.
 
         Left with an error, what it has kept is of no use to anybody.
+
+        Raises
+        ------
+        PartFailed
+            This worker cannot keep it; also when the context is left, or by `PartSink.accept`.
         """
 
 

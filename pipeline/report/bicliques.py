@@ -158,9 +158,9 @@ class _Largest:
             if (found := distinct_of(self.run_path, known, self.top, are_all=are_all)) is not None:
                 return found
         on_both = Conditions(min_left=fewest, min_right=fewest)
-        from pipeline.stores.part_objects import bring
+        from pipeline.stores.part_objects import fetch_missing
 
-        bring(self.run_path)
+        fetch_missing(self.run_path)
         return largest_distinct(self.run_path, self.top, conditions=on_both, most=most)
 
 

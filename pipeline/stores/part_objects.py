@@ -3,11 +3,13 @@
 ::
 
     ADDRESS/.staging/<room>.parts/<attempt>/open             there for as long as somebody takes parts over
+    ADDRESS/.staging/<room>.parts/<attempt>/workers/...      by what workers are known that can write there
     ADDRESS/.staging/<room>.parts/<attempt>/<lease>/...      what a worker has found below the roots of a lease
 
-A part counts once the process that publishes has booked it. What nobody has booked is removed when its search is over;
-what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed when the run is published, or left to
-be gone on with. What a killed process leaves has the time that unfinished uploads have (`remove_leftovers`).
+A part counts once the process that publishes has booked it. What nobody has booked is removed when its search is over
+(`pipeline.stores.parts_of_attempt`); what is booked goes to `runs/<run_id>/` by a copy within the store, and is removed
+when the run is published, or left to be gone on with. What a killed process leaves has the time that unfinished uploads
+have (`remove_leftovers`).
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ import errno
 import hashlib
 import logging
 import os
+import shutil
 import threading
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PublishError
-from pipeline.publish import as_publish_errors
+from pipeline.publish import as_publish_errors, sync
 from pipeline.stored_parts import StoredEntry, stored_entries
 from pipeline.stores.address import parse_address
 from pipeline.stores.failures import StoreFailure, as_store_publish_errors
@@ -30,7 +35,7 @@ from pipeline.stores.layout import STAGING
 from pipeline.stores.opening import objects_at
 from pipeline.stores.remote_input import MovedBytes
 from pipeline.stores.transfers import Stopped, StoredObject, side_by_side
-from pipeline.wording import bytes_text
+from pipeline.wording import bytes_text, found_bytes_text
 
 if TYPE_CHECKING:
     from pipeline.stores.objects_below import ObjectsBelow
@@ -38,14 +43,14 @@ if TYPE_CHECKING:
 __all__ = [
     "OPEN",
     "PARTS",
-    "bring",
-    "bring_kept",
     "copy_into_run",
-    "fetched",
+    "fetch",
+    "fetch_kept",
+    "fetch_missing",
     "group_of",
     "parts_below",
+    "remove_fetched",
     "remove_parts",
-    "remove_unbooked",
 ]
 
 log = logging.getLogger(__name__)
@@ -78,73 +83,65 @@ def remove_parts(objects: ObjectsBelow, room: str) -> list[str]:
     return names
 
 
-def remove_unbooked(objects: ObjectsBelow, below: str, run_path: Path) -> None:
-    """End what workers bring below a name, and remove what no run has; a store that does not answer keeps it a day."""
-    try:
-        objects.delete([f"{below}/{OPEN}"])
-        booked = {entry.name for entry in stored_entries(run_path).values()}
-        objects.delete([each.name for each in objects.listed(below) if each.name not in booked])
-    except StoreFailure as failure:
-        log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
-
-
-def fetched(objects: ObjectsBelow, entries: Iterable[StoredEntry], directory: Path) -> None:
-    """Copy parts to their paths below a directory, each whole and with its checksum, or none that counts.
+def fetch(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: Path) -> None:
+    """Copy parts to their paths below a directory: each is there whole and with its checksum, or is not there.
 
     Raises
     ------
     PublishError
         One is missing or has changed, the store cannot be read, or this disk is full.
     """
-    wanted = list(entries)
-    n_bytes = sum(entry.bytes for entry in wanted)
-    with as_publish_errors(directory), as_store_publish_errors():
-        objects.download(
-            {entry.name: directory / entry.path for entry in wanted}, MovedBytes("fetching parts", n_bytes)
-        )
-        for entry in wanted:
-            if (found := _sha256(directory / entry.path)) != entry.sha256:
+    with _arriving(objects, entries, directory) as arriving:
+        for entry in entries:
+            if (found := _sha256(arriving / entry.path)) != entry.sha256:
                 raise PublishError(
                     f"{entry.store}/{entry.name}: has changed since a worker wrote it (sha256 {found}); expected "
                     f"{entry.sha256}; nothing was published; run it again"
                 )
+            _move(arriving / entry.path, directory / entry.path)
 
 
-def bring(run_path: Path) -> None:
+def fetch_missing(run_path: Path) -> None:
     """Have all parts of a run that is about to be published here, for whoever reads its rows; most are here already.
 
     Raises
     ------
     PublishError
-        As `fetched`.
+        As `fetch`; what has come whole until then stays, and nothing else.
     """
     room = run_path.parent
-    missing = [entry for path, entry in stored_entries(run_path).items() if not _is_here(room / path, entry.bytes)]
-    if missing:
-        log.info("fetching %s of parts that workers have stored", bytes_text(sum(entry.bytes for entry in missing)))
-        fetched(objects_at(parse_address(missing[0].store)), missing, room)
+    if missing := _missing(stored_entries(run_path).values(), room):
+        fetch(objects_at(parse_address(missing[0].store)), missing, room)
 
 
-def bring_kept(entries: Sequence[StoredEntry], room: Path) -> None:
+def fetch_kept(entries: Sequence[StoredEntry], room: Path) -> None:
     """Have parts that a journal has booked here, on the disk, to be gone on with; those that are lost are left out.
+
+    Whether they are as they were the journal sees.
 
     Raises
     ------
     PublishError
         The store cannot be read, or this disk is full.
     """
-    missing = [entry for entry in entries if not _is_here(room / entry.path, entry.bytes)]
-    if not missing:
+    if not (missing := _missing(entries, room)):
         return
     objects = objects_at(parse_address(missing[0].store))
     with as_publish_errors(room), as_store_publish_errors():
         there = {each.name: each.size for each in objects.listed(parts_below(room.name))}
-        left = [entry for entry in missing if there.get(entry.name) == entry.bytes]
-        n_bytes = sum(entry.bytes for entry in left)
-        log.info("fetching %s of parts that workers have stored", bytes_text(n_bytes))
-        objects.download({entry.name: room / entry.path for entry in left}, MovedBytes("fetching parts", n_bytes))
+    left = [entry for entry in missing if there.get(entry.name) == entry.bytes]
+    with _arriving(objects, left, room) as arriving:
         for entry in left:
-            _sync(room / entry.path)
+            sync(arriving / entry.path)
+            _move(arriving / entry.path, room / entry.path)
+
+
+def remove_fetched(entries: Sequence[StoredEntry], room: Path) -> None:
+    """Remove all parts of a run that is gone on with, which are here by now or lost, with what was never booked."""
+    try:
+        remove_parts(objects_at(parse_address(entries[0].store)), room.name)
+    except StoreFailure as failure:
+        log.warning("%s: parts could not be removed (%s); a later run removes them", failure.place, failure.reason)
 
 
 def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str]:
@@ -182,7 +179,7 @@ def copy_into_run(objects: ObjectsBelow, run_path: Path, below: str) -> list[str
 
     side_by_side(list(entries), copy)
     if refused:
-        bring(run_path)
+        fetch_missing(run_path)
     return refused
 
 
@@ -191,24 +188,45 @@ def _check_there(found: dict[str, StoredObject], entries: Iterable[StoredEntry])
         size = found[entry.name].size if entry.name in found else None
         if size != entry.bytes:
             raise PublishError(
-                f"{entry.store}/{entry.name}: {'is missing' if size is None else f'has {size:,} bytes'}; expected "
-                f"{entry.bytes:,} bytes, which a worker has stored; nothing was published; run it again, with --resume "
-                "where something is kept"
+                f"{entry.store}/{entry.name}: {found_bytes_text(size)}; expected {entry.bytes:,} bytes, which a "
+                "worker has stored; nothing was published; run it again, with --resume where something is kept"
             )
 
 
-def _is_here(path: Path, n_bytes: int) -> bool:
-    return path.is_file() and path.stat().st_size == n_bytes
+def _missing(entries: Iterable[StoredEntry], room: Path) -> list[StoredEntry]:
+    """Those that are not here, told before they are fetched."""
+
+    def is_here(entry: StoredEntry) -> bool:
+        path = room / entry.path
+        return path.is_file() and path.stat().st_size == entry.bytes
+
+    missing = [entry for entry in entries if not is_here(entry)]
+    if missing:
+        log.info("fetching %s of parts that workers have stored", bytes_text(sum(entry.bytes for entry in missing)))
+    return missing
+
+
+@contextmanager
+def _arriving(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: Path) -> Iterator[Path]:
+    """Objects as files at their paths below a directory of their own, which goes with the context.
+
+    It is on the disk of the directory where they belong: nobody takes what is torn or has changed for a part.
+    """
+    arriving = directory / f"arriving-{uuid.uuid4().hex}"
+    moved = MovedBytes("fetching parts", sum(entry.bytes for entry in entries))
+    try:
+        with as_publish_errors(directory), as_store_publish_errors():
+            objects.download({entry.name: arriving / entry.path for entry in entries}, moved)
+            yield arriving
+    finally:
+        shutil.rmtree(arriving, ignore_errors=True)
+
+
+def _move(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(path, to)
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

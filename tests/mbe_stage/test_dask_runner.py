@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
+from mbe_stage.runners.leases import Ledger
 from mbe_stage.stream import Course, stream
 from tests.mbe_stage import graphs
 
@@ -223,6 +225,18 @@ def test_other_versions_are_refused(runner: DaskRunner, monkeypatch: pytest.Monk
         enumerate_into(CountSink(), random_graph(5, 5, 0.5), None, Execution(runner=runner), "cpu")
 
 
+class Proven:
+    """Who answers with a certain word may make parts."""
+
+    def proven(self, proofs: dict[str, Any]) -> set[str]:
+        return {worker for worker, proof in proofs.items() if proof[0] == "proof"}
+
+
+def a_run(parts: Any) -> Any:
+    search = lease_work.Search("bicliques", "cpu", None, None, parts)
+    return dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
+
+
 def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -236,17 +250,33 @@ def test_a_worker_that_cannot_begin_is_left_out_and_ends_nothing(
         assert seconds > 0
         return {worker: answers[function][worker] for worker in workers}
 
-    class Proven:
-        def is_proven(self, proof: Any) -> bool:
-            return proof[0] == "proof"
-
     monkeypatch.setattr(DaskRunner, "_asked", asked)
     monkeypatch.setattr(dask_runner.pickle, "dumps", lambda *_, **__: b"")
-    search = lease_work.Search("bicliques", "cpu", None, None, Proven())  # type: ignore[arg-type]
-    run = dask_runner._Run("job", search, None, Execution(), lease_work.Terms(1.0, 1))
+    run = a_run(Proven())
     assert DaskRunner(None)._begins(["a", "b"], run) == ["b"]
     assert run.proofs == {"b": ("proof",)}
     assert "worker a could not begin (OSError('disk'))" in caplog.text
+
+
+def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where it begins once more, and could keep some again."""
+    graph = random_graph(5, 5, 0.5)
+    ledger = Ledger(engine_cpu.tasks_of(graph, BicliqueQuery(), 1))
+    lease = ledger.lend("a", 2, 0.0)
+    assert lease is not None
+    assert not ledger.has_open
+    run, both = a_run(Proven()), {"a": ("proof",), "b": ("proof",)}
+    DaskRunner._let_make_parts(run, both)
+    assert run.proofs == both
+    not_kept = lease_work.NotKept("/tmp/x: No space left on device")
+    run.futures[lease.number] = SimpleNamespace(status="finished", result=lambda **_: not_kept)
+    assert DaskRunner(None)._taken(run, ledger, lease.number) == (None, None)
+    assert ledger.has_open
+    (said,) = caplog.messages
+    assert said == "worker a: /tmp/x: No space left on device; what it finds is sent here from now on"
+    DaskRunner._let_make_parts(run, both)
+    assert run.proofs == {"b": ("proof",)}
+    assert caplog.messages == [said]
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:

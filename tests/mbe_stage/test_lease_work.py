@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,12 +33,19 @@ from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail as PqDetail
 from mbe_stage.pq_counts.results import PqSink
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.lease_work import Search, Terms, begin_job, do_lease, end_job, keep_graph
+from mbe_stage.runners.lease_work import NotKept, Search, Terms, do_lease, end_job, keep_graph
+from mbe_stage.runners.parts import PartFailed
 from tests.mbe_stage import graphs
+from tests.patience import PATIENCE
 
 LONG = Terms(60.0, 1 << 30)
 ALONE = Execution(threads=1)
 PQ = PqQuery(2, 3, 2, 3)
+
+
+def begin_job(job: str, search: Search) -> Any:
+    """As the loop of a worker does it."""
+    return asyncio.run(lease_work.begin_job(job, search))
 
 
 @pytest.fixture
@@ -64,7 +73,7 @@ def test_what_comes_before_any_task_is_done_once(
     found = 0
     for number, task in enumerate(tasks):
         finished = do_lease(job, number, [task], ALONE, LONG, proof=None)
-        assert finished is not None
+        assert isinstance(finished, lease_work.Finished)
         assert not finished.remaining
         assert finished.n_found == sum(len(pickle.loads(text)) for text in finished.blocks)
         found += finished.n_found
@@ -151,8 +160,8 @@ def test_a_lease_at_work_ends_whole_when_others_take_its_place(
     finished = do_lease(job, 2, tasks, ALONE, LONG, proof=None)
     for other in others:
         end_job(other)
-    assert whole is not None
-    assert finished is not None
+    assert isinstance(whole, lease_work.Finished)
+    assert isinstance(finished, lease_work.Finished)
     assert finished.n_found == whole.n_found > 0
     assert not finished.remaining
     # The next one has to be begun again, and does not wait for a graph.
@@ -193,6 +202,8 @@ class Kept:
 
 
 class _Numbers:
+    is_full = False
+
     def __init__(self, name: str, execution: Execution) -> None:
         self.name, self.execution, self.sizes = name, execution, []
 
@@ -209,12 +220,89 @@ def test_parts_come_in_the_place_of_blocks(graph: BipartiteCSR, job: str) -> Non
     keep_graph(job, pickle.dumps(graph))
     tasks = reference.tasks_of(graph, query, 1)
     made, sent = (do_lease(job, 3, tasks, ALONE, LONG, proof=proof) for proof in ("here", None))
-    assert made is not None
-    assert sent is not None
+    assert isinstance(made, lease_work.Finished)
+    assert isinstance(sent, lease_work.Finished)
     assert made.part == (f"{job}-3", ALONE, sent.n_found)
     assert (made.blocks, made.n_bytes) == ([], 7)
     assert sent.part is None
     assert sent.n_bytes == sum(map(len, sent.blocks)) > 0
+
+
+def test_a_worker_answers_others_while_it_proves(job: str) -> None:
+    is_proving, goes_on = threading.Event(), threading.Event()
+
+    class Waiting(Kept):
+        def prove(self) -> str:
+            is_proving.set()
+            # Were it waited for on the loop, this would be in vain.
+            return "here" if goes_on.wait(5.0) else "nobody was answered"
+
+    async def both() -> Any:
+        search = Search("bicliques", "reference", BicliqueQuery(), Detail.MEMBERS, Waiting())
+        begun = asyncio.create_task(lease_work.begin_job(job, search))
+        await asyncio.to_thread(is_proving.wait, PATIENCE)
+        goes_on.set()
+        return await begun
+
+    assert asyncio.run(both()) == "here"
+
+
+class Refusing(Kept):
+    """Fails to keep a part when it is opened, with a block, or when it is left."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+
+    @contextmanager
+    def open(self, name: str, execution: Execution, proof: str) -> Iterator[Any]:
+        numbers = _Numbers(name, execution)
+        if self.when == "opened":
+            raise PartFailed("no room")
+        with super().open(name, execution, proof):
+            yield self if self.when == "taking" else numbers
+        raise PartFailed("no room")
+
+    is_full = False
+
+    def accept(self, _block: Any) -> None:
+        raise PartFailed("no room")
+
+
+@pytest.mark.parametrize("when", ["opened", "taking", "left"])
+def test_what_cannot_be_kept_is_an_answer(graph: BipartiteCSR, job: str, when: str) -> None:
+    query = BicliqueQuery()
+    begin_job(job, Search("bicliques", "reference", query, Detail.MEMBERS, Refusing(when)))
+    keep_graph(job, pickle.dumps(graph))
+    tasks = reference.tasks_of(graph, query, 1)
+    assert do_lease(job, 1, tasks, ALONE, LONG, proof="here") == NotKept("no room")
+    # The same worker sends.
+    assert isinstance(do_lease(job, 2, tasks, ALONE, LONG, proof=None), lease_work.Finished)
+
+
+class Full(Kept):
+    """Has its disk full of the first block."""
+
+    @contextmanager
+    def open(self, name: str, execution: Execution, proof: str) -> Iterator[Any]:  # noqa: ARG002 - the seam's signature
+        numbers = _Numbers(name, execution)
+        numbers.is_full = True
+        yield numbers
+
+
+def test_a_lease_ends_where_no_more_can_be_kept(job: str) -> None:
+    graph, query = graphs.from_matrix(graphs.random_matrix(5, 40, 60, 0.4)), BicliqueQuery()
+    tasks = engine_cpu.tasks_of(graph, query, 1)
+    small = Execution(threads=1, block_bytes=1 << 12)
+    remaining = {}
+    for name, parts in (("full", Full()), ("kept", Kept())):
+        begin_job(f"{job}-{name}", Search("bicliques", "cpu", query, Detail.MEMBERS, parts))
+        keep_graph(f"{job}-{name}", pickle.dumps(graph))
+        finished = do_lease(f"{job}-{name}", 1, tasks, small, LONG, proof="here")
+        end_job(f"{job}-{name}")
+        assert isinstance(finished, lease_work.Finished)
+        remaining[name] = finished.remaining
+    assert remaining["full"]
+    assert not remaining["kept"]
 
 
 @pytest.mark.parametrize("detail", [PqDetail.COUNTS, PqDetail.EDGES])
@@ -228,7 +316,7 @@ def test_counts_are_added_up_before_they_are_sent(graph: BipartiteCSR, job: str,
         for block in counts_engine.run(graph, PQ, ALONE, detail, [task]):
             alone.accept(block)
         finished = do_lease(job, number, [task], ALONE, LONG, proof=None)
-        assert finished is not None
+        assert isinstance(finished, lease_work.Finished)
         blocks = [pickle.loads(text) for text in finished.blocks]
         assert finished.n_found == sum(map(len, blocks))
         for block in blocks:
@@ -250,5 +338,5 @@ def test_a_lease_of_counts_that_finds_nothing_brings_a_block(job: str) -> None:
     begin_job(job, Search("pq_counts", "cpu", PQ, PqDetail.COUNTS))
     keep_graph(job, pickle.dumps(graph))
     finished = do_lease(job, 1, counts_engine.tasks_of(graph, PQ, 1), ALONE, LONG, proof=None)
-    assert finished is not None
+    assert isinstance(finished, lease_work.Finished)
     assert [len(pickle.loads(text)) for text in finished.blocks] == [0]

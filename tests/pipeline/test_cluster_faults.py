@@ -236,7 +236,7 @@ def disturb(workers: Workers, fault: str, out: Path, edges: Path, undisturbed: P
     config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
     with monkeypatch.context() as patched:
         if workers.dice.random() < 0.3:
-            patched.setattr(WorkerParts, "is_proven", lambda *_: False)
+            patched.setattr(WorkerParts, "proven", lambda *_: set())
         after = workers.dice.random() * (LONGEST_DELAY_OF_LATE if fault == "one hangs" else LONGEST_DELAY)
         run_dir = meanwhile(config, lambda: FAULTS[fault](workers, pids), after, workers)
     assert_as_undisturbed(run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))

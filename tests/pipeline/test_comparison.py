@@ -9,6 +9,7 @@ import pytest
 from pipeline import comparison
 from pipeline.comparison import last_complete
 from pipeline.config import Config
+from pipeline.errors import PublishError
 from pipeline.job import run
 from pipeline.manifest import config_fingerprint, read_manifest
 from pipeline.publish import RunStore
@@ -18,8 +19,9 @@ FIRST = [("ann", "p1"), ("ann", "p2"), ("bob", "p1"), ("bob", "p2"), ("cid", "p3
 SECOND = [*FIRST, ("cid", "p1"), ("cid", "p2")]
 
 
-def publish(out: Path, edges: list[tuple[str, str]], **output: object):
+def publish(out: Path, edges: list[tuple[str, str]], groups: dict[str, object] | None = None, **output: object):
     settings = {"execution": {"engine": "reference"}, "output": {"directory": str(out), **output}}
+    settings |= {} if groups is None else {"groups": groups}
     left, right = zip(*edges, strict=True)
     import pyarrow as pa
 
@@ -79,6 +81,24 @@ def test_what_a_truncated_run_lacks_is_not_called_gone(tmp_path: Path) -> None:
     assert result.manifest.truncated is not None
     assert found.counts == {"new": 1, "only_in_old": 1}
     assert "the NEW run is incomplete" in found.remarks[0]
+
+
+def test_a_run_is_published_where_others_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PublishError("s3://bucket/out/runs: does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunStore, "runs", refuse)
+        result, _ = publish(tmp_path / "bicliques", FIRST)
+        of_groups, _ = publish(tmp_path / "groups", FIRST, groups={})
+    assert result.manifest.comparison is not None
+    said = "no run to compare with could be sought: s3://bucket/out/runs: does not answer"
+    assert result.manifest.comparison.remarks == (said,)
+    assert of_groups.manifest.derived_comparison["groups"].remarks == (said,)
+    # Each run, and the groups.
+    assert caplog.messages.count(said) == 3
 
 
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

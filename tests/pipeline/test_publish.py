@@ -174,7 +174,7 @@ def test_a_published_run_is_not_denied_when_an_old_one_cannot_be_removed(tmp_pat
 
 
 def test_a_published_run_is_not_denied_when_the_pointer_cannot_be_synced(tmp_path, monkeypatch):
-    real_sync = publish_module._sync
+    real_sync = publish_module.sync
     synced = []
 
     def fail_once(path):
@@ -184,7 +184,7 @@ def test_a_published_run_is_not_denied_when_the_pointer_cannot_be_synced(tmp_pat
                 raise OSError(errno.EIO, "Input/output error", str(path))
         real_sync(path)
 
-    monkeypatch.setattr(publish_module, "_sync", fail_once)
+    monkeypatch.setattr(publish_module, "sync", fail_once)
     store = RunStore(tmp_path)
     with store.begin() as staging:
         fill(staging)
@@ -457,7 +457,7 @@ def test_a_read_only_file_system_is_called_so(tmp_path: Path, monkeypatch: pytes
 def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
     events: list[str] = []
     all_synced = threading.Event()
-    real_sync, real_entries = publish_module._sync, steps_module.file_entries
+    real_sync, real_entries = publish_module.sync, steps_module.file_entries
 
     def sync(path):
         real_sync(path)
@@ -470,7 +470,7 @@ def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
         events.append("checksums")
         return real_entries(run_path, booked)
 
-    monkeypatch.setattr(publish_module, "_sync", sync)
+    monkeypatch.setattr(publish_module, "sync", sync)
     monkeypatch.setattr(steps_module, "file_entries", entries)
     publish(edge_data(random_pairs(0)), settings(tmp_path))
     assert "manifest.json" in events[events.index("checksums") :]
@@ -478,7 +478,7 @@ def test_tables_are_synced_while_the_report_is_made(tmp_path, monkeypatch):
 
 def test_a_table_that_cannot_be_synced_is_not_published(tmp_path, monkeypatch):
     """Told once: a second fsync of the same file would find nothing wrong."""
-    real_sync, failed = publish_module._sync, []
+    real_sync, failed = publish_module.sync, []
 
     def fail_once(path):
         if path.name == "left_vertices.parquet" and not failed:
@@ -486,7 +486,7 @@ def test_a_table_that_cannot_be_synced_is_not_published(tmp_path, monkeypatch):
             raise OSError(errno.EIO, "Input/output error", str(path))
         real_sync(path)
 
-    monkeypatch.setattr(publish_module, "_sync", fail_once)
+    monkeypatch.setattr(publish_module, "sync", fail_once)
     with pytest.raises(PublishError, match=r"left_vertices\.parquet: cannot be written .*; nothing was published"):
         publish(edge_data(random_pairs(0)), settings(tmp_path))
     assert RunStore(tmp_path).runs() == []
@@ -497,7 +497,7 @@ def test_an_interruption_does_not_wait_for_what_is_not_yet_synced(tmp_path, monk
     for number in range(40):
         (tmp_path / str(number)).touch()
     synced = []
-    monkeypatch.setattr(publish_module, "_sync", lambda path: (time.sleep(0.05), synced.append(path)))
+    monkeypatch.setattr(publish_module, "sync", lambda path: (time.sleep(0.05), synced.append(path)))
     with pytest.raises(KeyboardInterrupt), publish_module.synced_beside(tmp_path):
         raise KeyboardInterrupt
     assert len(synced) < 40

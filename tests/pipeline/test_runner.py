@@ -94,7 +94,7 @@ def test_the_published_tables_are_the_same(
     problem: str,
 ) -> None:
     if not writes:
-        monkeypatch.setattr(WorkerParts, "is_proven", lambda *_: False)
+        monkeypatch.setattr(WorkerParts, "proven", lambda *_: set())
     with caplog.at_level(logging.INFO):
         shared = by_cluster(cluster, tmp_path / "cluster", edges, problem=problem)
     alone = run(settings(tmp_path / "alone", edges, problem=problem))

@@ -24,7 +24,9 @@ from mbe_stage.runners.parts import Part
 from pipeline.backends.arrow import block_writer
 from pipeline.backends.arrow.parts import PartWriter
 from pipeline.backends.arrow.row_sink import RowSink
-from pipeline.backends.arrow.worker_parts import Proof, WorkerParts
+from pipeline.backends.arrow.worker_parts import WorkerParts
+from pipeline.backends.arrow.worker_proofs import Proof
+from pipeline.backends.arrow.worker_sums import WorkerSums
 from pipeline.errors import PublishError
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 from pipeline.outputs.cliques.arrow.sink import ParquetSink as CliqueSink
@@ -87,9 +89,13 @@ def found(request: pytest.FixtureRequest) -> Found:
     return request.param()
 
 
-def parts_of(directory: Path, sink: Callable[..., RowSink[Any]], **asked: Any) -> WorkerParts:
+def made_by(directory: Path, sink: Callable[..., RowSink[Any]], **asked: Any) -> WorkerParts:
     # As a worker gets it.
     return pickle.loads(pickle.dumps(WorkerParts(directory, partial(sink, **asked))))
+
+
+def proven(parts: WorkerParts, proof: Proof | None) -> bool:
+    return "worker" in parts.proven({"worker": proof})
 
 
 HERE = Proof("a file", "found")
@@ -120,7 +126,7 @@ def test_what_workers_wrote_is_what_one_process_writes(tmp_path: Path, found: Fo
     with found.sink(ours, sort=sort) as alone:
         for block in (block for blocks in found.leases for block in blocks):
             alone.accept(block)
-    parts = parts_of(tmp_path / "theirs.parts", found.sink, sort=sort)
+    parts = made_by(tmp_path / "theirs.parts", found.sink, sort=sort)
     with found.sink(theirs, sort=sort, parts=parts) as sink:
         # One worker sends what it finds, and one finds what nobody waits for any more.
         for block in found.leases[0]:
@@ -167,7 +173,7 @@ def test_derived_outputs_take_in_what_workers_wrote_once(tmp_path: Path, found: 
     for name in ("alone", "shared"):
         (tmp_path / name).mkdir()
         derived = Recorder()
-        parts = parts_of(tmp_path / f"{name}.parts", found.sink, sort=sort) if name == "shared" else None
+        parts = made_by(tmp_path / f"{name}.parts", found.sink, sort=sort) if name == "shared" else None
         with found.sink(tmp_path / name, sort=sort, derived=[derived], parts=parts) as sink:
             for i, blocks in enumerate(found.leases):
                 if parts is not None and i:
@@ -189,7 +195,7 @@ def test_rows_are_read_back_a_row_group_at_a_time(
     monkeypatch.setattr(block_writer, "ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(PartWriter.__init__, "__defaults__", (1, 512 << 20))
     (tmp_path / "run").mkdir()
-    parts, derived = parts_of(tmp_path / "run.parts", found.sink), Recorder()
+    parts, derived = made_by(tmp_path / "run.parts", found.sink), Recorder()
     with found.sink(tmp_path / "run", derived=[derived], parts=parts) as sink:
         sink.take_part(written(parts, "lease", [block for blocks in found.leases for block in blocks]))
     assert len(derived.seen) == sink.summary.fingerprint.n_items
@@ -203,7 +209,7 @@ def test_what_a_derived_output_fails_at_ends_the_run(tmp_path: Path, found: Foun
             raise PublishError("no room for groups")
 
     (tmp_path / "run").mkdir()
-    parts = parts_of(tmp_path / "run.parts", found.sink, sort=sort)
+    parts = made_by(tmp_path / "run.parts", found.sink, sort=sort)
     with (
         pytest.raises(PublishError, match="no room for groups"),
         found.sink(tmp_path / "run", sort=sort, derived=[Failing()], parts=parts) as sink,
@@ -212,8 +218,8 @@ def test_what_a_derived_output_fails_at_ends_the_run(tmp_path: Path, found: Foun
 
 
 def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path, found: Found) -> None:
-    parts = parts_of(tmp_path / "run.parts", found.sink)
-    with parts.directory_made(), parts.open("early", Execution(), HERE):
+    parts = made_by(tmp_path / "run.parts", found.sink)
+    with parts.opened(), parts.open("early", Execution(), HERE):
         pass
     with (
         pytest.raises(PublishError, match=r"run\.parts/late: cannot be written"),
@@ -225,7 +231,7 @@ def test_a_lease_that_comes_after_the_end_writes_nothing(tmp_path: Path, found: 
 
 def test_without_bicliques_sums_travel_alone(tmp_path: Path, sort: bool) -> None:
     found = bicliques()
-    parts = parts_of(tmp_path / "run.parts", found.sink, bicliques=False, members=False, sort=sort)
+    parts = made_by(tmp_path / "run.parts", found.sink, bicliques=False, members=False, sort=sort)
     (tmp_path / "run").mkdir()
     with found.sink(tmp_path / "run", bicliques=False, members=False, parts=parts) as sink:
         for i, blocks in enumerate(found.leases):
@@ -245,9 +251,8 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
     matrix = graphs.random_matrix(2, 14, 17, 0.4)
     make = partial(CandidateSink, NullModel.of(graphs.from_matrix(matrix)), 14, 17, 30)
     sink = partial(found.sink, bicliques=False, members=False)
-    parts = pickle.loads(pickle.dumps(WorkerParts(tmp_path / "no", sink, derived=(make,), has_rows=False)))
-    assert parts.is_proven(parts.prove())
-    assert not parts.is_proven(None)
+    parts = pickle.loads(pickle.dumps(WorkerSums(sink, (make,))))
+    assert parts.proven({"begun": parts.prove(), "over": None}) == {"begun"}
     (tmp_path / "run").mkdir()
     together, alone = make(), make()
     with sink(tmp_path / "run", derived=[together], parts=parts) as shared:
@@ -275,23 +280,23 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
 
 
 def test_only_who_shares_the_directory_writes(tmp_path: Path) -> None:
-    parts, elsewhere = (parts_of(tmp_path / name, CliqueSink, hashes=RIGHT) for name in ("here", "there"))
-    with parts.directory_made():
-        assert parts.is_proven(parts.prove())
-        assert not parts.is_proven(None)
+    parts, elsewhere = (made_by(tmp_path / name, CliqueSink, hashes=RIGHT) for name in ("here", "there"))
+    with parts.opened():
+        assert proven(parts, parts.prove())
+        assert not proven(parts, None)
         proof = parts.prove()
         # What is in it cannot be read as text.
         (parts.directory / proof.name).write_bytes(b"\xff")
-        assert not parts.is_proven(proof)
+        assert not proven(parts, proof)
         proof = parts.prove()
-        assert not parts.is_proven(replace(proof, text=f"{proof.text} "))
+        assert not proven(parts, replace(proof, text=f"{proof.text} "))
         proof = elsewhere.prove()
-        assert not parts.is_proven(proof)
+        assert not proven(parts, proof)
         assert "there: cannot be written on" in parts.what_is_sent(proof)
-        with elsewhere.directory_made():
+        with elsewhere.opened():
             # A directory by the same name, on another disk.
             proof = elsewhere.prove()
-            assert not parts.is_proven(proof)
+            assert not proven(parts, proof)
             assert "here: is another directory there" in parts.what_is_sent(proof)
 
 
@@ -301,7 +306,7 @@ def test_a_part_that_has_not_arrived_is_refused(
 ) -> None:
     run_path = tmp_path / "run"
     run_path.mkdir()
-    parts = parts_of(tmp_path / "run.parts", found.sink, sort=sort)
+    parts = made_by(tmp_path / "run.parts", found.sink, sort=sort)
     with found.sink(run_path, sort=sort, parts=parts) as sink:
         made = (part := written(parts, "lease", found.leases[0])).made
         # Of the last one: what has arrived of the same lease is not taken over either.

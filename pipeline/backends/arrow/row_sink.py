@@ -20,7 +20,9 @@ from pipeline.backends.arrow.kept_rows import KeptRows
 from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
 from pipeline.backends.arrow.parts import batches_of, write_table
 from pipeline.backends.arrow.summaries import LockedSums
-from pipeline.backends.arrow.worker_parts import WorkerParts, Written
+from pipeline.backends.arrow.worker_parts import WorkerParts
+from pipeline.backends.arrow.worker_sums import WorkerSums
+from pipeline.backends.arrow.written import Written
 from pipeline.backends.backend import FrameWriter
 from pipeline.journal import Journal
 from pipeline.stored_parts import StoredEntry, add_stored
@@ -61,8 +63,8 @@ class RowSink(Generic[_S]):
         Of the run: what its records have is taken back, and `checkpoint` adds to it. Without a data set there are no
         rows to take back: the summary and all of `BlockRows.derived` have to give their sums
         (`pipeline.publication.DerivedCollector`).
-    parts : WorkerParts, optional
-        How workers elsewhere write what they find; `take_part` takes that over.
+    parts : WorkerParts or WorkerSums, optional
+        How workers elsewhere write what they find, or sum it up; `take_part` takes that over.
 
     Notes
     -----
@@ -95,7 +97,7 @@ class RowSink(Generic[_S]):
         block_bytes: int = 16 << 20,
         memory_budget: int = 1 << 30,
         journal: Journal | None = None,
-        parts: WorkerParts | None = None,
+        parts: WorkerParts | WorkerSums | None = None,
     ) -> None:
         self.write_file: FrameWriter = lambda table, path, _schema: write_table(table, path, compression)
         self.parts = parts
@@ -164,7 +166,7 @@ class RowSink(Generic[_S]):
         if written is None:
             return
         if written.stored and (self._rows.derived or self._order is not None):
-            assert self.parts is not None
+            assert isinstance(self.parts, WorkerParts)
             written = self.parts.fetched(written)
         written.check_arrived()
         for name, files in written.files.items():
@@ -205,7 +207,7 @@ class RowSink(Generic[_S]):
     def __enter__(self) -> Self:
         with ExitStack() as context:
             if self.parts is not None:
-                context.enter_context(self.parts.directory_made())
+                context.enter_context(self.parts.opened())
             self._writer.__enter__()
             self._context = context.pop_all()
         return self

@@ -105,10 +105,10 @@ def _graph_steps(config: Config | None) -> Sequence[CompileStep]:
 
 def _page(run_path: Path, manifest: Manifest, top: int) -> Page:
     from pipeline.report.cliques import page
-    from pipeline.stores.part_objects import bring
+    from pipeline.stores.part_objects import fetch_missing
 
     # Which are the largest only the table says.
-    bring(run_path)
+    fetch_missing(run_path)
     return page(run_path, manifest, top)
 
 

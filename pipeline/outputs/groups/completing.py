@@ -15,7 +15,7 @@ from mbe_stage.bicliques import keys
 from mbe_stage.compile_ahead import compile_ahead
 from pipeline.backends.arrow.parts import write_table
 from pipeline.compared import ComparedGroup, Comparison
-from pipeline.comparison import SEARCH_LIMIT, last_complete
+from pipeline.comparison import SEARCH_LIMIT, last_complete, not_sought
 from pipeline.derived_inputs import DerivedInput
 from pipeline.diff import compile_steps
 from pipeline.diff.remarks import unlike_questions
@@ -61,7 +61,10 @@ def complete(completing: Completing) -> Completed:
     ]
     if completing.store is None:
         return Completed(inputs, None, warnings)
-    last = last_complete(completing.store, completing.config_fingerprint)
+    try:
+        last = last_complete(completing.store, completing.config_fingerprint)
+    except PublishError as error:
+        return Completed(inputs, not_sought(error), warnings)
     if last is None:
         nothing = Comparison(run_id=None, remarks=("no complete run that was asked the same is published here",))
         return Completed(inputs, nothing, warnings)

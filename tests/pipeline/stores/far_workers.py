@@ -10,7 +10,10 @@ from typing import Any
 
 from dask.distributed import WorkerPlugin
 
-__all__ = ["FarWorkers"]
+from pipeline.stores.failures import StoreFailure
+from pipeline.stores.objects import Objects
+
+__all__ = ["FarWorkers", "allow_uploads", "refuse_uploads", "without_credentials"]
 
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -42,3 +45,19 @@ def without_credentials() -> None:
         os.environ.pop(name, None)
     # Where the library then looks for those of a machine, nobody listens.
     os.environ["AWS_METADATA_ENDPOINT"] = "http://127.0.0.1:1"
+
+
+_upload = Objects._upload
+
+
+def refuse_uploads() -> None:
+    """As where what a worker was allowed to write it no more is; small objects are written as before."""
+    Objects._upload = _refused  # type: ignore[method-assign]
+
+
+def allow_uploads() -> None:
+    Objects._upload = _upload  # type: ignore[method-assign]
+
+
+def _refused(objects: Objects, _path: Path, name: str, *_given: Any) -> None:
+    raise StoreFailure(errno.EACCES, "access denied (403)", f"{objects.address}/{name}", "check the credentials")

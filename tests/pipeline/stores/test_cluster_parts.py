@@ -9,13 +9,15 @@ import pickle
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -29,17 +31,30 @@ pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[da
 import dask
 from dask import distributed
 
-from mbe_stage import stream
+from mbe_stage import Execution, MemoryBudgetExceeded, stream
 from mbe_stage.runners import dask_runner
 from mbe_stage.runners.lease_work import Search
-from mbe_stage.runners.parts import Part
+from mbe_stage.runners.parts import Part, PartFailed
 from pipeline import Config, PublishError, RunResult, run
-from pipeline.backends.arrow import worker_parts
-from pipeline.backends.arrow.worker_parts import Proof, StoredParts, WorkerParts
-from pipeline.manifest import read_manifest
-from pipeline.stored_parts import StoredEntry, add_stored, stored_entries
-from pipeline.stores import part_objects
+from pipeline.backends.arrow import worker_parts, worker_proofs
+from pipeline.backends.arrow.worker_parts import WorkerParts
+from pipeline.backends.arrow.worker_proofs import Proof
+from pipeline.ingest import ingest
+from pipeline.journal import begun_journal, read_journal
+from pipeline.manifest import FileEntry, read_manifest
+from pipeline.steps import enumerate_to, finish
+from pipeline.stored_parts import (
+    StoredEntry,
+    add_stored,
+    forget_stored,
+    stored_bytes,
+    stored_entries,
+    with_stored,
+)
+from pipeline.stores import part_objects, transfers
+from pipeline.stores.failures import StoreFailure
 from pipeline.stores.objects import Objects
+from pipeline.stores.parts_of_attempt import StoredParts
 from pipeline.stores.places import store_at
 from pipeline.stores.remote_staging import RemoteStaging
 from pipeline.stores.remote_store import RemoteStore
@@ -53,7 +68,7 @@ from tests.pipeline.groups_support import settings as group_settings
 from tests.pipeline.resume_support import Killed, assert_as_undisturbed, values
 from tests.pipeline.resume_support import edges as many
 from tests.pipeline.slow_workers import SlowBlocks
-from tests.pipeline.stores.far_workers import FarWorkers, without_credentials
+from tests.pipeline.stores.far_workers import FarWorkers, allow_uploads, refuse_uploads, without_credentials
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
 from tests.pipeline.test_cli import mbe
 from tests.pipeline.test_cluster_faults import hurry, noted
@@ -201,7 +216,9 @@ def test_groups_are_made_of_what_is_fetched(
     assert rows(shared, "bicliques") == rows(alone, "bicliques")
     assert shared.manifest.ranks is not None
     assert all(rank.writes for rank in shared.manifest.ranks.each)
-    assert rows_of(moved["down"]) or sort
+    fetched = [name for name in moved["down"] if ".staging" in name]
+    assert fetched
+    assert {Path(name).suffix for name in fetched} == {".arrow" if sort else ".parquet"}
     assert bucket.listed("out/.staging") == []
 
 
@@ -217,16 +234,62 @@ def test_what_is_put_in_order_is_fetched(
     assert_published(bucket, shared)
 
 
-def test_a_run_before_is_compared_with(cluster: Any, bucket: Bucket, edges: Path, moved: dict[str, list[str]]) -> None:
+def test_a_run_that_found_the_same_is_compared_with_and_no_row_is_fetched(
+    cluster: Any, bucket: Bucket, edges: Path, moved: dict[str, list[str]]
+) -> None:
     first = by_cluster(cluster, f"{bucket.url}/out", edges)
-    assert rows_of(moved["down"]) == []
     second = by_cluster(cluster, f"{bucket.url}/out", edges)
     assert second.manifest.comparison is not None
     assert second.manifest.comparison.run_id == first.manifest.run_id
     assert second.manifest.comparison.n_same == second.manifest.n_found
+    assert rows_of(moved["up"]) == rows_of(moved["down"]) == []
+    assert_published(bucket, second)
+
+
+def one_edge_less(edges: Path, tmp_path: Path) -> Path:
+    """A copy of the edges that has changed since: the file is another, and the question the same."""
+    path = tmp_path / edges.name
+    path.write_text("".join(edges.read_text().splitlines(keepends=True)[:-1]))
+    return path
+
+
+def test_a_run_that_found_others_is_compared_with(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, moved: dict[str, list[str]]
+) -> None:
+    first = by_cluster(cluster, f"{bucket.url}/out", edges)
+    second = by_cluster(cluster, f"{bucket.url}/out", one_edge_less(edges, tmp_path))
+    found = second.manifest.comparison
+    assert found is not None
+    assert found.run_id == first.manifest.run_id
+    assert sum(found.counts.values()) > 0
     # Its own parts were fetched to be compared, and yet copied within the store.
-    assert any(".staging" in name for name in moved["down"])
+    assert any(".staging" in name for name in rows_of(moved["down"]))
     assert rows_of(moved["up"]) == []
+    assert_published(bucket, second)
+
+
+@pytest.mark.parametrize("fails", ["of this run", "of the run before"])
+def test_a_comparison_that_cannot_be_made_ends_nothing(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, fails: str
+) -> None:
+    """Half of a part has come, and counts for nothing."""
+    by_cluster(cluster, f"{bucket.url}/out", edges)
+    where, download = ".staging" if fails == "of this run" else "runs/", Objects._download
+
+    def ends_early(objects: Objects, name: str, path: Path, *given: Any) -> None:
+        download(objects, name, path, *given)
+        if name.startswith(where) and name.endswith(".parquet"):
+            path.write_bytes(path.read_bytes()[:9])
+            raise StoreFailure(5, "the store does not answer", f"{objects.address}/{name}", "try again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Objects, "_download", ends_early)
+        second = by_cluster(cluster, f"{bucket.url}/out", one_edge_less(edges, tmp_path))
+    found = second.manifest.comparison
+    assert found is not None
+    assert "the two could not be compared: " in found.remarks[0]
+    assert "the store does not answer" in found.remarks[0]
+    assert "could not be compared with: " in caplog.text
     assert_published(bucket, second)
 
 
@@ -330,9 +393,6 @@ def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) ->
     found, below = bicliques(), ".staging/run.parts/attempt"
     (tmp_path / "run").mkdir()
     parts = WorkerParts(tmp_path / "run.parts", found.sink, tmp_path / "run", StoredParts(f"{bucket.url}/out", below))
-    # What an attempt before this one has booked counts no more.
-    entry = StoredEntry(path="run/bicliques/part-00000.parquet", bytes=1, sha256="", store="s3://x", name="y")
-    add_stored(tmp_path / "run", entry)
     there = Proof("worker", "text", is_stored=True)
     with found.sink(tmp_path / "run", parts=parts) as sink:
         taken = [written(parts, f"lease-{i}", blocks, there) for i, blocks in enumerate(found.leases)]
@@ -344,10 +404,10 @@ def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) ->
     assert sink.summary.fingerprint.n_items == sum(part.n for part in taken)
     booked = stored_entries(tmp_path / "run")
     assert bucket.listed() == sorted(f"out/{entry.name}" for entry in booked.values())
-    with pytest.raises(PublishError, match="nobody takes parts over any more"):
+    with pytest.raises(PartFailed, match="nobody takes parts over any more"):
         written(parts, "late", found.leases[0], there)
     assert len(bucket.listed()) == len(booked)
-    part_objects.bring(tmp_path / "run")
+    part_objects.fetch_missing(tmp_path / "run")
     (tmp_path / "alone").mkdir()
     with found.sink(tmp_path / "alone") as alone:
         for block in (block for blocks in found.leases for block in blocks):
@@ -358,30 +418,251 @@ def test_what_comes_late_or_twice_counts_once(bucket: Bucket, tmp_path: Path) ->
     bucket.put(f"out/{name}", bytes(10))
     with pytest.raises(PublishError, match="has changed since a worker wrote it"):
         parts.fetched(replace(taken[0].made, stored=[each for each in booked.values() if each.name == name]))
+    assert not [path for path in parts.directory.rglob("*") if path.is_file()], "what has changed is nowhere here"
+
+
+def far_parts(bucket: Bucket, tmp_path: Path) -> WorkerParts:
+    """Of a run whose directory a worker does not see."""
+    (tmp_path / "run").mkdir(exist_ok=True)
+    store = StoredParts(f"{bucket.url}/out", ".staging/run.parts/attempt")
+    return WorkerParts(tmp_path / "run.parts", bicliques().sink, tmp_path / "run", store)
+
+
+def proven(parts: WorkerParts, proof: Proof | None) -> bool:
+    return "worker" in parts.proven({"worker": proof})
 
 
 def test_why_a_worker_does_not_write_into_the_store(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
     """In its own words where the library has none."""
-    parts = WorkerParts(
-        tmp_path / "elsewhere", bicliques().sink, None, StoredParts(f"{bucket.url}/out", ".staging/run.parts/attempt")
-    )
-    proof = parts.prove()
-    assert proof.is_stored
-    assert parts.is_proven(proof)
-    assert not parts.is_proven(replace(proof, text="another"))
-    shared = replace(parts, directory=tmp_path)
-    assert not shared.prove().is_stored, "who sees the directory writes there"
-    assert "what is written there cannot be read here; what it finds is sent" in parts.what_is_sent(proof)
-    monkeypatch.setattr(worker_parts, "_PROVE_SECONDS", 0.05)
-    monkeypatch.setattr(Objects, "create", lambda *_: time.sleep(1.0))
-    parts = replace(parts, directory=tmp_path / "somewhere else")
-    slow = parts.prove()
-    assert not parts.is_proven(slow)
-    assert "(no answer within 0 s); what it finds is sent here" in parts.what_is_sent(slow)
-    monkeypatch.setitem(sys.modules, "obstore.store", None)
-    missing = parts.prove()
-    assert "what reads those is not installed" in missing.why_not
-    assert str(missing.why_not) in parts.what_is_sent(missing)
+    here = far_parts(bucket, tmp_path)
+    parts = replace(here, directory=tmp_path / "elsewhere")
+    with here.opened():
+        proof = parts.prove()
+        assert proof.is_stored
+        assert proven(parts, proof)
+        assert not proven(parts, replace(proof, name="another"))
+        assert not here.prove().is_stored, "who sees the directory writes there"
+        assert "what is written there cannot be read here; what it finds is sent" in parts.what_is_sent(proof)
+        monkeypatch.setitem(sys.modules, "obstore.store", None)
+        missing = parts.prove()
+        assert "what reads those is not installed" in missing.why_not
+        assert str(missing.why_not) in parts.what_is_sent(missing)
+
+
+def test_what_a_store_answers_a_worker_that_proves(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    parts = replace(here := far_parts(bucket, tmp_path), directory=tmp_path / "elsewhere")
+    goes_on = threading.Event()
+    create = Objects.create
+
+    def raising(*_: Any) -> None:
+        raise RuntimeError("the token is 12345")
+
+    def hanging(*given: Any) -> Any:
+        goes_on.wait(PATIENCE)
+        return create(*given)
+
+    with here.opened():
+        monkeypatch.setattr(Objects, "create", raising)
+        assert parts.prove().why_not.endswith("(RuntimeError)")
+        monkeypatch.setattr(worker_proofs, "_PROVE_SECONDS", 0.05)
+        monkeypatch.setattr(Objects, "create", hanging)
+        slow = parts.prove()
+        assert not proven(parts, slow)
+        assert "(no answer within 0 s); what it finds is sent here" in parts.what_is_sent(slow)
+    # It is answered when the run is over.
+    (thread,) = [each for each in threading.enumerate() if each.name == "prove"]
+    goes_on.set()
+    thread.join(PATIENCE)
+    assert bucket.listed() == []
+
+
+def test_the_store_is_asked_once_for_all_proofs(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    parts = replace(here := far_parts(bucket, tmp_path), directory=tmp_path / "elsewhere")
+    asked, listed = [], Objects.listed
+
+    def noted_listed(objects: Objects, below: str = "") -> Any:
+        asked.append(below)
+        return listed(objects, below)
+
+    with here.opened():
+        proofs = {f"worker {n}": parts.prove() for n in range(3)} | {"none": None, "here": here.prove()}
+        with monkeypatch.context() as patched:
+            patched.setattr(Objects, "listed", noted_listed)
+            patched.delattr(Objects, "_download")
+            assert parts.proven(proofs) == {"worker 0", "worker 1", "worker 2"}
+    assert len(asked) == 1
+
+
+def test_what_is_uploaded_while_the_run_ends_is_removed(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    parts, leases, there = far_parts(bucket, tmp_path), bicliques().leases, Proof("worker", "", is_stored=True)
+    upload = Objects.upload
+    with ExitStack() as run_of_parts:
+        run_of_parts.enter_context(parts.opened())
+
+        def while_it_ends(*given: Any) -> None:
+            # Nothing was there to be removed by the run.
+            run_of_parts.close()
+            assert bucket.listed() == []
+            upload(*given)
+
+        monkeypatch.setattr(Objects, "upload", while_it_ends)
+        with pytest.raises(PartFailed, match="nobody takes parts over any more"):
+            written(parts, "lease", leases[0], there)
+    assert bucket.listed() == []
+
+
+def test_what_arrives_while_the_run_removes_parts_is_removed(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    """Though nothing is booked, and its worker dies of it."""
+    parts, delete = far_parts(bucket, tmp_path), Objects.delete
+    late = iter(["late"])
+
+    def and_one_comes(objects: Objects, names: list[str]) -> None:
+        delete(objects, names)
+        if not any(name.endswith(part_objects.OPEN) for name in names):
+            for name in late:
+                bucket.put(f"out/.staging/run.parts/attempt/{name}", b"PAR1")
+
+    with parts.opened():
+        written(parts, "lease", bicliques().leases[0], Proof("worker", "", is_stored=True))
+        assert len(bucket.listed()) > 1
+        monkeypatch.setattr(Objects, "delete", and_one_comes)
+    assert list(late) == [], "one came"
+    assert bucket.listed() == []
+
+
+def test_what_a_worker_cannot_store_is_its_own_failure(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    parts, leases, there = far_parts(bucket, tmp_path), bicliques().leases, Proof("worker", "", is_stored=True)
+    upload, uploaded = Objects._upload, []
+
+    def refused(objects: Objects, path: Path, name: str, *given: Any) -> None:
+        if uploaded:
+            raise StoreFailure(13, "access denied (403)", f"{objects.address}/{name}", "check the credentials")
+        uploaded.append(name)
+        upload(objects, path, name, *given)
+
+    with parts.opened():
+        with monkeypatch.context() as patched:
+            patched.setattr(transfers, "AT_ONCE", 1)
+            patched.setattr(Objects, "_upload", refused)
+            with pytest.raises(PartFailed, match=r"\.parquet: access denied \(403\)$"):
+                written(parts, "refused", leases[0], there)
+        assert uploaded
+        assert len(bucket.listed()) == 1, "what was uploaded of it is removed at once"
+        with monkeypatch.context() as patched:
+            patched.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+            with pytest.raises(PartFailed, match=r"full.*: No such file or directory$"):
+                written(parts, "no room", leases[0], there)
+        # What the search itself says ends it.
+        with (
+            pytest.raises(MemoryBudgetExceeded),
+            parts.open("too much", Execution(), there),
+        ):
+            raise MemoryBudgetExceeded("too much", needed_bytes=1)
+
+
+def test_a_lease_ends_when_the_disk_of_its_host_holds_enough(bucket: Bucket, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(worker_parts, "MOST_HELD_BYTES", 100)
+    parts = far_parts(bucket, tmp_path)
+    with parts.opened():
+        for proof, is_bounded in ((Proof("worker", "", is_stored=True), True), (Proof("worker", ""), False)):
+            with parts.open(f"lease {is_bounded}", Execution(), proof) as sink:
+                assert not sink.is_full
+                assert sink._room.is_dir()
+                (sink._room / "part").write_bytes(bytes(101))
+                assert sink.is_full is is_bounded
+                (sink._room / "part").unlink()
+
+
+def test_what_was_fetched_and_cannot_be_removed_ends_nothing(
+    bucket: Bucket, tmp_path: Path, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = far_parts(bucket, tmp_path)
+
+    def refused(objects: Objects, names: list[str]) -> None:
+        raise StoreFailure(13, f"access denied to {len(names)}", str(objects.address), "check the credentials")
+
+    with parts.opened():
+        part = written(parts, "lease", bicliques().leases[0], Proof("worker", "", is_stored=True))
+        with monkeypatch.context() as patched, caplog.at_level(logging.INFO):
+            patched.setattr(Objects, "delete", refused)
+            fetched = parts.fetched(part.made)
+        fetched.check_arrived()
+        assert fetched.n_bytes == part.made.n_bytes
+        assert "could not be removed yet (access denied to" in caplog.text
+    assert bucket.listed() == []
+
+
+@pytest.mark.parametrize(
+    ("address", "is_there"), [("s3://bucket/out", True), ("sftp://host/out", False), ("memory://out", False)]
+)
+def test_parts_go_to_stores_that_copy(tmp_path: Path, address: str, is_there: bool) -> None:
+    config = settings(address, tmp_path / "edges.csv", runner="dask", cluster="tcp://host:1")
+    collecting: Any = SimpleNamespace(config=config, run_path=tmp_path / "run", derived=())
+    parts = worker_parts.parts_of(collecting, bicliques().sink)
+    assert isinstance(parts, WorkerParts)
+    assert (parts.store is not None) is is_there
+
+
+def test_workers_that_can_store_no_more_send(
+    cluster: Any, bucket: Bucket, edges: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They have proven that they could."""
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        client.run(refuse_uploads)
+        try:
+            with caplog.at_level(logging.WARNING):
+                shared = by_cluster(cluster, f"{bucket.url}/out", edges)
+        finally:
+            client.run(allow_uploads)
+    said = [text for text in caplog.messages if text.endswith("what it finds is sent here from now on")]
+    assert 1 <= len(said) <= 2
+    assert all("access denied (403)" in text for text in said)
+    assert "nothing was published" not in caplog.text
+    assert shared.manifest.ranks is not None
+    assert not any(rank.writes for rank in shared.manifest.ranks.each)
+    alone = run(settings(tmp_path / "alone", edges))
+    assert shared.manifest.content_fingerprint == alone.manifest.content_fingerprint
+    assert_published(bucket, shared)
+
+
+def test_what_an_attempt_before_has_booked_counts_no_more(bucket: Bucket, edges: Path, tmp_path: Path) -> None:
+    """Whoever makes the next one, also where nothing goes to a store."""
+    config = settings(tmp_path / "out", edges)
+    run_path = tmp_path / "room" / "run"
+    run_path.mkdir(parents=True)
+    entry = StoredEntry(path="run/bicliques/part-00007.parquet", bytes=1, sha256="", store=bucket.url, name="y")
+    add_stored(run_path, entry)
+    assert stored_bytes(run_path) == 1
+    facts = enumerate_to(ingest(config.input), config, run_path)
+    assert stored_entries(run_path) == {}
+    manifest = finish(run_path, ingest(config.input).facts, config, facts)
+    assert manifest.n_found > 0
+    assert not any("00007" in each.path for each in manifest.files)
+
+
+def test_what_was_fetched_stays_what_its_worker_has_said(tmp_path: Path) -> None:
+    """Of the object in the store, which the publication copies."""
+    entry = StoredEntry(path="run/part-1", bytes=3, sha256="theirs", store="s3://bucket", name="y")
+    add_stored(tmp_path / "run", entry)
+    here = [FileEntry(path=path, bytes=3, sha256="ours") for path in ("part-0", "part-1")]
+    assert [(each.path, each.sha256) for each in with_stored(tmp_path / "run", here)] == [
+        ("part-0", "ours"),
+        ("part-1", "theirs"),
+    ]
+    forget_stored(tmp_path / "run")
+    assert list(with_stored(tmp_path / "run", here)) == here
+
+
+def test_a_run_that_is_over_has_nothing_in_memory(bucket: Bucket) -> None:
+    entry = StoredEntry(path="part", bytes=3, sha256="", store=bucket.url, name="y")
+    store = store_at(f"{bucket.url}/out")
+    with store.begin() as staging:
+        for _ in range(2):
+            add_stored(staging.path, entry)
+        assert stored_bytes(staging.path) == 3
+    assert stored_entries(staging.path) == {}
+    store.close()
 
 
 @pytest.mark.slow
@@ -513,6 +794,23 @@ def test_what_is_kept_in_the_store_is_gone_on_with(
     assert ("results are searched again" in caplog.text) is (damage != "none")
     assert said in caplog.text
     assert_whole(bucket, result, undisturbed, many)
+
+
+def test_what_was_fetched_to_be_gone_on_with_leaves_the_store(
+    slow_cluster: Any, bucket: Bucket, out: str, many: Path
+) -> None:
+    """And an upload for the run that was ended finds nobody who takes it over."""
+    room, booked = ended(of_many(slow_cluster, out, many))
+    attempt = booked[0].name.rsplit("/", 3)[0]
+    bucket.put(f"out/{attempt}/{part_objects.OPEN}", b"as a killed process leaves it")
+    header, records = read_journal(room)
+    journal = begun_journal(room, header)
+    assert bucket.listed("out/.staging") == []
+    assert journal.n_found == sum(record.n_found for record in records) > 0
+    assert all((room / entry.path).is_file() for entry in booked)
+    _, again = read_journal(room)
+    assert not any(isinstance(entry, StoredEntry) for record in again for entry in record.files)
+    assert mbe("clean", out).exit_code == 0
 
 
 @pytest.mark.slow

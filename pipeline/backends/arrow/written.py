@@ -1,0 +1,113 @@
+"""What a lease has left where whoever publishes finds it: files here, or in a store, and what they sum up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.backends.arrow.order import Spill
+from pipeline.errors import PublishError
+from pipeline.publish import as_publish_errors
+from pipeline.stored_parts import StoredEntry
+from pipeline.wording import found_bytes_text
+
+if TYPE_CHECKING:
+    from pipeline.backends.arrow.row_sink import RowSink
+
+__all__ = ["Written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a lease has left.
+
+    Attributes
+    ----------
+    files : mapping of str to tuple of (Path, int)
+        Complete parts and their bytes, by data set.
+    spills : tuple of Spill
+        The rows in the place of parts, where they will be sorted.
+    summary
+        Of all of them, as the problem sums up.
+    derived : tuple of dict
+        What derived outputs sum up of all of them, where there are no files that they could be made of.
+    stored : tuple of StoredEntry
+        Of files that are in a store, parts by data set and name, and spills by the paths that these state; then `files`
+        are none.
+    """
+
+    files: dict[str, tuple[tuple[Path, int], ...]]
+    spills: tuple[Spill, ...]
+    summary: Any
+    derived: tuple[dict[str, Any], ...] = ()
+    stored: tuple[StoredEntry, ...] = ()
+
+    @classmethod
+    def by(cls, sink: RowSink[Any], room: Path) -> Written:
+        """What a sink that was left has written into a directory."""
+        summary, spills = sink.summary, sink.spills
+        files: dict[str, tuple[tuple[Path, int], ...]] = {}
+        # One without rows is there only so that a data set can be read.
+        if summary.fingerprint.n_items and not spills:
+            with as_publish_errors(room):
+                files = {
+                    directory.name: tuple((path, path.stat().st_size) for path in sorted(directory.glob("*.parquet")))
+                    for directory in sorted(room.iterdir())
+                }
+        return cls(files, spills, summary)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all files."""
+        n_bytes = sum(size for parts in self.files.values() for _, size in parts)
+        return n_bytes + sum(entry.bytes for entry in self.stored) + sum(spill.n_bytes for spill in self._spills_here)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Of all files that are here."""
+        parts = [path for parts in self.files.values() for path, _ in parts]
+        return parts + [spill.path for spill in self._spills_here]
+
+    def in_store(self, stored: tuple[StoredEntry, ...], room: Path) -> Written:
+        """The same once all files that were in a room are in a store."""
+        spills = tuple(replace(spill, path=spill.path.relative_to(room)) for spill in self.spills)
+        return replace(self, files={}, spills=spills, stored=stored)
+
+    def fetched(self, room: Path) -> Written:
+        """The same once all that was in a store is here again, in a room."""
+        spills = tuple(replace(spill, path=room / spill.path) for spill in self.spills)
+        of_spills = {spill.path.as_posix() for spill in self.spills}
+        files: dict[str, tuple[tuple[Path, int], ...]] = {}
+        for entry in self.stored:
+            if entry.path not in of_spills:
+                name = entry.path.partition("/")[0]
+                files[name] = (*files.get(name, ()), (room / entry.path, entry.bytes))
+        return replace(self, files=files, spills=spills, stored=())
+
+    def check_arrived(self) -> None:
+        """Refuse what is not here yet, or not whole, of what is to be here.
+
+        Raises
+        ------
+        PublishError
+            With the file.
+        """
+        for each in self.files.values():
+            for path, n_bytes in each:
+                _check_arrived(path, n_bytes)
+        for spill in self._spills_here:
+            _check_arrived(spill.path, spill.n_bytes)
+
+    @property
+    def _spills_here(self) -> tuple[Spill, ...]:
+        return () if self.stored else self.spills
+
+
+def _check_arrived(path: Path, n_bytes: int) -> None:
+    found = path.stat().st_size if path.is_file() else None
+    if found != n_bytes:
+        raise PublishError(
+            f"{path}: {found_bytes_text(found)}; expected {n_bytes:,} bytes, which a worker has written; "
+            "see what its host and this one share, or have results sent: workers that cannot write there do that"
+        )
