@@ -44,9 +44,8 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.publish import JOURNAL_NAME, Staging
 from pipeline.steps import find_unchanged
 from pipeline.stores.mirror import address_of, local_path
-from pipeline.stores.places import store_at
+from pipeline.stores.places import store_at, whole_run
 from pipeline.stores.protocol import Store
-from pipeline.stores.some_files import whole_run
 from pipeline.takeover import OnProgress, noting_the_beginning, on_a_tier_that_fits
 from pipeline.terminal import visible
 from pipeline.tiers import Tier, tier_named

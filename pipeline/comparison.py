@@ -106,13 +106,12 @@ def compare_with_last(
 def _bring_here(store: Store, before: Path, run_path: Path, *, has_rows: bool) -> None:
     """Have of both runs here what is read of them: of two that hold the same only the types of their keys."""
     from pipeline.stores.part_objects import fetch_missing
-    from pipeline.stores.some_files import with_files
 
     if has_rows:
         fetch_missing(run_path)
         store.whole(before)
     else:
-        with_files(store, before, [f"{side}_vertices.parquet" for side in ("left", "right")])
+        store.with_files(before, [f"{side}_vertices.parquet" for side in ("left", "right")])
 
 
 def _compared(before: Path, of_before: Manifest, run_path: Path, manifest: Manifest) -> Comparison:

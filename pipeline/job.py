@@ -26,9 +26,8 @@ from pipeline.ranks import Ranks, ranks_of
 from pipeline.searched import SearchedGraph
 from pipeline.steps import Steps, find_unchanged, finish
 from pipeline.stores.mirror import address_of
-from pipeline.stores.places import kept_if_done, store_at
+from pipeline.stores.places import kept_if_done, store_at, whole_run
 from pipeline.stores.protocol import Store
-from pipeline.stores.some_files import whole_run
 from pipeline.takeover import OnProgress, on_a_tier_that_fits
 from pipeline.tiers import Tier
 from pipeline.unfinished import journal_for, room_to_resume

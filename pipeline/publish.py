@@ -29,7 +29,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -236,6 +236,10 @@ class RunStore:
 
     def whole(self, run: Path) -> Path:
         """A run with all of its files, which are here."""
+        return run
+
+    def with_files(self, run: Path, _names: Sequence[str]) -> Path:
+        """As `whole`."""
         return run
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:

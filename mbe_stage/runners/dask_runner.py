@@ -61,6 +61,7 @@ _BEGIN_SECONDS = 30.0
 _SILENT_SECONDS = 30.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
+_LOST = "was lost; the roots that it had were lent again"
 # Of a cluster that is made here.
 _QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 
@@ -107,6 +108,8 @@ class DaskRunner:
         What each worker did in the last search, in the order in which they came.
     seconds : float
         How long that search took, from the first lease to the last.
+    warnings : list of str
+        What became of workers in it: of those that were lost, and of those that could not keep what they found.
 
     Notes
     -----
@@ -126,6 +129,7 @@ class DaskRunner:
         self._lease_seconds = lease_seconds
         self.shares_machine = shares_machine
         self.ranks: list[RankFacts] = []
+        self.warnings: list[str] = []
         self.seconds = 0.0
 
     @property
@@ -173,7 +177,7 @@ class DaskRunner:
         EngineUnavailable
             A worker has other versions of what finds the results, or the engine cannot run there.
         """
-        self.ranks, self.seconds = [], 0.0
+        self.ranks, self.seconds, self.warnings = [], 0.0, []
         alone = replace(execution, runner=None, max_bicliques=None, max_cliques=None, time_limit_seconds=None)
         terms = Terms(self._lease_seconds, _BLOCKS_OF_LEASE * execution.block_bytes)
         limit = time.perf_counter() + (execution.time_limit_seconds or math.inf)
@@ -295,7 +299,8 @@ class DaskRunner:
             error = future.exception()
             if _is_of_the_cluster(error):
                 self._check_scheduler()
-                log.warning("worker %s was lost (%s): what it had is lent again", lease.worker, error)
+                log.info("worker %s: %s", lease.worker, error)
+                self._warn(lease.worker, _LOST)
                 ledger.lose(lease.worker)
                 return None, None
             raise error
@@ -305,11 +310,12 @@ class DaskRunner:
             if not _is_of_the_cluster(error):
                 raise
             self._check_scheduler()
-            log.warning("what worker %s had found is lost (%s): its roots are lent again", lease.worker, error)
+            log.info("worker %s: %s", lease.worker, error)
+            self._warn(lease.worker, _LOST)
             ledger.give_back(number)
             return None, None
         if isinstance(finished, NotKept):
-            log.warning("worker %s: %s; what it finds is sent here from now on", lease.worker, finished.reason)
+            self._warn(lease.worker, f"{finished.reason}; what it finds is sent here from now on")
             run.proofs.pop(lease.worker, None)
             run.sending.add(lease.worker)
             ledger.give_back(number)
@@ -320,12 +326,19 @@ class DaskRunner:
             run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
 
+    def _warn(self, worker: str, what: str) -> None:
+        """Say it now, and to whoever publishes what was found."""
+        told = f"worker {worker}: {what}"
+        log.warning("%s", told)
+        if told not in self.warnings:
+            self.warnings.append(told)
+
     def _look(self, run: _Run, ledger: Ledger) -> None:
         """Find out who is there; open again what the lost ones had, and greet those that have come."""
         there = self._threads()
         for worker in set(run.threads) - set(there):
             for lease in ledger.lose(worker):
-                log.warning("worker %s was lost: the roots that it had are lent again", worker)
+                self._warn(worker, _LOST)
                 run.futures.pop(lease.number, None)
             run.at_work.pop(worker, None)
         self._greet(run, there)

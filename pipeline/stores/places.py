@@ -13,9 +13,10 @@ from pipeline.errors import PublishError
 from pipeline.stores.address import is_address, parse_address, place_of
 
 if TYPE_CHECKING:
+    from pipeline.manifest import Manifest
     from pipeline.stores.protocol import Store
 
-__all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at"]
+__all__ = ["holds_runs", "kept_if_done", "opened_run", "opened_runs", "store_at", "whole_run"]
 
 _LATEST = "latest"
 
@@ -92,6 +93,18 @@ def opened_runs(old: str | Path, new: str | Path) -> Iterator[tuple[str | Path, 
     both = [_beside(old, new), _beside(new, old)]
     with ExitStack() as ends:
         yield tuple(ends.enter_context(opened_run(each)) if is_address(each) else each for each in both)  # type: ignore[misc]
+
+
+def whole_run(store: Store | None, run: Path, manifest: Manifest) -> Path:
+    """A run with all files of its manifest; a store is asked only where one is not here.
+
+    Raises
+    ------
+    PublishError
+        They cannot be read.
+    """
+    is_whole = all((run / entry.path).exists() for entry in manifest.files)
+    return run if store is None or is_whole else store.whole(run)
 
 
 def holds_runs(place: str) -> bool:

@@ -5,7 +5,7 @@ Runs are paths of this machine. Those at an address are copies, in which the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,6 +60,9 @@ class Store(Protocol):
 
     def whole(self, run: Path) -> Path:
         """A run of `runs`, with all of its files."""
+
+    def with_files(self, run: Path, names: Sequence[str]) -> Path:
+        """A run of `runs`, with its files of these names, and perhaps no others."""
 
     def sizes(self, run: Path) -> Callable[[str], int | None]:
         """What says how many bytes a file of a run has, by its path within; None where it is not there."""

@@ -20,7 +20,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -216,16 +216,29 @@ class RemoteStore:
         PublishError
             It cannot be read, or this disk is full.
         """
-        below = f"{RUNS}/{run.name}"
         with as_store_publish_errors("nothing was changed"):
-            of_run = self.objects.listed(below)
-        wanted = {each.name: self.mirror.root / each.name for each in of_run}
+            of_run = self.objects.listed(f"{RUNS}/{run.name}")
+        return self._fetched(run, of_run)
+
+    def with_files(self, run: Path, names: Sequence[str]) -> Path:
+        """A run with its files of these names; those that are not there are left out.
+
+        Raises
+        ------
+        PublishError
+            As `whole`.
+        """
+        wanted = {f"{RUNS}/{run.name}/{name}" for name in names}
+        return self._fetched(run, [each for each in self.listed() if each.name in wanted])
+
+    def _fetched(self, run: Path, wanted: Sequence[StoredObject]) -> Path:
+        """A run with some of its objects as files; those that are here already are not fetched again."""
+        paths = {each: self.mirror.root / each.name for each in wanted}
         missing = {
-            each.name: wanted[each.name]
-            for each in of_run
-            if not (wanted[each.name].exists() and wanted[each.name].stat().st_size == each.size)
+            each.name: path for each, path in paths.items() if not (path.exists() and path.stat().st_size == each.size)
         }
-        n_bytes = sum(each.size for each in of_run if each.name in missing)
+        n_bytes = sum(each.size for each in wanted if each.name in missing)
+        below = f"{RUNS}/{run.name}"
         log.info("fetching %s/%s: %s", self.address, below, bytes_text(n_bytes))
         with as_publish_errors(self.mirror.root, "nothing was changed"), as_store_publish_errors("nothing was changed"):
             self.objects.download(missing, MovedBytes(f"fetching {below}", n_bytes))
