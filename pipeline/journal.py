@@ -296,7 +296,8 @@ def begun_journal(room: Path, header: Header) -> Journal:
     begun, records = read_journal(room)
     if changed := changes(begun, header):
         raise PublishError(
-            f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean"
+            f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean "
+            f"{room.parents[1]}"
         )
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
