@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as csv
 
 __all__ = ["read_csv"]
+
+_LOOK_EVERY = 0.2
 
 
 def read_csv(stream: io.RawIOBase, **options: Any) -> pa.Table:
@@ -20,7 +22,11 @@ def read_csv(stream: io.RawIOBase, **options: Any) -> pa.Table:
     """
     with ThreadPoolExecutor(1, "parsing") as pool:
         try:
-            return pool.submit(csv.read_csv, stream, **options).result()
+            reading = pool.submit(csv.read_csv, stream, **options)
+            # A signal that the system gives to another thread ends no wait of this one, which has to hear it.
+            while not wait([reading], _LOOK_EVERY).done:
+                pass
+            return reading.result()
         except BaseException:
             # Whoever still reads from it reads no further.
             stream.close()

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import RunStore, run
-from tests.patience import PATIENCE
+from tests.patience import completed
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     assert_as_undisturbed,
@@ -42,7 +41,7 @@ exit $code
 @cache
 def may_mount() -> bool:
     try:
-        asked = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
+        asked = completed(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"])
     except FileNotFoundError:
         return False
     return asked.returncode == 0
@@ -52,13 +51,10 @@ def on_a_disk_of(n_bytes: int, disk: Path, left: Path, edges: Path, output: dict
     """A run in a process of its own that writes to such a disk; its exit code, and what it says last."""
     config = json.dumps(values(disk / "out", edges, output=output))
     given = [str(n_bytes), disk, left, sys.executable, config, edges]
-    done = subprocess.run(
+    done = completed(
         ["unshare", "-rm", "sh", "-c", ON_A_SMALL_DISK, "sh", *given],
-        capture_output=True,
-        text=True,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=PATIENCE,
     )
     return done.returncode, done.stdout.splitlines()[-1]
 
