@@ -43,6 +43,7 @@ __all__ = [
     "peak_memory_bytes",
     "question",
     "read_manifest",
+    "sha256_of",
     "software_versions",
     "write_manifest",
 ]
@@ -223,10 +224,15 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, as manifests have it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def file_entry(run_path: Path, path: Path) -> FileEntry:
     """Size, checksum and rows of one file of a run."""
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = sha256_of(path)
     rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else None
     return FileEntry(path=path.relative_to(run_path).as_posix(), bytes=path.stat().st_size, sha256=digest, rows=rows)
 

@@ -134,15 +134,14 @@ class NumberedCell:
         try:
             self._objects.create(self._called(number), content)
         except StoreConflict as conflict:
-            conflict.place = self._place()
-            raise
+            raise StoreConflict(self._place()) from conflict
         numbers = self._numbers()
         greatest = max(numbers, default=0)
         if greatest >= number + _KEPT:
             # Below a greater one it is never read.
             with suppress(StoreFailure):
                 self._objects.delete([self._called(number)])
-            raise StoreConflict(errno.EAGAIN, "somebody else has written it meanwhile", self._place(), "run it again")
+            raise StoreConflict(self._place())
         if greatest < number:
             raise self._failure(errno.EIO, "what was written is not listed", "try again")
         # What cannot be removed is the next writer's.

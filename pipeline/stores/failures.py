@@ -50,6 +50,9 @@ class NoSuchObject(StoreFailure):
 class StoreConflict(StoreFailure):
     """A conditional write came too late: somebody else has written the object."""
 
+    def __init__(self, place: str) -> None:
+        super().__init__(errno.EAGAIN, "somebody else has written it meanwhile", place, "run it again")
+
 
 @contextmanager
 def translated(place: object) -> Iterator[None]:
@@ -96,7 +99,7 @@ def _failure(error: Exception, place: str) -> StoreFailure:
         reason = f"the store cannot do what is asked of it{said}"
         return StoreFailure(errno.EOPNOTSUPP, reason, place, "choose a store with conditional writes")
     if kind in ("AlreadyExistsError", "PreconditionError") or status in ("409", "412"):
-        return StoreConflict(errno.EAGAIN, "somebody else has written it meanwhile", place, "run it again")
+        return StoreConflict(place)
     if any(sign in text for sign in _METADATA):
         return StoreFailure(errno.EACCES, "no credentials", place, _CREDENTIALS)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):

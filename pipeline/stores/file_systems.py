@@ -99,7 +99,7 @@ class FileSystemObjects(ObjectsBelow):
             raise
         # The last of several that all believed the name was free.
         if not self._keeps_apart and self.read(name) != content:
-            raise self._conflict(name)
+            raise StoreConflict(str(self._place(name)))
 
     def delete(self, names: list[str]) -> None:
         """See `ObjectsBelow`; directories that are empty then are removed too, but for those at the top."""
@@ -179,7 +179,7 @@ class FileSystemObjects(ObjectsBelow):
             except StoreFailure as failure:
                 # Servers of SFTP say the same of every failure.
                 if self._is_there(driver, name):
-                    raise self._conflict(name) from failure
+                    raise StoreConflict(str(self._place(name))) from failure
                 raise
 
     def _is_there(self, driver: Any, name: str) -> bool:
@@ -222,10 +222,6 @@ class FileSystemObjects(ObjectsBelow):
             finally:
                 with asked(place):
                     file.close()
-
-    def _conflict(self, name: str) -> StoreConflict:
-        reason = "somebody else has written it meanwhile"
-        return StoreConflict(errno.EAGAIN, reason, str(self._place(name)), "run it again")
 
     def _path(self, name: str = "") -> str:
         """What the driver calls an object."""

@@ -15,7 +15,6 @@ have (`remove_leftovers`).
 from __future__ import annotations
 
 import errno
-import hashlib
 import logging
 import os
 import shutil
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PublishError
+from pipeline.manifest import sha256_of
 from pipeline.publish import as_publish_errors, sync
 from pipeline.stored_parts import StoredEntry, stored_entries
 from pipeline.stores.address import parse_address
@@ -93,7 +93,7 @@ def fetch(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: Path
     """
     with _arriving(objects, entries, directory) as arriving:
         for entry in entries:
-            if (found := _sha256(arriving / entry.path)) != entry.sha256:
+            if (found := sha256_of(arriving / entry.path)) != entry.sha256:
                 raise PublishError(
                     f"{entry.store}/{entry.name}: has changed since a worker wrote it (sha256 {found}); expected "
                     f"{entry.sha256}; nothing was published; run it again"
@@ -225,8 +225,3 @@ def _arriving(objects: ObjectsBelow, entries: Sequence[StoredEntry], directory: 
 def _move(path: Path, to: Path) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     os.replace(path, to)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
