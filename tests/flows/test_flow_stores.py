@@ -18,6 +18,7 @@ from pipeline.stores.remote_staging import RemoteStaging
 from tests.pipeline.stores.conftest import bucket, server, sftp, sftp_servers, temporary  # noqa: F401 - fixtures
 from tests.pipeline.stores.file_servers import PASSWORD, OnServer
 from tests.pipeline.stores.server import SECRET, Bucket
+from tests.pipeline.stores.writers import published
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -26,10 +27,6 @@ def run(edges: str, out: str):
     return enumerate_bicliques_flow(
         input_path=edges, output_directory=out, overrides=["execution.engine=reference"], return_state=True
     )
-
-
-def published(place: Bucket | OnServer) -> list[str]:
-    return [key.split("/")[-2] for key in place.listed() if key.endswith("/manifest.json")]
 
 
 def artifacts(state) -> str:

@@ -1,4 +1,4 @@
-"""Places that fsspec reaches, in memory and on real servers of SFTP as processes, and runs that are published there."""
+"""Places that fsspec reaches, in memory and on real servers of SFTP as processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import fsspec
 
-import pipeline
-from pipeline import Config, RunResult
 from pipeline.stores.address import parse_address
 from pipeline.stores.file_systems import FileSystemObjects
 from tests.patience import PATIENCE, begun
@@ -18,8 +16,6 @@ from tests.pipeline.stores import sftp_child
 from tests.pipeline.stores.ports import SILENT, free_port, wait_for
 
 __all__ = [
-    "FEWER",
-    "PAIRS",
     "PASSWORD",
     "USER",
     "InMemory",
@@ -29,15 +25,8 @@ __all__ = [
     "objects_at",
     "openssh",
     "pointer",
-    "publish",
-    "published",
 ]
 
-PAIRS = (
-    ["ann", "ann", "bob", "bob", "bob", "cid", "cid"],
-    ["bakery", "kiosk", "bakery", "kiosk", "zoo", "zoo", "kiosk"],
-)
-FEWER = (PAIRS[0][:5], PAIRS[1][:5])
 USER, PASSWORD = "tester", "the-password-that-nobody-may-read"
 # Where distributions have it; SFTP_SERVER names another.
 _PROGRAMS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server")
@@ -120,16 +109,6 @@ class InMemory:
 
 
 Place = InMemory | OnServer
-
-
-def publish(where: object, edges: object = PAIRS, **output: object) -> RunResult:
-    settings = {"execution": {"engine": "reference"}, "output": {"directory": str(where), "report": False, **output}}
-    return pipeline.run(Config.from_mapping(settings), edges)
-
-
-def published(place: Place) -> list[str]:
-    """Runs with a manifest, as the place itself says."""
-    return [name.split("/")[-2] for name in place.listed() if name.endswith("/manifest.json")]
 
 
 def pointer(place: Place, prefix: str = "out") -> dict:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
 import errno
 import logging
 import os
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,19 +27,9 @@ from pipeline.stores.address import parse_address
 from pipeline.stores.failures import StoreConflict, StoreFailure
 from pipeline.stores.file_systems import FileSystemObjects
 from tests.patience import PATIENCE, begun, output_of
-from tests.pipeline.stores.file_servers import (
-    FEWER,
-    PASSWORD,
-    USER,
-    InMemory,
-    OnServer,
-    SftpServer,
-    objects_at,
-    pointer,
-    publish,
-    published,
-)
+from tests.pipeline.stores.file_servers import PASSWORD, USER, InMemory, OnServer, SftpServer, objects_at, pointer
 from tests.pipeline.stores.ports import free_port
+from tests.pipeline.stores.writers import FEWER, interrupt_an_upload, publish, published
 from tests.pipeline.test_cli import EDGES, ROOT, answer, mbe
 
 
@@ -129,15 +117,7 @@ def of(run: RunResult) -> list[str]:
 
 def test_ctrl_c_during_the_upload(sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
-    upload = FileSystemObjects._upload
-
-    def interrupted(self: FileSystemObjects, path: Path, name: str, stop: threading.Event, *rest: object) -> None:
-        if name.endswith("size_histogram.parquet"):
-            _thread.interrupt_main()
-            stop.wait(60)
-        upload(self, path, name, stop, *rest)
-
-    monkeypatch.setattr(FileSystemObjects, "_upload", interrupted)
+    interrupt_an_upload(FileSystemObjects, monkeypatch)
     result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{sftp.url}/out", "--engine", "reference")
     assert result.exit_code == 130, result.output
     assert "nothing was published" in result.stderr

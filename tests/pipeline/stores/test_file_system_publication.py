@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,20 +23,9 @@ from pipeline.stores.cells import NumberedCell
 from pipeline.stores.failures import StoreConflict, StoreFailure
 from pipeline.stores.file_systems import FileSystemObjects
 from pipeline.stores.places import holds_runs, opened_run, store_at
-from pipeline.stores.remote_staging import RemoteStaging
 from tests.patience import begun, completed, output_of
-from tests.pipeline.stores.file_servers import (
-    FEWER,
-    PAIRS,
-    PASSWORD,
-    InMemory,
-    OnServer,
-    Place,
-    objects_at,
-    pointer,
-    publish,
-    published,
-)
+from tests.pipeline.stores.file_servers import PASSWORD, InMemory, OnServer, Place, objects_at, pointer
+from tests.pipeline.stores.writers import FEWER, at_once, come_before, publish, published
 from tests.pipeline.test_cli import EDGES, MBE, ROOT, answer, mbe
 
 # --- what is published ---------------------------------------------------------------------------------------------
@@ -161,32 +149,8 @@ def test_of_many_that_take_a_name_one_has_it_whole(place: Place) -> None:
 
 
 def test_of_two_writers_at_once_one_wins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, outcomes, rounds = f"{place.url}/out", [], 2
-    both_have_looked = threading.Barrier(2)
-    send = RemoteStaging._send
-
-    def send_together(self: RemoteStaging, before: object) -> None:
-        both_have_looked.wait(60)
-        send(self, before)
-
-    monkeypatch.setattr(RemoteStaging, "_send", send_together)
-
-    def write(edges: object) -> None:
-        try:
-            outcomes.append(publish(out, edges).manifest.run_id)
-        except PublishError as error:
-            outcomes.append(error)
-
-    for _ in range(rounds):
-        outcomes.clear()
-        writers = [threading.Thread(target=write, args=(edges,)) for edges in (PAIRS, FEWER)]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join()
-        assert sorted(isinstance(each, str) for each in outcomes) == [False, True], outcomes
-        lost, won = sorted(outcomes, key=lambda each: isinstance(each, str))
-        assert "another run was published while this one was uploaded, and wins; nothing was published" in str(lost)
+    rounds = 2
+    for won in at_once(f"{place.url}/out", rounds, monkeypatch):
         assert (pointer(place)["run_id"], published(place)[-1]) == (won, won)
     assert len(published(place)) == pointer(place)["sequence"] == rounds
     # Nothing of the losers: no file, no claim, no directory of a run.
@@ -215,14 +179,7 @@ def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
     sftp: OnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
-    send = RemoteStaging._send
-
-    def after_another(self: RemoteStaging, before: object) -> None:
-        monkeypatch.setattr(RemoteStaging, "_send", send)
-        publish(f"{sftp.url}/out", FEWER)
-        send(self, before)
-
-    monkeypatch.setattr(RemoteStaging, "_send", after_another)
+    come_before(f"{sftp.url}/out", monkeypatch)
     result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{sftp.url}/out", "--engine", "reference")
     assert result.exit_code == 3
     assert len(published(sftp)) == 1

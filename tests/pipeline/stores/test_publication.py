@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import errno
 import json
 import os
@@ -17,7 +16,7 @@ pytest.importorskip("obstore", reason="the extra object-stores is not installed"
 pytest.importorskip("moto", reason="the server for tests of object stores is not installed")
 
 import pipeline
-from pipeline import Config, PublishError, RunResult
+from pipeline import PublishError
 from pipeline.stores import objects, remote_store, transfers
 from pipeline.stores import pointer as pointer_module
 from pipeline.stores.cells import ConditionalCell
@@ -26,28 +25,15 @@ from pipeline.stores.objects import Objects
 from pipeline.stores.places import holds_runs, opened_run, store_at
 from pipeline.stores.remote_staging import RemoteStaging
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
-from tests.pipeline.test_cli import EDGES, answer, mbe
-
-PAIRS = (
-    ["ann", "ann", "bob", "bob", "bob", "cid", "cid"],
-    ["bakery", "kiosk", "bakery", "kiosk", "zoo", "zoo", "kiosk"],
+from tests.pipeline.stores.writers import (
+    FEWER,
+    at_once,
+    come_before,
+    interrupt_an_upload,
+    publish,
+    published,
 )
-FEWER = (PAIRS[0][:5], PAIRS[1][:5])
-
-
-def config(place: object, **output: object) -> Config:
-    return Config.from_mapping(
-        {"execution": {"engine": "reference"}, "output": {"directory": str(place), "report": False, **output}}
-    )
-
-
-def publish(place: object, edges: object = PAIRS, **output: object) -> RunResult:
-    return pipeline.run(config(place, **output), edges)
-
-
-def published(bucket: Bucket) -> list[str]:
-    """Runs with a manifest, as the bucket itself says."""
-    return [key.split("/")[-2] for key in bucket.listed() if key.endswith("/manifest.json")]
+from tests.pipeline.test_cli import EDGES, answer, mbe
 
 
 def pointer(bucket: Bucket, prefix: str = "out") -> dict:
@@ -133,32 +119,7 @@ def test_no_object_is_written_outside_its_directory(bucket: Bucket, tmp_path: Pa
 
 
 def test_of_two_writers_at_once_one_wins(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, outcomes = f"{bucket.url}/out", []
-    both_have_looked = threading.Barrier(2)
-    send = RemoteStaging._send
-
-    def send_together(self: RemoteStaging, before: object) -> None:
-        both_have_looked.wait(60)
-        send(self, before)
-
-    monkeypatch.setattr(RemoteStaging, "_send", send_together)
-
-    def write(edges: object) -> None:
-        try:
-            outcomes.append(publish(out, edges).manifest.run_id)
-        except PublishError as error:
-            outcomes.append(error)
-
-    for _ in range(2):
-        outcomes.clear()
-        writers = [threading.Thread(target=write, args=(edges,)) for edges in (PAIRS, FEWER)]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join()
-        assert sorted(isinstance(each, str) for each in outcomes) == [False, True], outcomes
-        lost, won = sorted(outcomes, key=lambda each: isinstance(each, str))
-        assert "another run was published while this one was uploaded, and wins; nothing was published" in str(lost)
+    for won in at_once(f"{bucket.url}/out", 2, monkeypatch):
         assert pointer(bucket)["run_id"] == won
         assert published(bucket)[-1] == won
     assert len(published(bucket)) == pointer(bucket)["sequence"] == 2
@@ -169,14 +130,7 @@ def test_a_loser_ends_with_the_code_of_what_cannot_be_published(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
-    send = RemoteStaging._send
-
-    def after_another(self: RemoteStaging, before: object) -> None:
-        monkeypatch.setattr(RemoteStaging, "_send", send)
-        publish(f"{bucket.url}/out", FEWER)
-        send(self, before)
-
-    monkeypatch.setattr(RemoteStaging, "_send", after_another)
+    come_before(f"{bucket.url}/out", monkeypatch)
     result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{bucket.url}/out", "--engine", "reference")
     assert result.exit_code == 3
     assert len(published(bucket)) == 1
@@ -351,15 +305,7 @@ def test_a_publication_that_failed_can_be_tried_again(bucket: Bucket, monkeypatc
 
 def test_ctrl_c_during_the_upload(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "edges.csv").write_text(EDGES, encoding="utf-8")
-    upload = Objects._upload
-
-    def interrupted(self: Objects, path: Path, name: str, stop: threading.Event, *rest: object) -> None:
-        if name.endswith("size_histogram.parquet"):
-            _thread.interrupt_main()
-            stop.wait(60)
-        upload(self, path, name, stop, *rest)
-
-    monkeypatch.setattr(Objects, "_upload", interrupted)
+    interrupt_an_upload(Objects, monkeypatch)
     result = mbe("enumerate", tmp_path / "edges.csv", "--out", f"{bucket.url}/out", "--engine", "reference")
     assert result.exit_code == 130, result.output
     assert "nothing was published" in result.stderr
