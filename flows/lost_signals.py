@@ -135,13 +135,19 @@ def _watch(reader: int) -> None:
                 return
             pending = next((number for number in numbers if number in _ENDINGS), pending)
         elif pending is not None:
-            if not _is_dealt_with():
+            if not _is_dealt_with(pending):
                 signal.pthread_kill(cast(int, threading.main_thread().ident), pending)
             pending = None
 
 
-def _is_dealt_with() -> bool:
-    """Whether the main thread is in a handler or a clean-up of what the signal raised, or of what came out of that."""
+def _is_dealt_with(number: int) -> bool:
+    """Whether the main thread is in a handler or a clean-up of what the signal raised, or of what came out of that.
+
+    Or a handler has put the signal off (`pipeline.grace`).
+    """
+    handler = signal.getsignal(number)
+    if isinstance(handler, PatientHandler) and handler.has_postponed(number):
+        return True
     current: Any = sys._current_exceptions().get(cast(int, threading.main_thread().ident))
     # Python 3.11 answers with what `sys.exc_info` does.
     return _ending_behind(current[1] if isinstance(current, tuple) else current) is not None

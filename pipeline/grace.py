@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
-from typing import Any
 
-from pipeline.signals import EndedBySignal, is_of_the_command
+from pipeline.signals import EndedBySignal, PatientHandler
 
 __all__ = ["Grace", "grace_at_sigterm"]
 
@@ -52,9 +50,9 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     """Put SIGTERM off for so long, while the context lasts; a second one, or Ctrl-C, is not put off.
 
     Whoever is in the context ends it soon after `Grace.ended` says so; then the signal is raised for the handler that
-    was there before, unless `Grace.is_asked` was taken back. Only the handler of the command is put off: Prefect looks
-    whether its own is in place, and sends a signal again that nobody seems to have heard (`flows.lost_signals`). Nor
-    does anything change in other threads than the main one.
+    is in place, unless `Grace.is_asked` was taken back. The handlers that can put it off are the command's and that of
+    a flow, which stay in place: Prefect looks whether its own is. Any other handler does what it does, and nothing
+    changes in threads other than the main one.
 
     Parameters
     ----------
@@ -64,14 +62,14 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     Raises
     ------
     BaseException
-        Behind the context: what the handler raises that was there before.
+        Behind the context: what the handler raises.
     """
-    grace, before = Grace(seconds), signal.getsignal(signal.SIGTERM)
+    grace, handler = Grace(seconds), signal.getsignal(signal.SIGTERM)
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or seconds == 0 or not callable(before) or not is_of_the_command(before):
+    if not is_main or seconds == 0 or not isinstance(handler, PatientHandler):
         yield grace
         return
-    with _put_off(grace, before):
+    with _put_off(grace, handler):
         yield grace
     if grace.is_asked:
         signal.raise_signal(signal.SIGTERM)
@@ -80,24 +78,19 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
 
 
 @contextmanager
-def _put_off(grace: Grace, before: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+def _put_off(grace: Grace, handler: PatientHandler) -> Iterator[None]:
     main = threading.main_thread().ident or 0
     again = threading.Timer(grace.seconds + _SECONDS_MORE, lambda: signal.pthread_kill(main, signal.SIGTERM))
     again.daemon = True
 
-    def put_off(number: int, frame: FrameType | None) -> None:
-        if grace.is_asked:
-            signal.signal(number, before)
-            before(number, frame)
-            return
+    def note() -> None:
         grace.is_asked = True
         again.start()
         log.warning("told to end: a last checkpoint is waited for, %g s at most", grace.seconds)
 
-    signal.signal(signal.SIGTERM, put_off)
+    handler.postpone(signal.SIGTERM, note)
     try:
         yield
     finally:
         again.cancel()
-        if signal.getsignal(signal.SIGTERM) is put_off:
-            signal.signal(signal.SIGTERM, before)
+        handler.postpone_no_more(signal.SIGTERM)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from pipeline.leaving import ENDINGS, leave
 
-__all__ = ["EndedBySignal", "PatientHandler", "ended_by", "is_of_the_command", "signal_of", "signals_are_heard"]
+__all__ = ["EndedBySignal", "PatientHandler", "ended_by", "signal_of", "signals_are_heard"]
 
 _LOCK = "numba:compiler_lock"
 _COMPILERS = ("numba", "llvmlite")
@@ -32,11 +32,6 @@ class EndedBySignal(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = signal.Signals(number)
-
-
-def is_of_the_command(handler: object) -> bool:
-    """Whether a handler is that of `signals_are_heard`: not Prefect's, and not that of a program which calls us."""
-    return isinstance(handler, _Hearing)
 
 
 def signal_of(interrupt: KeyboardInterrupt) -> signal.Signals:
@@ -112,9 +107,17 @@ class PatientHandler:
         self._waiting: int | None = None
         self._listener: Any = None
         self._sender: threading.Thread | None = None
+        self._to_postpone: dict[int, Callable[[], object]] = {}
+        self._postponed: int | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """What Python calls at a signal."""
+        note = self._to_postpone.pop(number, None)
+        if note is not None:
+            self._postponed = number
+            note()
+            return
+        self._postponed = None
         if _numba_compiles():
             if self._listener is None:
                 self._call_after_step(number)
@@ -122,6 +125,19 @@ class PatientHandler:
             self.send_again(number)
         else:
             self._call(number, frame)
+
+    def postpone(self, number: int, note: Callable[[], object]) -> None:
+        """Have `note` called at the next such signal, and nothing else happen; the one behind it is as any."""
+        self._to_postpone[number] = note
+
+    def postpone_no_more(self, number: int) -> None:
+        """Have every such signal be as any again."""
+        self._to_postpone.pop(number, None)
+        self._postponed = None
+
+    def has_postponed(self, number: int) -> bool:
+        """Whether the last signal was such a one, and was only taken note of."""
+        return self._postponed == number
 
     def send_again(self, number: int) -> None:
         """Have the signal come once more, soon."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 import pipeline
 from flows.enumerate import configure, enumerate_bicliques_flow
 from mbe_stage import stream
+from pipeline import steps
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
+from pipeline.unfinished import list_unfinished
 from tests.pipeline.resume_support import edges, ended_after
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -32,9 +35,9 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
 
 
-def flow(source: Path, out: Path):
+def flow(source: Path, out: Path, *overrides: str):
     return enumerate_bicliques_flow(
-        input_path=str(source), output_directory=str(out), overrides=OVERRIDES, return_state=True
+        input_path=str(source), output_directory=str(out), overrides=[*OVERRIDES, *overrides], return_state=True
     )
 
 
@@ -50,6 +53,37 @@ def test_a_flow_goes_on(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFi
     undisturbed = pipeline.run(configure(None, str(edges), str(tmp_path / "undisturbed"), OVERRIDES)).manifest
     assert manifest.content_fingerprint == undisturbed.content_fingerprint
     assert RunStore(tmp_path / "out").unfinished() == []
+
+
+def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
+    tmp_path: Path, edges: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SIGTERM long before a checkpoint is due: a last one is waited for, and the flow ends as Prefect has it."""
+    n_looks = 0
+
+    def told_at_the_third_look() -> None:
+        nonlocal n_looks
+        n_looks += 1
+        if n_looks == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    # What the process would do at SIGTERM without Prefect, which hands it on.
+    usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(steps, "output_limit", lambda *_: told_at_the_third_look)
+            with pytest.raises(KeyboardInterrupt):
+                flow(edges, tmp_path / "out", "output.checkpoint_seconds=3600")
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+    (kept,) = list_unfinished(tmp_path / "out")
+    assert kept.n_found > 0
+    assert not kept.is_running
+    assert RunStore(tmp_path / "out").runs() == []
+    with caplog.at_level(logging.INFO, "prefect.flow_runs"):
+        state = flow(edges, tmp_path / "out", "output.checkpoint_seconds=3600")
+    assert state.is_completed(), state.message
+    assert any(f"{kept.n_found:,} results" in text for text in read_manifest(state.result()["run"]).warnings)
 
 
 def test_of_other_edges_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 from flows import lost_signals
 from flows.enumerate import completed, run_as_flow
 from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, signals_are_heard_by_flow
+from pipeline.grace import grace_at_sigterm
 from tests.patience import PATIENCE
 from tests.patience import completed as process_completed
 
@@ -262,6 +263,40 @@ def test_a_flow_sends_a_lost_signal_again(number: signal.Signals, raised: type[B
 
     with pytest.raises(KeyboardInterrupt):
         flow_of(body)
+
+
+def test_a_flow_puts_it_off_once_for_a_last_checkpoint() -> None:
+    """It is not sent again meanwhile as a lost one, and Prefect finds its own handler in place."""
+    seen: list[bool] = []
+
+    def body() -> None:
+        with grace_at_sigterm(PATIENCE) as grace:
+            signal.raise_signal(signal.SIGTERM)
+            # Longer than it takes until a lost one is sent again.
+            time.sleep(10 * lost_signals._AGAIN)
+            seen.append(grace.is_asked and can_ack_control_intent())
+            signal.raise_signal(signal.SIGTERM)
+            seen.append(False)
+
+    with pytest.raises(KeyboardInterrupt):
+        flow_of(body)
+    assert seen == [True]
+
+
+def test_behind_the_last_checkpoint_the_flow_ends_as_prefect_has_it() -> None:
+    seen: list[object] = []
+
+    def body() -> None:
+        try:
+            with grace_at_sigterm(PATIENCE):
+                signal.raise_signal(signal.SIGTERM)
+        except BaseException as error:
+            seen.append(type(error))
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        flow_of(body)
+    assert seen == [TerminationSignal]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

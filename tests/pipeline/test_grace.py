@@ -14,7 +14,7 @@ import pytest
 from pipeline import grace as module
 from pipeline.grace import Grace, grace_at_sigterm
 from pipeline.leaving import leave
-from pipeline.signals import EndedBySignal, is_of_the_command, signals_are_heard
+from pipeline.signals import EndedBySignal, PatientHandler, signals_are_heard
 from tests.patience import PATIENCE
 
 
@@ -27,11 +27,11 @@ def ending(_number: int, _frame: FrameType | None) -> Any:
 
 
 @pytest.fixture
-def before(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """In the place of the command's own handler."""
-    monkeypatch.setattr(module, "is_of_the_command", lambda handler: handler not in (signal.SIG_DFL, signal.SIG_IGN))
-    usual = signal.signal(signal.SIGTERM, ending)
-    yield ending
+def before() -> Iterator[PatientHandler]:
+    """In the place of the command's own handler, or of Prefect's in a flow."""
+    handler = PatientHandler(ending)
+    usual = signal.signal(signal.SIGTERM, handler)
+    yield handler
     signal.signal(signal.SIGTERM, usual)
 
 
@@ -70,20 +70,30 @@ def test_no_longer_than_the_time_of_grace(before: Any, monkeypatch: pytest.Monke
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_where_the_handler_only_takes_note_the_run_ends_all_the_same(before: Any) -> None:
+@pytest.mark.usefixtures("before")
+def test_where_the_handler_only_takes_note_the_run_ends_all_the_same() -> None:
     noted: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: noted.append(number))
+    signal.signal(signal.SIGTERM, PatientHandler(lambda number, _frame: noted.append(number)))
     with pytest.raises(EndedBySignal):
         put_off(PATIENCE, lambda _: None)
     assert noted == [signal.SIGTERM]
-    signal.signal(signal.SIGTERM, before)
 
 
+def test_of_no_time_nothing_is_put_off(before: Any) -> None:
+    with pytest.raises(Ended), grace_at_sigterm(0.0):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("before")
 @pytest.mark.parametrize("handler", [ending, signal.SIG_DFL, signal.SIG_IGN], ids=["a function", "default", "ignored"])
-def test_nothing_changes_where_nothing_is_put_off(before: Any, handler: Any) -> None:
+def test_a_handler_of_somebody_else_stays(handler: Any) -> None:
     signal.signal(signal.SIGTERM, handler)
-    with grace_at_sigterm(PATIENCE if handler is not before else 0.0) as grace:
+    with grace_at_sigterm(PATIENCE) as grace:
         assert signal.getsignal(signal.SIGTERM) is handler
+        if handler is ending:
+            with pytest.raises(Ended):
+                signal.raise_signal(signal.SIGTERM)
     assert not grace.is_asked
 
 
@@ -94,19 +104,31 @@ def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_only_the_handler_of_the_command_is_put_off() -> None:
-    """Prefect looks for its own."""
-    usual = signal.signal(signal.SIGTERM, ending)
+def test_once_the_context_is_left_nothing_is_put_off(before: Any) -> None:
+    with grace_at_sigterm(PATIENCE) as grace:
+        pass
+    with pytest.raises(Ended):
+        signal.raise_signal(signal.SIGTERM)
+    assert not grace.is_asked
+    assert not before.has_postponed(signal.SIGTERM)
+
+
+def test_ctrl_c_is_not_put_off(before: Any) -> None:
+    usual = signal.signal(signal.SIGINT, before)
     try:
-        with grace_at_sigterm(PATIENCE):
-            assert signal.getsignal(signal.SIGTERM) is ending
-        signal.signal(signal.SIGTERM, leave)
-        with signals_are_heard():
-            heard = signal.getsignal(signal.SIGTERM)
-            assert is_of_the_command(heard)
-            with grace_at_sigterm(PATIENCE):
-                assert signal.getsignal(signal.SIGTERM) is not heard
-            assert signal.getsignal(signal.SIGTERM) is heard
+        with pytest.raises(Ended):
+            put_off(PATIENCE, lambda _: signal.raise_signal(signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def test_the_command_puts_it_off() -> None:
+    usual = signal.signal(signal.SIGTERM, leave)
+    seen: list[bool] = []
+    try:
+        with signals_are_heard(), pytest.raises(EndedBySignal):
+            put_off(PATIENCE, lambda grace: seen.append(grace.is_asked))
+        assert seen == [True]
     finally:
         signal.signal(signal.SIGTERM, usual)
 
@@ -122,3 +144,5 @@ def test_another_thread_puts_nothing_off(before: Any) -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+    with pytest.raises(Ended):
+        signal.raise_signal(signal.SIGTERM)
