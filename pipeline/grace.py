@@ -37,11 +37,11 @@ class Grace:
     is_asked: bool = False
 
     def ended(self) -> str | None:
-        """As of `mbe_stage.stream.Course`."""
+        """As of `mbe_stage.course.Course`."""
         return "told to end (SIGTERM)" if self.is_asked else None
 
     def patience(self) -> float | None:
-        """As of `mbe_stage.stream.Course`."""
+        """As of `mbe_stage.course.Course`."""
         return self.seconds if self.is_asked else None
 
 

@@ -16,11 +16,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mbe_stage.course import Course
 from mbe_stage.engines import AUTO
 from mbe_stage.errors import STOPPED_BY_MEMORY
 from mbe_stage.options import Execution
 from mbe_stage.problem import problem_named
-from mbe_stage.stream import Course, Listener, Progress, Sink, StreamFacts, stream, wants_outlook
+from mbe_stage.stream import Listener, Progress, Sink, StreamFacts, stream, wants_outlook
 from pipeline.backends.arrow.backend import ARROW
 from pipeline.backends.backend import Backend
 from pipeline.clean.facts import InputFacts

@@ -10,7 +10,7 @@ import pytest
 
 import pipeline
 from flows.enumerate import configure, enumerate_bicliques_flow
-from mbe_stage import stream
+from mbe_stage import course
 from pipeline import steps
 from pipeline.manifest import read_manifest
 from pipeline.publish import RunStore
@@ -32,7 +32,7 @@ OVERRIDES = [
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
 
 
 def flow(source: Path, out: Path, *overrides: str):

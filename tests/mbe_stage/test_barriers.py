@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink, time_quanta
-from mbe_stage import stream as stream_module
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.cliques import engine_cpu as cliques_cpu
@@ -25,9 +24,10 @@ from mbe_stage.cliques.query import CliqueQuery
 from mbe_stage.cliques.reference import maximal_cliques
 from mbe_stage.cliques.results import CliqueTableSink
 from mbe_stage.cliques.results import Detail as CliqueDetail
+from mbe_stage.course import Checkpoints, Course, Limits
 from mbe_stage.device import held_roots
 from mbe_stage.device.held_roots import begun_all_the_same, ranges_from, with_barriers
-from mbe_stage.stream import Course, stream
+from mbe_stage.stream import stream
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage import graphs
@@ -251,9 +251,9 @@ def test_near_a_limit_of_results_there_is_a_checkpoint() -> None:
 def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     """The roots that were begun may take longer than the rest of the results: the first is asked for early."""
     course = Course(n_before=1000)
-    limits = stream_module._Limits(PROBLEM, course, 5000, None)
+    limits = Limits(PROBLEM, course, 5000, None)
     assert [limits.n_shares(n, 9.0) for n in (0, 999, 1000, 2000, 3000, 3599, 3600, 4000)] == [0, 0, 1, 2, 3, 3, 4, 4]
-    checkpoints = stream_module._Checkpoints(Noting(), 1e6)
+    checkpoints = Checkpoints(Noting(), 1e6)
     barrier = checkpoints.barrier_for(engine_cpu)
     asked = []
     for n_found in (0, 1000, 1500, 2000, 2500):

@@ -30,6 +30,7 @@ from mbe_stage import (
 from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.course import Course
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
@@ -37,7 +38,7 @@ from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
 from mbe_stage.runners.leases import Ledger
-from mbe_stage.stream import Course, stream
+from mbe_stage.stream import stream
 from tests.mbe_stage import graphs
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")

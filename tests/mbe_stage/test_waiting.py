@@ -13,8 +13,9 @@ from mbe_stage import CountSink, Execution, MemoryBudgetExceeded, enumerate_into
 from mbe_stage.bicliques import engine_cpu
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.course import Course, Limits
 from mbe_stage.runners.waiting import Waiting
-from mbe_stage.stream import Course, Progress, _Limits, pulled, stream
+from mbe_stage.stream import Progress, pulled, stream
 from tests.mbe_stage import graphs
 from tests.mbe_stage.small_gpu import install
 
@@ -115,6 +116,6 @@ def test_no_block_is_held_on_to_while_the_next_one_is_found() -> None:
             assert not any(each() for each in made)
             yield block()
 
-    for each in _Limits(PROBLEM, Course(), None, None).until_memory_ends(blocks()):
+    for each in Limits(PROBLEM, Course(), None, None).until_memory_ends(blocks()):
         del each
     assert len(made) == 3

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mbe_stage import stream
+from mbe_stage import course
 from pipeline import Config, RunStore, run
 from pipeline.journal import read_journal
 from pipeline.unfinished import list_unfinished
@@ -38,7 +38,7 @@ MARKERS: list[Any] = []
 
 
 def noting(note: Any) -> Any:
-    """Of `stream._Checkpoints`, with the markers among the blocks noted here."""
+    """Of `course.Checkpoints`, with the markers among the blocks noted here."""
 
     def noted(checkpoints: Any, block: Any, *others: Any) -> None:
         note(checkpoints, block, *others)
@@ -71,8 +71,8 @@ def use_short_quanta(problem: str) -> None:
     engine_cuda.unavailable_reason = lambda: None
     engine_cuda.device = lambda _execution: "cuda, emulated"
     engine_cuda.compile_steps = lambda *_: ()
-    stream._TIMES_ITS_COST = 0.0
-    stream._Checkpoints.note = noting(stream._Checkpoints.note)  # type: ignore[method-assign]
+    course._TIMES_ITS_COST = 0.0
+    course.Checkpoints.note = noting(course.Checkpoints.note)  # type: ignore[method-assign]
 
 
 def planned(plan_memory: Any, sizes: dict[str, Any]) -> Any:

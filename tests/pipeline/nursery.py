@@ -13,7 +13,7 @@ import sys
 import traceback
 from importlib import import_module
 
-from mbe_stage import stream
+from mbe_stage import course
 from mbe_stage.compile_ahead import compile_ahead
 from pipeline import Config
 from pipeline.compiling import host_steps
@@ -37,7 +37,7 @@ IMPORTED_LATE = (
 def main() -> None:
     for name in IMPORTED_LATE:
         import_module(name)
-    stream._TIMES_ITS_COST = 0.0
+    course._TIMES_ITS_COST = 0.0
     config = Config.from_mapping(json.loads(sys.argv[1]))
     compile_ahead(host_steps(config.execution.engine, config=config, samples=False))
     say("ready")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage import stream
+from mbe_stage import course
 from pipeline import Config, InputConfig, RunStore, read_manifest, run
 from pipeline.ingest import ingest
 from pipeline.journal import read_journal
@@ -81,7 +81,7 @@ def made_undisturbed(out: Path, edges: Path, *, sort: bool) -> Path:
 @pytest.fixture(autouse=True)
 def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small run has many checkpoints."""
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
 
 
 class Killed(BaseException):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mbe_stage import stream
+from mbe_stage import course
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.cli_options import QUERY, configuration, publishing
@@ -257,7 +257,7 @@ def test_options_of_the_command_line_name_the_runner() -> None:
 def test_what_workers_have_summed_up_is_gone_on_with(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
     long = written(tmp_path / "long.csv", 90, 26, 0.6)
 
     def asked(out: str, **execution: Any) -> Config:
@@ -291,7 +291,7 @@ def test_what_workers_have_written_is_gone_on_with(
     problem: str,
     graph: tuple[int, int, float],
 ) -> None:
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
     long = written(tmp_path / "long.csv", *graph)
     alone = run(settings(tmp_path / "alone", long, problem=problem))
     asked = settings(tmp_path / "out", long, problem=problem, runner="dask", cluster=cluster.scheduler_address)

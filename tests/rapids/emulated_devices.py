@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage import stream
+from mbe_stage import course
 from mbe_stage.errors import DeviceLost, MemoryBudgetExceeded
 from pipeline import Config
 from pipeline.backends.backend import GraphFacts
@@ -222,7 +222,7 @@ def main(directory: Path, part: str) -> None:
     from pipeline.backends.cudf import backend, plan
 
     backend.graph_facts = degrees_alone
-    stream._TIMES_ITS_COST = 0.0
+    course._TIMES_ITS_COST = 0.0
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 10
     engine_cuda.device = lambda _: "the emulator"

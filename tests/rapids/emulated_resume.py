@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mbe_stage import stream
+from mbe_stage import course
 from mbe_stage.bicliques import engine_cuda, reference
 from mbe_stage.bicliques.results import Detail
 from mbe_stage.cliques import engine_cuda as clique_engine
@@ -193,7 +193,7 @@ def main(directory: Path, part: str) -> None:
     backend.graph_facts = degrees_alone
     # So that small results make several pieces and parts.
     plan._SMALLEST_PART = plan._LARGEST_PART = 1 << 12
-    stream._TIMES_ITS_COST = 0.0
+    course._TIMES_ITS_COST = 0.0
     use_the_specification()
     said = Said.of("pipeline")
     places = Places()

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.edge_table import edges_as_parquet
-from mbe_stage import stream
+from mbe_stage import course
 from mbe_stage.device import held_roots
 from pipeline import Config, RunStore, run
 from pipeline.journal import read_journal
@@ -58,8 +58,8 @@ def use_short_quanta(monkeypatch: pytest.MonkeyPatch) -> None:
     # Cliques are found in less time than anything is asked for in.
     monkeypatch.setattr(held_roots, "_TAKEN_SLOWLY", 0.0)
     monkeypatch.setattr(held_roots, "_PART_SECONDS", 0.2)
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
-    monkeypatch.setattr(stream._Checkpoints, "note", noting(stream._Checkpoints.note))
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course.Checkpoints, "note", noting(course.Checkpoints.note))
     MARKERS.clear()
 
 

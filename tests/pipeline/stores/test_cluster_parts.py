@@ -31,7 +31,7 @@ pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[da
 import dask
 from dask import distributed
 
-from mbe_stage import Execution, MemoryBudgetExceeded, stream
+from mbe_stage import Execution, MemoryBudgetExceeded, course
 from mbe_stage.runners import dask_runner
 from mbe_stage.runners.lease_work import Search
 from mbe_stage.runners.parts import Part, PartFailed
@@ -708,7 +708,7 @@ def slow_cluster(server: Server, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture
 def out(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
     """With short leases, and checkpoints as often as there can be one."""
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
     hurry(monkeypatch)
     return f"{bucket.url}/out"
 
@@ -879,7 +879,7 @@ def test_this_process_is_killed_at_random_moments_and_the_run_gone_on_with(
 def test_a_store_that_is_lost_in_the_middle(
     tmp_path: Path, many: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "_TIMES_ITS_COST", 0.0)
+    monkeypatch.setattr(course, "_TIMES_ITS_COST", 0.0)
     hurry(monkeypatch)
     own = Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", own.url)
