@@ -18,13 +18,18 @@ from pipeline.backends.arrow.order import KeyOrder, Spill
 from pipeline.backends.arrow.parts import ROW_GROUP_BYTES, PartNames, PartWriter, write_table
 from pipeline.publish import as_publish_errors
 
-__all__ = ["BlockWriter"]
+__all__ = ["BlockWriter", "most_encoders"]
 
 # Blocks that wait for an encoder: so many bytes, and never more blocks than that, however small they are.
 _WAITING_BYTES = 64 << 20
 _MOST_WAITING = 64
 # What an encoder takes at most; the budget of a run decides how many there may be.
 _ENCODER_BYTES = 128 << 20
+
+
+def most_encoders(memory_budget: int) -> int:
+    """How many threads may turn blocks into files, or files into blocks, at once, within so many bytes."""
+    return min(max(1, memory_budget // _ENCODER_BYTES), Execution().worker_count)
 
 
 class _Pause:
@@ -90,8 +95,7 @@ class BlockWriter:
         self._room = threading.Semaphore(min(_MOST_WAITING, max(1, _WAITING_BYTES // block_bytes)))
         self._failure: BaseException | None = None
         self._stopped = False
-        affordable = 1 if order is not None else max(1, memory_budget // _ENCODER_BYTES)
-        self._most_encoders = min(affordable, Execution().worker_count)
+        self._most_encoders = 1 if order is not None else most_encoders(memory_budget)
         self._encoders: list[threading.Thread] = []
         self._accepted_bytes = 0
         self._spilled: list[Path] = []

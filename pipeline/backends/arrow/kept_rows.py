@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mbe_stage.bicliques.keys import Fingerprint
 from mbe_stage.tasks import Task
-from pipeline.backends.arrow.parts import batches_of
+from pipeline.backends.arrow.parts import row_group_of
 from pipeline.journal import Journal
 from pipeline.kept_sums import Arrays, book_sums, restore, taken_back, together
 
 __all__ = ["KeptRows"]
+
+_T = TypeVar("_T")
 
 
 class _Order(Protocol):
@@ -72,14 +77,31 @@ class KeptRows:
         """Whether parts of an earlier process may be there."""
         return self._journal is not None
 
-    def taken_back(self, order: _Order | None) -> Iterator[pa.RecordBatch]:
-        """The rows that are booked, some at a time; the order, where there is one, takes them in."""
-        for path in () if self._journal is None else self._journal.files:
+    def taken_back(self, order: _Order | None, n_threads: int, take: Callable[[pa.RecordBatch], _T]) -> Iterator[_T]:
+        """What is made of the rows that are booked, some at a time; the order, where there is one, takes them in.
+
+        Parameters
+        ----------
+        order : optional
+            Its spills are read by this thread, one after the other.
+        n_threads : int
+            That read parts, a row group each.
+        take : callable
+            Takes rows, and gives what is made of them; called in these threads.
+        """
+        files = () if self._journal is None else self._journal.files
+        for path in files:
             if path.suffix == ".arrow":
                 assert order is not None
-                yield from (batch for batch in order.restore(path) if batch.num_rows)
-            elif path.parent.name == self._data_set:
-                yield from (batch for batch in batches_of(path) if batch.num_rows)
+                yield from (take(batch) for batch in order.restore(path) if batch.num_rows)
+        groups = (
+            (path, number)
+            for path in files
+            if path.suffix != ".arrow" and path.parent.name == self._data_set
+            for number in range(pq.read_metadata(path).num_row_groups)
+        )
+        for taken in _ahead(lambda group: [take(batch) for batch in row_group_of(*group)], groups, n_threads):
+            yield from taken
 
     def book(self, writer: _Writer, remaining: Sequence[Task], work_done: float, n_items: int) -> None:
         """Have the journal say that all but these tasks is done, once everything that was settled is on the disk.
@@ -136,3 +158,19 @@ class KeptRows:
         assert journal is not None
         n_items = summary.fingerprint.n_items
         book_sums(journal, remaining, work_done, lambda: together(summary.sums(), derived), n_items)
+
+
+def _ahead(make: Callable[[Any], _T], items: Iterable[Any], n_threads: int) -> Iterator[_T]:
+    """What is made of each item, in their order, by threads that are a few items ahead of who takes it."""
+    waiting: deque[Future[_T]] = deque()
+    with ThreadPoolExecutor(n_threads, "taking-back") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(make, item))
+                if len(waiting) > n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()

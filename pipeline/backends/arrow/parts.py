@@ -11,7 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ROW_GROUP_BYTES", "PartNames", "PartWriter", "batches_of", "next_number", "write_batches", "write_table"]
+__all__ = [
+    "ROW_GROUP_BYTES",
+    "PartNames",
+    "PartWriter",
+    "batches_of",
+    "next_number",
+    "row_group_of",
+    "write_batches",
+    "write_table",
+]
 
 ROW_GROUP_BYTES = 16 << 20
 _FILE_BYTES = 512 << 20
@@ -151,6 +160,12 @@ def batches_of(path: Path) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             yield from file.iter_batches(row_groups=[group])
+
+
+def row_group_of(path: Path, number: int) -> list[pa.RecordBatch]:
+    """The rows of one row group of a part, in as few batches as the reader has them."""
+    with pq.ParquetFile(path) as file:
+        return [batch for batch in file.read_row_group(number, use_threads=False).to_batches() if batch.num_rows]
 
 
 def write_table(table: pa.Table, path: Path, compression: str) -> None:

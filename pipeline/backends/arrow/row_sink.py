@@ -15,7 +15,7 @@ import pyarrow as pa
 from mbe_stage.runners.parts import Part
 from mbe_stage.tasks import Task
 from pipeline.backends.arrow.block_rows import BlockRows
-from pipeline.backends.arrow.block_writer import BlockWriter
+from pipeline.backends.arrow.block_writer import BlockWriter, most_encoders
 from pipeline.backends.arrow.kept_rows import KeptRows
 from pipeline.backends.arrow.order import KeyOrder, Spill, SpillOrder, spilled
 from pipeline.backends.arrow.parts import batches_of, write_table
@@ -107,8 +107,8 @@ class RowSink(Generic[_S]):
         self._kept = KeptRows(journal, run_path, self._data_set)
         self._order = None if order is None else order(self._kept.scratch)
         if self._is_written:
-            for batch in self._kept.taken_back(self._order):
-                rows.take_back(batch)
+            for _ in self._kept.taken_back(self._order, most_encoders(memory_budget), rows.take_back):
+                pass
         else:
             self._kept.take_back_sums(rows.summaries.whole(), rows.derived)
         self._writer = BlockWriter(

@@ -85,7 +85,7 @@ class BlockWriter:
         self._kept = KeptRows(journal, run_path, next(iter(schemas), ""))
         self._order = None if order is None else order(self._kept.scratch)
         self._settled: list[Path] = []
-        self._take_back(has_rows=bool(schemas))
+        self._take_back(plan.n_writers, has_rows=bool(schemas))
         self._writers = WriterPool(plan.n_writers, write_file)
         self._data_sets = [
             DataSet(
@@ -166,10 +166,10 @@ class BlockWriter:
             self._finish()
         self.seconds["write"] += time.perf_counter() - start
 
-    def _take_back(self, *, has_rows: bool) -> None:
-        """What the journal's records have."""
+    def _take_back(self, n_threads: int, *, has_rows: bool) -> None:
+        """What the journal's records have, read by so many threads."""
         if has_rows:
-            for batch in self._kept.taken_back(self._order):
+            for batch in self._kept.taken_back(self._order, n_threads, lambda rows: rows):
                 self._rows.take_back(batch, self._piece_bytes)
         else:
             self._kept.take_back_sums(self._rows.summary, self._rows.derived)

@@ -72,8 +72,13 @@ def biclique_frame(block: DeviceBlock, keys: cp.ndarray) -> Frame:
 
 def block_of(batch: pa.RecordBatch) -> DeviceBlock:
     """The block that rows of `bicliques/` were made of."""
-    block, _ = host.block_of(batch)
-    return DeviceBlock.from_host(block)
+    return DeviceBlock(*_uploaded(batch["left"]), *_uploaded(batch["right"]))
+
+
+def _uploaded(lists: pa.ListArray) -> tuple[cp.ndarray, cp.ndarray]:
+    """Where each list begins, and at last where all end, and the members."""
+    offsets = lists.offsets.to_numpy()
+    return cp.asarray(offsets, cp.int64) - int(offsets[0]), cp.asarray(lists.flatten().to_numpy())
 
 
 def members_frame(bicliques: Frame) -> Frame:

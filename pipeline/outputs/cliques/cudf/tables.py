@@ -62,8 +62,7 @@ def clique_frame(block: DeviceCliqueBlock, keys: cp.ndarray) -> Frame:
 
 def block_of(batch: pa.RecordBatch) -> DeviceCliqueBlock:
     """The block that rows of `cliques/` were made of."""
-    block, _ = host.block_of(batch)
-    return DeviceCliqueBlock.from_host(block)
+    return DeviceCliqueBlock(cp.asarray(batch["size"].to_numpy()), cp.asarray(batch["vertices"].flatten().to_numpy()))
 
 
 def histogram_table(sizes: np.ndarray, counts: np.ndarray) -> Frame:
