@@ -306,11 +306,15 @@ def begun_journal(room: Path, header: Header) -> Journal:
         fetch_kept(stored, room)
         records = [each.model_copy(update={"files": tuple(map(as_file, each.files))}) for each in records]
     with ThreadPoolExecutor(4) as pool:
-        damages = list(pool.map(lambda record: _damage(room, record), records))
-    for record, damage in zip(records, damages, strict=True):
-        if damage is not None:
+        checks = [[pool.submit(_damage, room, entry) for entry in record.files] for record in records]
+    whole = []
+    for record, checked in zip(records, checks, strict=True):
+        damage = next((found for each in checked if (found := each.result()) is not None), None)
+        if damage is None:
+            whole.append(record)
+        else:
             log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
-    journal = Journal(room, header, [each for each, damage in zip(records, damages, strict=True) if damage is None])
+    journal = Journal(room, header, whole)
     journal.write()
     if stored:
         # From now on all that counts is on the disk here.
@@ -344,21 +348,18 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def _damage(room: Path, record: Record) -> str | None:
-    """The first file of a record that is not as it was; None where all are."""
-    for entry in record.files:
-        path = room / entry.path
-        if not path.is_file():
-            return f"{path}: is missing"
-        if path.stat().st_size != entry.bytes:
-            return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
-        try:
-            found = file_entry(room, path).sha256
-        except (OSError, ValueError) as error:
-            return f"{path}: cannot be read ({error})"
-        if found != entry.sha256:
-            return f"{path}: has changed since it was written"
-    return None
+def _damage(room: Path, entry: FileEntry) -> str | None:
+    """What is not as it was of a file; None where it is."""
+    path = room / entry.path
+    if not path.is_file():
+        return f"{path}: is missing"
+    if path.stat().st_size != entry.bytes:
+        return f"{path}: has {path.stat().st_size} bytes, not {entry.bytes}"
+    try:
+        found = file_entry(room, path).sha256
+    except (OSError, ValueError) as error:
+        return f"{path}: cannot be read ({error})"
+    return None if found == entry.sha256 else f"{path}: has changed since it was written"
 
 
 def _remove_all_but(files: Iterable[Path], room: Path) -> None:
