@@ -21,7 +21,9 @@ from pipeline.errors import INTERRUPTED, exit_code
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    # In one piece: others write to the same pipe.
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
