@@ -27,7 +27,7 @@ from mbe_stage.runners.leases import Lease, Ledger
 from mbe_stage.runners.waiting import Waiting
 from mbe_stage.stream import stream
 from mbe_stage.worker_pool import Barrier
-from pipeline import Config, RunStore, run
+from pipeline import Config, RunStore, read_manifest, run
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.errors import exit_code
 from pipeline.unfinished import list_unfinished
@@ -79,6 +79,8 @@ class Workers:
         Faults that came while the run was going on.
     n_late : int
         Parts that came when their roots had been finished by another worker, and the search was going on.
+    n_shared : int
+        Runs in which two workers had a part, or more.
     lost : set of str
         Addresses of those that were ended.
     """
@@ -90,6 +92,7 @@ class Workers:
     is_over: threading.Event = field(default_factory=threading.Event)
     n_in_time: int = 0
     n_late: int = 0
+    n_shared: int = 0
     lost: set[str] = field(default_factory=set)
 
     def complete(self) -> dict[str, int]:
@@ -243,6 +246,9 @@ def disturb(workers: Workers, fault: str, out: Path, edges: Path, undisturbed: P
             patched.setattr(WorkerParts, "proven", lambda *_: set())
         after = workers.dice.random() * (LONGEST_DELAY_OF_LATE if fault == "one hangs" else LONGEST_DELAY)
         run_dir = meanwhile(config, lambda: FAULTS[fault](workers, pids), after, workers)
+    ranks = read_manifest(run_dir).ranks
+    assert ranks is not None
+    workers.n_shared += len(ranks.each) > 1
     assert_as_undisturbed(run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(out)
 
@@ -254,7 +260,7 @@ def in_rounds(
     workers.dice, attempt = random.Random(seed), 0
 
     def has_happened() -> bool:
-        return bool(workers.n_late if fault == "one hangs" else workers.n_in_time)
+        return {"one hangs": workers.n_late, "one comes late": workers.n_shared}.get(fault, workers.n_in_time) > 0
 
     while attempt < rounds or (not has_happened() and attempt < rounds + MOST_MORE):
         with noted(attempt, seed):
@@ -262,7 +268,7 @@ def in_rounds(
         attempt += 1
     workers.complete()
     assert workers.n_in_time, f"runs were over before anything happened, seed {seed}"
-    assert workers.n_late or fault != "one hangs", f"nothing came late, seed {seed}"
+    assert has_happened(), f"nothing came late, or who came late had no part, seed {seed}"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
