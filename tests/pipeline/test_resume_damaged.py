@@ -28,7 +28,7 @@ from tests.pipeline.resume_support import (
 
 __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
-MOST_RECORDS, MOST_FILES = 6, 3
+LEAST_RECORDS, MOST_RECORDS, MOST_FILES = 2, 8, 3
 
 
 def flipped(content: bytes, dice: random.Random) -> bytes:
@@ -91,7 +91,7 @@ def nothing_lost(_room: Path, _dice: random.Random) -> set[int]:
 def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Random, caplog: Any) -> None:
     """One round: up to three files, a line of the journal, or its end."""
     config = config_for(out, edges, output=output_of_run(undisturbed))
-    room = ended_after(dice.randint(1, MOST_RECORDS), config)
+    room = ended_after(dice.randint(LEAST_RECORDS, MOST_RECORDS), config)
     _, records = read_journal(room)
     harm_journal = dice.choice([nothing_lost, nothing_lost, harm_a_line, tear_the_journal])
     damaged = harm_files(room, records, dice.randint(harm_journal is nothing_lost, MOST_FILES), dice)
