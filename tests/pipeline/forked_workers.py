@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 import dask
-from distributed.utils import get_mp_context
 
 __all__ = ["workers_are_forked"]
 
@@ -17,5 +17,6 @@ LOADED = "tests.pipeline.loaded_by_workers"
 def workers_are_forked() -> Iterator[None]:
     """While the context lasts: for a cluster as long as it has workers, as its nannies start others in its course."""
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload([LOADED])
+        # Behind Dask's own list, which it sets once.
+        import_module("distributed.utils").get_mp_context().set_forkserver_preload([LOADED])
         yield

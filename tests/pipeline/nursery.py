@@ -48,7 +48,7 @@ def main() -> None:
     stream._TIMES_ITS_COST = 0.0
     # SIGTERM and SIGHUP are heard as by the command, by runs from their beginning.
     leave_at_signals()
-    # Where nobody reads it before the end, a pipe is full of warnings some time.
+    # Among what runs say, where tests look for it.
     logging.basicConfig(stream=sys.stdout, format="warned %(message)s")
     config = Config.from_mapping(json.loads(sys.argv[1]))
     compile_ahead(host_steps(config.execution.engine, config=config, samples=False))

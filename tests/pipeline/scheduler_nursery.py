@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from distributed import Scheduler, Worker
+from dask.distributed import Scheduler, Worker
 
 from tests.patience import end_with
 from tests.pipeline import loaded_by_workers
