@@ -7,6 +7,7 @@
         ├── InputError                2     a file, line, column or value cannot be used
         ├── ConfigError               2     a configuration key or value is wrong
         ├── PublishError              3     the output cannot be written (disk full, no permission, not a run directory)
+        │   └── RunIsBeingWritten     3     another process goes on with the run that was to be resumed
         └── VerificationError         1     a published run does not hold what it should
 
 `InvalidArgument` of the stage also ends in 2, `EngineUnavailable`, `ClusterLost`, `DeviceLost` and
@@ -34,6 +35,7 @@ __all__ = [
     "InputError",
     "PipelineError",
     "PublishError",
+    "RunIsBeingWritten",
     "VerificationError",
     "exit_code",
     "interruption",
@@ -83,6 +85,22 @@ class ConfigError(PipelineError):
 
 class PublishError(PipelineError):
     """The output cannot be written or read as a run directory; nothing that was published is touched."""
+
+
+class RunIsBeingWritten(PublishError):
+    """Another process has begun to go on with an unfinished run, or has taken it.
+
+    Parameters
+    ----------
+    room : path
+        Of that run.
+    """
+
+    def __init__(self, room: object) -> None:
+        super().__init__(
+            f"{room}: is being written by another process; expected an unfinished run that nobody is at; wait for it, "
+            "or begin anew, without --resume"
+        )
 
 
 class VerificationError(PipelineError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pipeline.compiling import OnCompile
 from pipeline.config import Config
 from pipeline.derived_inputs import inputs_of
 from pipeline.edges import InputFacts
-from pipeline.errors import PublishError
+from pipeline.errors import PublishError, RunIsBeingWritten
 from pipeline.installed_publications import publication_of, reading_of
 from pipeline.journal import Journal
 from pipeline.manifest import Manifest, peak_memory_bytes, read_manifest
@@ -191,8 +191,11 @@ def run(
 
     with kept_if_done(store):
         store.check_writable()
-        room = room_to_resume(store, config) if resume else None
-        return on_a_tier_that_fits(config, run_on, on_progress)
+        while True:
+            room = room_to_resume(store, config) if resume else None
+            # Another process may be quicker while the edges are read: then what it goes on with is free no more.
+            with suppress(RunIsBeingWritten):
+                return on_a_tier_that_fits(config, run_on, on_progress)
 
 
 def count(

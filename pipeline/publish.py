@@ -37,7 +37,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-from pipeline.errors import PublishError
+from pipeline.errors import PublishError, RunIsBeingWritten
 from pipeline.locks import is_locked, locked
 from pipeline.run_ids import next_run_id, provisional_id, renamed
 from pipeline.stores.address import is_address, place_of
@@ -389,10 +389,7 @@ class Staging:
             self._room.mkdir(exist_ok=True)
             lock = self._room / _LOCK
             if is_locked(lock):
-                raise PublishError(
-                    f"{self._room}: is being written by another process; expected an unfinished run that nobody is at; "
-                    "wait for it, or begin anew, without --resume"
-                )
+                raise RunIsBeingWritten(self._room)
             self._lock = locked(lock.open("ab"))
             self.path.mkdir(exist_ok=True)
             self.scratch.mkdir(exist_ok=True)

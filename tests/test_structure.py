@@ -29,6 +29,7 @@ CIRCLES: list[list[str]] = []
 START_PROCESSES = {
     "tests/patience.py": "what the others start them with",
     "tests/pipeline/nursery.py": "forks what it was started for by these, and ends with it",
+    "tests/pipeline/scheduler_nursery.py": "the same",
 }
 # Folders of tests that are not called as what they are about.
 TESTS_OF = {"tests/rapids": "pipeline/backends/cudf"}

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO
 
 from mbe_stage.errors import StageError
-from pipeline.errors import PublishError
+from pipeline.errors import RunIsBeingWritten
 from pipeline.locks import is_locked, locked
 from pipeline.publish import KEPT_DAYS, as_publish_errors, is_unfinished, written_at
 from pipeline.stores.address import Address
@@ -134,15 +134,12 @@ def adopt(room: Path, place: Path) -> None:
 
     Raises
     ------
-    PublishError
+    RunIsBeingWritten
         Somebody is writing it, or has taken it.
     """
     lock = room / _LOCK
     if not room.is_dir() or is_locked(lock):
-        raise PublishError(
-            f"{room}: is being written by another process; expected an unfinished run that nobody is at; wait for it, "
-            "or begin anew, without --resume"
-        )
+        raise RunIsBeingWritten(room)
     place.parent.mkdir(exist_ok=True)
     os.rename(room, place)
     root = room.parents[1]

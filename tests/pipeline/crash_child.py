@@ -1,8 +1,8 @@
 """A run in a process of its own that the crash tests kill, interrupt or starve; says on stdout how far it is.
 
 ``python crash_child.py CONFIG.json EDGES.csv [OPTION]...`` prints ``ready``, waits for a line, and prints ``running``
-after the first block, ``publishing``, and ``done RUN_DIR`` or ``refused CODE MESSAGE``. Options are ``slow-sync``,
-``slow-blocks``, ``file-limit=BYTES``, and ``resume``.
+after the first block, ``publishing``, and ``done RUN_DIR``, ``refused CODE MESSAGE`` or, where a signal has ended the
+run, ``interrupted N_FOUND``. Options are ``slow-sync``, ``slow-blocks``, ``file-limit=BYTES``, and ``resume``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import time
+from typing import Any
 
 from mbe_stage.errors import StageError
 from pipeline import Config, run
@@ -20,7 +21,9 @@ from pipeline.errors import INTERRUPTED, exit_code
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    # In one piece: others write to the same pipe.
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -34,12 +37,12 @@ def main() -> int:
 
 def run_and_tell(config: Config, options: list[str]) -> int:
     """The run itself; returns the exit code."""
-    started = []
+    told: list[int] = []
 
-    def on_progress(_: object) -> None:
-        if not started:
-            started.append(True)
+    def on_progress(progress: Any) -> None:
+        if not told:
             say("running")
+        told[:] = [progress.n_found]
         if "slow-blocks" in options:
             time.sleep(0.01)
 
@@ -49,6 +52,7 @@ def run_and_tell(config: Config, options: list[str]) -> int:
         say(f"refused {exit_code(error)} {error}")
         return exit_code(error)
     except KeyboardInterrupt:
+        say(f"interrupted {sum(told)}")
         return INTERRUPTED
     say(f"done {result.run_dir}")
     return 0

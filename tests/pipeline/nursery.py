@@ -1,24 +1,32 @@
 """Runs in processes of their own that begin at once: each is forked from one that has imported and loaded everything.
 
 ``python nursery.py CONFIG.json`` loads what such a configuration needs compiled, and prints ``ready``. Then every line
-it reads is a configuration to run, resumed where it can be, with checkpoints whatever they cost. It prints ``begun
-PID``, what the run says (`crash_child`, slow blocks), and ``ended CODE``.
+it reads asks for runs, resumed where they can be, with checkpoints whatever they cost: ``config``, a configuration;
+``after``, of each the seconds that it waits before; and ``disk``, where there is one, as `on_a_disk` takes it. It
+prints ``begun PID`` of each, what they say (`crash_child`, slow blocks) and warn of (``warned ...``), and of each
+``ended CODE``. Its other side is `nursery_support`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shutil
 import sys
+import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from typing import Any
 
 from mbe_stage import course
 from mbe_stage.compile_ahead import compile_ahead
 from pipeline import Config
 from pipeline.compiling import host_steps
 from pipeline.leaving import leave_at_signals
-from tests.patience import end_with
+from tests.patience import completed, end_with
 from tests.pipeline.crash_child import run_and_tell, say
 
 # What a run imports when it comes to it; no run is made here, whose threads a fork would lose.
@@ -38,32 +46,55 @@ def main() -> None:
     for name in IMPORTED_LATE:
         import_module(name)
     course._TIMES_ITS_COST = 0.0
+    # SIGTERM and SIGHUP are heard as by the command, by runs from their beginning.
+    leave_at_signals()
+    # Among what runs say, where tests look for it.
+    logging.basicConfig(stream=sys.stdout, format="warned %(message)s")
     config = Config.from_mapping(json.loads(sys.argv[1]))
     compile_ahead(host_steps(config.execution.engine, config=config, samples=False))
     say("ready")
     for line in sys.stdin:
-        nursery = os.getpid()
-        child = os.fork()
-        if child == 0:
-            end_with(nursery)
-            run_in_this_process(Config.from_mapping(json.loads(line)))
-        say(f"begun {child}")
-        _, status = os.waitpid(child, 0)
-        say(f"ended {os.waitstatus_to_exitcode(status)}")
+        asked = json.loads(line)
+        runs = [begun(asked, after) for after in asked["after"]]
+        for run in runs:
+            _, status = os.waitpid(run, 0)
+            say(f"ended {os.waitstatus_to_exitcode(status)}")
 
 
-def run_in_this_process(config: Config) -> None:
+def begun(asked: dict[str, Any], after: float) -> int:
+    """The process of a run."""
+    nursery = os.getpid()
+    child = os.fork()
+    if child == 0:
+        end_with(nursery)
+        run_in_this_process(asked, after)
+    say(f"begun {child}")
+    return child
+
+
+def run_in_this_process(asked: dict[str, Any], after: float) -> None:
     """Run, and end the process, whatever comes."""
     code = 70
-    # SIGTERM and SIGHUP are heard as by the command.
-    leave_at_signals()
     try:
-        code = run_and_tell(config, ["slow-blocks", "resume"])
-    except Exception:  # noqa: BLE001 - the process ends here, and says why
+        time.sleep(after)
+        with on_a_disk(**asked["disk"]) if "disk" in asked else nullcontext():
+            code = run_and_tell(Config.from_mapping(asked["config"]), ["slow-blocks", "resume"])
+    except BaseException:  # noqa: BLE001 - the process ends here, and says why
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         os._exit(code)
+
+
+@contextmanager
+def on_a_disk(directory: str, n_bytes: int, copy: str) -> Iterator[None]:
+    """A disk of so many bytes there, for a while; what is left on it at the end is copied before it goes."""
+    completed(["mount", "-t", "tmpfs", "-o", f"size={n_bytes}", "none", directory], check=True)
+    try:
+        yield
+        shutil.copytree(directory, copy, symlinks=True)
+    finally:
+        completed(["umount", "--lazy", directory])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -24,6 +26,7 @@ __all__ = [
     "edges",
     "ended_after",
     "is_sorted",
+    "noted",
     "output_of_run",
     "undisturbed",
     "values",
@@ -86,6 +89,16 @@ def whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Killed(BaseException):
     """Ends a run as Ctrl-C does, at a moment that a test has chosen."""
+
+
+@contextmanager
+def noted(round_: int, seed: int) -> Iterator[None]:
+    """What fails says of which round it is, and how all of them are thrown again."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"round {round_}, seed {seed}")
+        raise
 
 
 def ended_after(n_records: int, config: Config) -> Path:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,37 +27,42 @@ from mbe_stage.runners.leases import Lease, Ledger
 from mbe_stage.runners.waiting import Waiting
 from mbe_stage.stream import stream
 from mbe_stage.worker_pool import Barrier
-from pipeline import Config, RunStore, run
+from pipeline import Config, RunStore, read_manifest, run
 from pipeline.backends.arrow.worker_parts import WorkerParts
 from pipeline.errors import exit_code
 from pipeline.unfinished import list_unfinished
 from tests.mbe_stage.graphs import from_matrix, random_matrix
 from tests.patience import PATIENCE, begun, output_of
+from tests.pipeline.nursery_support import SchedulerNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     assert_as_undisturbed,
     config_for,
     edges,
     is_sorted,
+    noted,
     output_of_run,
-    undisturbed_as_found,
+    undisturbed,
     whatever_they_cost,
 )
 
-__all__ = ["edges", "undisturbed_as_found", "whatever_they_cost"]
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
 pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
 
+from tests.pipeline.forked_workers import workers_are_forked  # noqa: E402 - it needs Dask
 from tests.pipeline.slow_workers import SlowBlocks, takes_too_much  # noqa: E402 - it needs Dask
 
 ROOT = Path(__file__).parents[2]
-LEASE_SECONDS = 0.1
+LEASE_SECONDS = 0.06
 # Of some hundred blocks: two workers search for a second and more.
-BLOCK_SECONDS = 0.003
-LONGEST_DELAY = 1.0
+BLOCK_SECONDS = 0.002
+LONGEST_DELAY = 0.8
 # Of a worker that hangs: what it had is to come while the others still search.
-LONGEST_DELAY_OF_LATE = 0.5
+LONGEST_DELAY_OF_LATE = 0.4
+# Seconds for nannies to start workers again; then, and after twice as long, others are started.
+FIRST_PATIENCE = 3.0
 # Rounds in which nothing of what a test is about has happened may be followed by so many more.
 MOST_MORE = 10
 
@@ -74,6 +79,8 @@ class Workers:
         Faults that came while the run was going on.
     n_late : int
         Parts that came when their roots had been finished by another worker, and the search was going on.
+    n_shared : int
+        Runs in which two workers had a part, or more.
     lost : set of str
         Addresses of those that were ended.
     """
@@ -85,6 +92,7 @@ class Workers:
     is_over: threading.Event = field(default_factory=threading.Event)
     n_in_time: int = 0
     n_late: int = 0
+    n_shared: int = 0
     lost: set[str] = field(default_factory=set)
 
     def complete(self) -> dict[str, int]:
@@ -104,9 +112,11 @@ class Workers:
             self.lost.add(worker)
             os.kill(pid, signal.SIGKILL)
         # Now and then a nanny gives up, and where all have, whoever keeps the cluster has to start others.
-        while not self.is_over.wait(10.0) and not set(self.client.nthreads()) - self.lost:
+        patience = FIRST_PATIENCE
+        while not self.is_over.wait(patience) and not set(self.client.nthreads()) - self.lost:
             self.cluster.scale(0)
             self.cluster.scale(2)
+            patience *= 2
 
     def hang(self, pids: dict[str, int]) -> None:
         """One is stopped until others have got its roots, and somewhat longer, or until all is over."""
@@ -149,15 +159,18 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        silence_logs=50,
-        memory_limit="1500MiB",
-        local_directory=tmp_path_factory.mktemp("workers"),
-    ) as made:
+    with (
+        workers_are_forked(),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+            memory_limit="800MiB",
+            local_directory=tmp_path_factory.mktemp("workers"),
+        ) as made,
+    ):
         yield made
 
 
@@ -200,16 +213,6 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_runner, "_STOP_SECONDS", 1.0)
 
 
-@contextmanager
-def noted(round_: int, seed: int) -> Iterator[None]:
-    """What fails says of which round it is, and how all of them are thrown again."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"round {round_}, seed {seed}")
-        raise
-
-
 def meanwhile(config: Config, happens: Callable[[], None], after: float, workers: Workers) -> Path:
     """A run, with something that happens so many seconds after its search has begun."""
     has_begun = threading.Event()
@@ -243,6 +246,9 @@ def disturb(workers: Workers, fault: str, out: Path, edges: Path, undisturbed: P
             patched.setattr(WorkerParts, "proven", lambda *_: set())
         after = workers.dice.random() * (LONGEST_DELAY_OF_LATE if fault == "one hangs" else LONGEST_DELAY)
         run_dir = meanwhile(config, lambda: FAULTS[fault](workers, pids), after, workers)
+    ranks = read_manifest(run_dir).ranks
+    assert ranks is not None
+    workers.n_shared += len(ranks.each) > 1
     assert_as_undisturbed(run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(out)
 
@@ -254,7 +260,7 @@ def in_rounds(
     workers.dice, attempt = random.Random(seed), 0
 
     def has_happened() -> bool:
-        return bool(workers.n_late if fault == "one hangs" else workers.n_in_time)
+        return {"one hangs": workers.n_late, "one comes late": workers.n_shared}.get(fault, workers.n_in_time) > 0
 
     while attempt < rounds or (not has_happened() and attempt < rounds + MOST_MORE):
         with noted(attempt, seed):
@@ -262,26 +268,12 @@ def in_rounds(
         attempt += 1
     workers.complete()
     assert workers.n_in_time, f"runs were over before anything happened, seed {seed}"
-    assert workers.n_late or fault != "one hangs", f"nothing came late, seed {seed}"
+    assert has_happened(), f"nothing came late, or who came late had no part, seed {seed}"
 
 
-@pytest.mark.parametrize(("fault", "rounds"), [("one is killed", 10), ("one hangs", 2), ("one comes late", 2)])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_workers_are_lost_at_random_moments(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch) -> None:
-    in_rounds(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "rounds"),
-    [
-        ("one is killed", 50),
-        ("all are killed", 50),
-        ("one hangs", 50),
-        ("one runs out of memory", 50),
-        ("one comes late", 50),
-    ],
-)
-def test_workers_are_lost_again_and_again(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch) -> None:
     in_rounds(workers, fault, rounds, tmp_path, edges, undisturbed, monkeypatch)
 
 
@@ -313,32 +305,19 @@ def test_a_barrier_comes_while_all_leases_are_out(workers, monkeypatch) -> None:
     assert counted + left.n_bicliques == whole.n_bicliques
 
 
-def scheduler_with_a_worker(room: Path, seconds: float = BLOCK_SECONDS) -> tuple[Any, Path]:
-    """In processes of their own: the scheduler's, and the file that says where it is."""
-    address = room / "scheduler.json"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    asked = ["--scheduler-file", address, "--no-dashboard"]
-    with (room / "log").open("wb") as said:
-        streams = {"stdout": said, "stderr": said, "env": environment, "cwd": ROOT}
-        scheduler = begun(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *asked],
-            **streams,
-        )
-        worker = [*asked, "--nthreads", "1", "--no-nanny", "--local-directory", room]
-        begun([sys.executable, "-m", "distributed.cli.dask_worker", *worker], **streams)
-    while not address.exists():
-        assert scheduler.poll() is None, (room / "log").read_text()
-        time.sleep(0.02)
-    with distributed.Client(scheduler_file=str(address), timeout=PATIENCE) as client:
-        client.wait_for_workers(1, timeout=PATIENCE)
-        client.register_plugin(SlowBlocks(seconds))
-    return scheduler, address
+@pytest.fixture(scope="module")
+def schedulers() -> Iterator[SchedulerNursery]:
+    nursery = SchedulerNursery()
+    yield nursery
+    nursery.end()
 
 
-def lose_the_scheduler(room: Path, edges: Path, undisturbed: Path, after: float, caplog: Any) -> None:
+def lose_the_scheduler(
+    schedulers: SchedulerNursery, room: Path, edges: Path, undisturbed: Path, after: float, caplog: Any
+) -> None:
     """Behind a checkpoint, so many seconds later; and go on without a cluster."""
     room.mkdir()
-    scheduler, address = scheduler_with_a_worker(room)
+    scheduler, address = schedulers.begin(room, BLOCK_SECONDS)
     out = room / "out"
     execution = {"runner": "dask", "cluster": str(address), "threads": 1}
     config = config_for(out, edges, output=output_of_run(undisturbed), execution=execution)
@@ -348,7 +327,7 @@ def lose_the_scheduler(room: Path, edges: Path, undisturbed: Path, after: float,
         while time.monotonic() < until and not any(each.n_found for each in list_unfinished(out)):
             time.sleep(0.02)
         time.sleep(after)
-        scheduler.kill()
+        os.kill(scheduler, signal.SIGKILL)
 
     thread = threading.Thread(target=kill_it, daemon=True)
     thread.start()
@@ -380,29 +359,30 @@ def dask_is_heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptur
         logger.removeHandler(caplog.handler)
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_the_scheduler_is_lost_and_the_run_resumed_without_a_cluster(
-    rounds, tmp_path, edges, undisturbed, monkeypatch, dask_is_heard
+    rounds, schedulers, tmp_path, edges, undisturbed, monkeypatch, dask_is_heard
 ) -> None:
     hurry(monkeypatch)
     seed = random.randrange(10**6)
     dice = random.Random(seed)
     for attempt in range(rounds):
         with noted(attempt, seed):
-            lose_the_scheduler(tmp_path / str(attempt), edges, undisturbed, 0.3 * dice.random(), dask_is_heard)
+            after = 0.3 * dice.random()
+            lose_the_scheduler(schedulers, tmp_path / str(attempt), edges, undisturbed, after, dask_is_heard)
 
 
 @pytest.mark.slow
-def test_the_command_says_so_in_one_line(tmp_path, edges) -> None:
+def test_the_command_says_so_in_one_line(schedulers, tmp_path, edges) -> None:
     """Behind its progress, which it tells before the only lease has come back."""
-    scheduler, address = scheduler_with_a_worker(tmp_path, seconds=PATIENCE)
+    scheduler, address = schedulers.begin(tmp_path, PATIENCE)
     command = [sys.executable, "-c", "from pipeline.entry import main; main()", "enumerate", edges, "--header"]
     options = ["--engine", "cpu", "--out", tmp_path / "out", "--cluster", address]
     process = begun([*command, *options], text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert process.stderr is not None
     said = list(until("enumerating", process.stderr))
     assert "0.0 % of the work, 0 bicliques" in said[-1]
-    scheduler.kill()
+    os.kill(scheduler, signal.SIGKILL)
     _, error = output_of(process)
     assert process.returncode == 4
     last = [line for line in error.splitlines() if "enumerating" not in line]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import os
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,13 +14,12 @@ from benchmarks import checkpoints
 from mbe_stage import InvalidArgument
 from mbe_stage import engines as registry
 from mbe_stage.bicliques import engine_cpu
-from pipeline import Config, PublishError, RunStore, manifest, publish, run
+from pipeline import Config, PublishError, RunStore, job, manifest, run
 from pipeline import journal as journal_module
 from pipeline.backends.arrow import parts
 from pipeline.errors import ConfigError
 from pipeline.journal import read_journal
-from pipeline.publish import JOURNAL_NAME
-from pipeline.unfinished import list_unfinished
+from pipeline.unfinished import list_unfinished, room_to_resume
 from tests.mbe_stage.small_gpu import SmallGpu
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import (
@@ -86,52 +83,6 @@ def test_an_engine_with_another_order_of_roots_is_refused(tmp_path, edges) -> No
         run(config_for(tmp_path, edges, execution={"engine": "reference"}), resume=True)
     assert RunStore(tmp_path).unfinished() == [room]
     assert run(config_for(tmp_path, edges), resume=True).manifest.warnings
-
-
-@pytest.mark.parametrize("harm", ["flipped", "cut short", "removed", "line of the journal"])
-def test_what_is_damaged_is_found_again(tmp_path, edges, undisturbed, caplog, harm) -> None:
-    config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
-    room = ended_after(3, config)
-    _, records = read_journal(room)
-    record = next(each for each in records if each.files)
-    path = room / record.files[0].path
-    content = bytearray(path.read_bytes())
-    if harm == "flipped":
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-    elif harm == "cut short":
-        path.write_bytes(content[:-7])
-    elif harm == "removed":
-        path.unlink()
-    else:
-        journal = room / JOURNAL_NAME
-        journal.write_bytes(journal.read_bytes().replace(b'"work"', b'"wark"', 1))
-    with caplog.at_level(logging.WARNING, "pipeline"):
-        result = run(config, resume=True)
-    assert harm.startswith("line") or any("are searched again" in text for text in caplog.messages)
-    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-
-
-def test_a_torn_last_line_is_none(tmp_path, edges, undisturbed) -> None:
-    config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
-    room = ended_after(2, config)
-    journal = room / JOURNAL_NAME
-    _, records = read_journal(room)
-    journal.write_bytes(journal.read_bytes()[:-10])
-    assert len(read_journal(room)[1]) == len(records) - 1
-    assert_as_undisturbed(run(config, resume=True).run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-
-
-def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:
-    config = config_for(tmp_path, edges)
-    room = ended_after(1, config)
-    journal = room / JOURNAL_NAME
-    journal.write_bytes(journal.read_bytes()[3:])
-    with pytest.raises(PublishError, match="its first line is damaged"):
-        read_journal(room)
-    # Nobody knows what it asked: it stands in nobody's way.
-    assert run(config, resume=True).manifest.counts.bicliques
-    assert RunStore(tmp_path).clean() == [str(room)]
 
 
 @pytest.mark.parametrize(
@@ -252,49 +203,23 @@ def test_what_somebody_is_writing_is_left_alone(tmp_path, edges) -> None:
     assert RunStore(tmp_path).unfinished() == [room]
 
 
+def test_another_process_is_quicker(tmp_path, edges, monkeypatch) -> None:
+    """What was free when it was looked for is being written once the edges are read."""
+    config = config_for(tmp_path, edges)
+    room = ended_after(1, config)
+    found = iter([room])
+    monkeypatch.setattr(job, "room_to_resume", lambda *given: next(found, None) or room_to_resume(*given))
+    with RunStore(tmp_path).begin(room=room):
+        assert run(config, resume=True).manifest.warnings == ()
+    assert RunStore(tmp_path).unfinished() == [room]
+
+
 def test_what_is_old_is_removed_by_the_next_run(tmp_path, edges) -> None:
     config = config_for(tmp_path, edges)
     room = ended_after(1, config)
     run(config)
     assert RunStore(tmp_path).unfinished() == [room]
     run(config_for(tmp_path, edges, output={"keep_unfinished_days": 0}))
-    assert_nothing_staged(tmp_path)
-
-
-@pytest.mark.parametrize("days", [-4000, -1, 1, 4000], ids="clock off by {} days".format)
-def test_a_clock_that_jumps(tmp_path, edges, undisturbed, monkeypatch, days) -> None:
-    """Between two processes; within one, time is taken from a clock that does not jump."""
-    config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
-    room = ended_after(2, config)
-    n_kept = list_unfinished(tmp_path)[-1].n_found
-    now = time.time()
-    monkeypatch.setattr(publish, "time", SimpleNamespace(time=lambda: now + 86_400 * days))
-    run(config_for(tmp_path, edges, query={"min_left": 2}))
-    # Only what looks old is removed, and never what is being resumed.
-    assert RunStore(tmp_path).unfinished() == ([] if days > 7 else [room])
-    if days <= 7:
-        result = run(config, resume=True)
-        assert any(f"{n_kept:,} results" in text for text in result.manifest.warnings)
-        assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-
-
-def test_a_clock_that_jumps_while_a_run_is_at_work(tmp_path, edges, undisturbed, monkeypatch) -> None:
-    """To and fro, at every checkpoint and between; also while what was kept is taken back."""
-    now, jumps = time.time, itertools.cycle([0.0, 4000.0, -4000.0, 1.0])
-    monkeypatch.setattr(time, "time", lambda: now() + 86_400 * next(jumps))
-    config = config_for(tmp_path, edges, output=output_of_run(undisturbed))
-    ended_after(2, config)
-    result = run(config, resume=True)
-    assert any("and resumed:" in text for text in result.manifest.warnings)
-    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-    assert_nothing_staged(tmp_path)
-
-
-def test_a_clock_that_has_jumped_ahead_does_not_remove_what_is_resumed(tmp_path, edges, monkeypatch) -> None:
-    config = config_for(tmp_path, edges)
-    ended_after(2, config)
-    monkeypatch.setattr(publish, "time", SimpleNamespace(time=lambda: 1e11))
-    assert any("and resumed:" in text for text in run(config, resume=True).manifest.warnings)
     assert_nothing_staged(tmp_path)
 
 

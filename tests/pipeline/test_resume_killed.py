@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipeline import Config, RunStore, run
+from pipeline import Config, RunStore, read_manifest, run
 from pipeline.errors import INTERRUPTED
 from pipeline.unfinished import list_unfinished
-from tests.patience import PATIENCE, begun, output_of
+from tests.patience import PATIENCE
+from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
     assert_as_undisturbed,
+    config_for,
     edges,
+    ended_after,
     is_sorted,
+    noted,
     output_of_run,
     undisturbed,
     values,
@@ -32,93 +32,118 @@ from tests.pipeline.resume_support import (
 
 __all__ = ["edges", "undisturbed", "whatever_they_cost"]
 
-NURSERY = Path(__file__).with_name("nursery.py")
 # Seconds: a whole run takes somewhat longer; what is left of a resumed one is shorter and shorter.
 LONGEST_DELAY = 0.8
-
-
-class Nursery:
-    """Runs in processes of their own that begin at once, one at a time."""
-
-    def __init__(self, settings: dict) -> None:
-        self.process = begun(
-            [sys.executable, NURSERY, json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            text=True,
-            cwd=NURSERY.parents[2],
-            env={**os.environ, "PYTHONPATH": str(NURSERY.parents[2])},
-        )
-        self.wait_for("ready")
-        self.pid = 0
-
-    def wait_for(self, *words: str) -> list[str]:
-        """Read on to the line that begins with one of these words; it is given by its words."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(words):
-                return line.split()
-            assert not line.startswith("refused"), line
-        pytest.fail(f"never said {words}: {output_of(self.process)[1]}")
-
-    def begin(self, settings: dict) -> None:
-        """Begin a run."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(settings) + "\n")
-        self.process.stdin.flush()
-        self.pid = int(self.wait_for("begun")[1])
-
-    def end(self, number: signal.Signals) -> int:
-        """Send the run a signal, and wait for its end; returns the exit code."""
-        # It may have ended; its number is not used again so soon.
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, number)
-        return int(self.wait_for("ended")[1])
+# Of a signal that is to come while the search goes on, and of one that follows it.
+LONGEST_IN_SEARCH, LONGEST_BETWEEN = 0.4, 0.05
+# What the command leaves at before it hears signals.
+LEFT = 128 + signal.SIGTERM
+# Rounds in which nothing of what a test is about has happened may be followed by so many more.
+MOST_MORE = 10
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[Nursery]:
-    nursery = Nursery(values(tmp_path_factory.mktemp("nobody"), edges))
+def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[RunNursery]:
+    nursery = RunNursery(values(tmp_path_factory.mktemp("nobody"), edges))
     yield nursery
-    output_of(nursery.process)
+    nursery.end()
 
 
-def kill_and_resume(nursery: Nursery, out: Path, edges: Path, undisturbed: Path, rounds: int, seed: int) -> None:
+def settings_for(out: Path, edges: Path, undisturbed: Path, **execution: Any) -> dict[str, Any]:
+    execution = {"block_bytes": 20_000, **execution}
+    return values(out, edges, output=output_of_run(undisturbed), execution=execution)
+
+
+def kill_and_resume(nursery: RunNursery, out: Path, edges: Path, undisturbed: Path, rounds: int) -> None:
     """Kill -9 at random moments, the resumed runs too, until one comes to its end."""
+    seed = random.randrange(10**6)
     dice, n_killed, n_resumed = random.Random(seed), 0, 0
-    settings = values(out, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
     for attempt in range(rounds):
-        directory = out / str(attempt)
-        settings["output"]["directory"] = str(directory)
-        delay = LONGEST_DELAY
-        while (latest := RunStore(directory).latest()) is None:
-            n_resumed += sum(each.n_found for each in list_unfinished(directory)) > 0
-            nursery.begin(settings)
-            # Most of them while they search or publish, some while they read the input and what was kept.
-            if dice.random() < 0.8:
-                nursery.wait_for("running")
-            time.sleep(dice.random() * delay)
-            code = nursery.end(signal.SIGKILL)
-            assert code in (0, -signal.SIGKILL), f"round {attempt}, seed {seed}: exit code {code}"
-            n_killed += code != 0
-            # On a slow machine it has to come to its end too.
-            delay *= 1.1
-        assert_as_undisturbed(latest, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-        # Killed while it published, it may have left its room, which is nothing to go on with.
-        assert RunStore(directory).unfinished() == []
-    assert n_killed, "no run was killed: the delays are too long"
-    assert n_resumed, "nothing was kept of any run: checkpoints come too late"
+        directory, delay = out / str(attempt), LONGEST_DELAY
+        settings = settings_for(directory, edges, undisturbed)
+        with noted(attempt, seed):
+            while (latest := RunStore(directory).latest()) is None:
+                n_resumed += sum(each.n_found for each in list_unfinished(directory)) > 0
+                nursery.begin(settings)
+                # Most of them while they search or publish, some while they read the input and what was kept.
+                if dice.random() < 0.8:
+                    nursery.wait_for("running")
+                time.sleep(dice.random() * delay)
+                code = nursery.ended_by(signal.SIGKILL)
+                assert code in (0, -signal.SIGKILL)
+                n_killed += code != 0
+                # On a slow machine it has to come to its end too.
+                delay *= 1.1
+            assert_as_undisturbed(latest, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+            # Killed while it published, it may have left its room, which is nothing to go on with.
+            assert RunStore(directory).unfinished() == []
+    assert n_killed, f"no run was killed: the delays are too long; seed {seed}"
+    assert n_resumed, f"nothing was kept of any run: checkpoints come too late; seed {seed}"
 
 
-def test_killed_at_random_moments_and_resumed(nursery, tmp_path, edges, undisturbed) -> None:
-    kill_and_resume(nursery, tmp_path, edges, undisturbed, rounds=5, seed=random.randrange(10**6))
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_and_resumed(nursery, tmp_path, edges, undisturbed, rounds) -> None:
+    kill_and_resume(nursery, tmp_path, edges, undisturbed, rounds)
 
 
-@pytest.mark.slow
-def test_killed_and_resumed_a_hundred_times(nursery, tmp_path, edges, undisturbed) -> None:
-    kill_and_resume(nursery, tmp_path, edges, undisturbed, rounds=50, seed=random.randrange(10**6))
+def told_to_end(nursery: RunNursery, settings: dict[str, Any], dice: random.Random, n_signals: int) -> int:
+    """Begin a run and send it SIGTERM at some moment; its exit code."""
+    nursery.begin(settings)
+    if n_signals == 2 or dice.random() < 0.8:
+        nursery.wait_for("running")
+    time.sleep(dice.random() * LONGEST_IN_SEARCH)
+    nursery.send(signal.SIGTERM)
+    if n_signals == 2:
+        time.sleep(dice.random() * LONGEST_BETWEEN)
+        nursery.send(signal.SIGTERM)
+    return nursery.ended()
 
 
-def begin_and_wait_until_something_is_kept(nursery: Nursery, settings: dict) -> None:
+def end_and_resume(
+    nursery: RunNursery, out: Path, edges: Path, undisturbed: Path, grace_seconds: float, dice: random.Random
+) -> bool:
+    """One round: a run is told to end at some moment, once or twice; whether a last checkpoint was waited for."""
+    settings = settings_for(out, edges, undisturbed, grace_seconds=grace_seconds)
+    if is_last := dice.random() < 0.7:
+        # No other checkpoint comes.
+        settings["output"]["checkpoint_seconds"] = 3600
+    n_signals = dice.choice([1, 1, 2])
+    code = told_to_end(nursery, settings, dice, n_signals)
+    kept, has_waited = list_unfinished(out), any("a last checkpoint is waited for" in line for line in nursery.said)
+    assert code in (0, INTERRUPTED, LEFT)
+    assert RunStore(out).runs() == [] or code == 0
+    assert not has_waited or grace_seconds > 0
+    if code == INTERRUPTED and has_waited and grace_seconds == PATIENCE and n_signals == 1:
+        # All that was found by then is kept.
+        (found,) = (int(line.split()[1]) for line in nursery.said if line.startswith("interrupted"))
+        assert [each.n_found for each in kept] == [found]
+        assert found > 0
+    elif is_last and not has_waited:
+        assert kept == []
+    result = run(Config.from_mapping(settings), resume=True)
+    assert any("and resumed:" in text for text in result.manifest.warnings) == bool(kept)
+    for each in RunStore(out).runs():
+        assert_as_undisturbed(each, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(out)
+    return has_waited and code == INTERRUPTED and n_signals == 1
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_sigterm_at_random_moments_with_a_time_of_grace(nursery, tmp_path, edges, undisturbed, rounds) -> None:
+    """A long one, a short one, which is over before the checkpoint or after it, and none."""
+    seed = random.randrange(10**6)
+    dice, n_waited, attempt = random.Random(seed), 0, 0
+    while attempt < rounds or (not n_waited and attempt < rounds + MOST_MORE):
+        grace_seconds = [PATIENCE, dice.random() * 0.05, PATIENCE, 0.0][attempt % 4]
+        with noted(attempt, seed):
+            out = tmp_path / str(attempt)
+            has_waited = end_and_resume(nursery, out, edges, undisturbed, grace_seconds, dice)
+        n_waited += has_waited and grace_seconds == PATIENCE
+        attempt += 1
+    assert n_waited, f"no last checkpoint was waited for, seed {seed}"
+
+
+def begin_and_wait_until_something_is_kept(nursery: RunNursery, settings: dict[str, Any]) -> None:
     nursery.begin(settings)
     begun_at = time.monotonic()
     while not list_unfinished(settings["output"]["directory"]):
@@ -126,11 +151,11 @@ def begin_and_wait_until_something_is_kept(nursery: Nursery, settings: dict) -> 
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_what_is_told_to_end_keeps_what_was_found(nursery, tmp_path, edges, undisturbed, number) -> None:
-    settings = values(tmp_path, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
+    settings = settings_for(tmp_path, edges, undisturbed)
     begin_and_wait_until_something_is_kept(nursery, settings)
-    assert nursery.end(number) == INTERRUPTED
+    assert nursery.ended_by(number) == INTERRUPTED
     (kept,) = list_unfinished(tmp_path)
     assert not kept.is_running
     assert RunStore(tmp_path).runs() == []
@@ -139,36 +164,42 @@ def test_what_is_told_to_end_keeps_what_was_found(nursery, tmp_path, edges, undi
     assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
 
 
-@pytest.mark.parametrize(
-    ("number", "grace_seconds"), [(signal.SIGTERM, PATIENCE), (signal.SIGTERM, 0), (signal.SIGINT, PATIENCE)], ids=str
-)
-def test_sigterm_waits_for_a_last_checkpoint(nursery, tmp_path, edges, undisturbed, number, grace_seconds) -> None:
-    output = {**output_of_run(undisturbed), "checkpoint_seconds": 3600}
-    execution = {"block_bytes": 20_000, "grace_seconds": grace_seconds}
-    settings = values(tmp_path, edges, output=output, execution=execution)
+def test_ctrl_c_waits_for_no_last_checkpoint(nursery, tmp_path, edges, undisturbed) -> None:
+    settings = settings_for(tmp_path, edges, undisturbed, grace_seconds=PATIENCE)
+    settings["output"]["checkpoint_seconds"] = 3600
     nursery.begin(settings)
     nursery.wait_for("running")
-    # Some blocks more, each of which takes a hundredth of a second: there is something to keep.
+    # Some blocks more, each of which takes a hundredth of a second: there is something that could be kept.
     time.sleep(0.1)
-    assert nursery.end(number) == INTERRUPTED
-    kept = list_unfinished(tmp_path)
+    assert nursery.ended_by(signal.SIGINT) == INTERRUPTED
     assert RunStore(tmp_path).runs() == []
-    assert [each.n_found > 0 for each in kept] == [True] * (number == signal.SIGTERM and grace_seconds > 0)
-    if kept:
-        result = run(Config.from_mapping(settings), resume=True)
-        assert any(f"{kept[0].n_found:,} results" in text for text in result.manifest.warnings)
-        assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
-
-
-def test_two_runs_at_once_in_one_directory(nursery, tmp_path, edges, undisturbed) -> None:
-    settings = values(tmp_path, edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
-    begin_and_wait_until_something_is_kept(nursery, settings)
-    # Somebody is writing what could be resumed: this one begins anew.
-    beside = run(Config.from_mapping(settings), resume=True)
-    assert beside.manifest.warnings == ()
-    assert nursery.wait_for("ended") == ["ended", "0"]
-    both = RunStore(tmp_path).runs()
-    assert len(both) == 2
-    for each in both:
-        assert_as_undisturbed(each, undisturbed, edges, same_bytes=is_sorted(undisturbed))
     assert_nothing_staged(tmp_path)
+
+
+def several_at_once(nursery: RunNursery, out: Path, edges: Path, undisturbed: Path, dice: random.Random) -> None:
+    """One round: two or three runs, all told to resume, in a directory in which something may be unfinished."""
+    settings = settings_for(out, edges, undisturbed)
+    n_kept = 0
+    if dice.random() < 0.5:
+        ended_after(1, config_for(out, edges, output=output_of_run(undisturbed)))
+        (n_kept,) = (each.n_found for each in list_unfinished(out))
+    after = [dice.random() * dice.choice([0.02, LONGEST_DELAY]) for _ in range(dice.choice([2, 3]))]
+    nursery.begin(settings, after)
+    assert [nursery.ended() for _ in after] == [0] * len(after), nursery.said
+    published = RunStore(out).runs()
+    assert len(published) == len(after)
+    warnings = [text for each in published for text in read_manifest(each).warnings]
+    # One goes on with what was kept, and the others begin anew.
+    assert [f"and resumed: {n_kept:,} results" in text for text in warnings] == [True] * (n_kept > 0)
+    for each in published:
+        assert_as_undisturbed(each, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(out)
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_several_runs_at_once_in_one_directory(nursery, tmp_path, edges, undisturbed, rounds) -> None:
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for attempt in range(rounds):
+        with noted(attempt, seed):
+            several_at_once(nursery, tmp_path / str(attempt), edges, undisturbed, dice)

@@ -23,10 +23,9 @@ from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
 from pipeline.verify import verify_run
 from tests.mbe_stage.processes import run_module
-from tests.patience import output_of
+from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged, assert_sound
 from tests.pipeline.resume_support import Killed, ended_after, whatever_they_cost
-from tests.pipeline.test_resume_killed import Nursery
 
 __all__ = ["whatever_they_cost"]
 
@@ -149,10 +148,10 @@ def test_what_an_emulated_device_has_kept_is_gone_on_with(tmp_path, problem, n) 
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -> Iterator[Nursery]:
-    nursery = Nursery(config_for(tmp_path_factory.mktemp("nobody"), inputs, {}).model_dump(mode="json"))
+def nursery(tmp_path_factory: pytest.TempPathFactory, inputs: dict[str, Path]) -> Iterator[RunNursery]:
+    nursery = RunNursery(config_for(tmp_path_factory.mktemp("nobody"), inputs, {}).model_dump(mode="json"))
     yield nursery
-    output_of(nursery.process)
+    nursery.end()
 
 
 @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ def test_killed_at_random_moments_and_resumed(nursery, tmp_path, inputs, name, r
             if dice.random() < 0.8:
                 nursery.wait_for("running")
             time.sleep(dice.random() * delay)
-            code = nursery.end(signal.SIGKILL)
+            code = nursery.ended_by(signal.SIGKILL)
             assert code in (0, -signal.SIGKILL), f"round {attempt}, seed {seed}: exit code {code}"
             n_killed += code != 0
             delay *= 1.1

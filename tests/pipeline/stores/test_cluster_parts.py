@@ -65,13 +65,13 @@ from tests.patience import PATIENCE, begun, output_of
 from tests.pipeline import crash_child
 from tests.pipeline.groups_support import EDGES
 from tests.pipeline.groups_support import settings as group_settings
-from tests.pipeline.resume_support import Killed, assert_as_undisturbed, values
+from tests.pipeline.resume_support import Killed, assert_as_undisturbed, noted, values
 from tests.pipeline.resume_support import edges as many
 from tests.pipeline.slow_workers import SlowBlocks
 from tests.pipeline.stores.far_workers import FarWorkers, allow_uploads, refuse_uploads, without_credentials
 from tests.pipeline.stores.server import KEY_ID, SECRET, Bucket, Server
 from tests.pipeline.test_cli import mbe
-from tests.pipeline.test_cluster_faults import hurry, noted
+from tests.pipeline.test_cluster_faults import hurry
 from tests.pipeline.test_worker_parts import bicliques, written
 
 __all__ = ["many"]

@@ -1,0 +1,111 @@
+"""A clock that jumps, while a run is at work and between two: what is kept stays, but for what then looks too old."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline import RunStore, journal, publish, run, steps
+from pipeline.publish import JOURNAL_NAME
+from pipeline.unfinished import list_unfinished
+from tests.pipeline.output_support import assert_nothing_staged
+from tests.pipeline.resume_support import (
+    assert_as_undisturbed,
+    config_for,
+    edges,
+    ended_after,
+    is_sorted,
+    noted,
+    output_of_run,
+    undisturbed,
+    whatever_they_cost,
+)
+
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+
+DAY = 86_400.0
+# Around the days for which what is unfinished is kept, and years.
+JUMPS = (10.0, 4000.0)
+KEPT_DAYS = publish.KEPT_DAYS
+
+
+class Clock:
+    """The time that this process takes from the machine, with so many days added.
+
+    Attributes
+    ----------
+    off : callable
+        Called at every look; gives days.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.off: Callable[[], float] = float
+        self.now = time.time
+        clock = self
+
+        class JumpingTime(datetime):
+            @classmethod
+            def now(cls, tz: object = None) -> datetime:
+                assert tz is UTC
+                return datetime.fromtimestamp(clock.now(), UTC) + timedelta(days=clock.off())
+
+        monkeypatch.setattr(time, "time", lambda: self.now() + DAY * self.off())
+        for module in (journal, publish, steps):
+            monkeypatch.setattr(module, "datetime", JumpingTime)
+
+    def jumps(self, dice: random.Random) -> None:
+        """To and fro, at every look."""
+        self.off = lambda: some_days(dice)
+
+    def is_off(self, days: float) -> None:
+        self.off = lambda: days
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def some_days(dice: random.Random) -> float:
+    return dice.uniform(-1.0, 1.0) * dice.choice(JUMPS)
+
+
+def jump_and_resume(out: Path, edges: Path, undisturbed: Path, clock: Clock, dice: random.Random) -> None:
+    """One round: it jumps while a run is at work, then to some time at which another begins, and in the resumed one."""
+    config = config_for(out, edges, output=output_of_run(undisturbed))
+    clock.jumps(random.Random(dice.random()))
+    room = ended_after(2, config)
+    (n_kept,) = (each.n_found for each in list_unfinished(out))
+    written, looked = some_days(dice), some_days(dice)
+    os.utime(room / JOURNAL_NAME, (clock.now() + DAY * written,) * 2)
+    others = []
+    if dice.random() < 0.6:
+        clock.is_off(looked)
+        others = [run(config_for(out, edges, query={"min_left": 2})).run_dir]
+    # Only what looks old is removed, and only by a run that begins anew.
+    is_removed = bool(others) and looked - written >= KEPT_DAYS
+    assert RunStore(out).unfinished() == ([] if is_removed else [room])
+    clock.jumps(random.Random(dice.random()))
+    result = run(config, resume=True)
+    told = [f"and resumed: {n_kept:,} results" in text for text in result.manifest.warnings]
+    assert told == ([] if is_removed else [True])
+    # Names sort as runs were published.
+    assert RunStore(out).runs() == [*others, result.run_dir]
+    assert RunStore(out).latest() == result.run_dir
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(out)
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_clock_that_jumps(tmp_path, edges, undisturbed, clock, rounds) -> None:
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for attempt in range(rounds):
+        with noted(attempt, seed):
+            jump_and_resume(tmp_path / str(attempt), edges, undisturbed, clock, dice)

@@ -1,0 +1,132 @@
+"""What was kept is damaged before it is gone on with: it is found, and only what it held is searched again."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import PublishError, RunStore, run
+from pipeline.journal import Record, read_journal
+from pipeline.publish import JOURNAL_NAME
+from tests.pipeline.output_support import assert_nothing_staged
+from tests.pipeline.resume_support import (
+    assert_as_undisturbed,
+    config_for,
+    edges,
+    ended_after,
+    is_sorted,
+    noted,
+    output_of_run,
+    undisturbed,
+    whatever_they_cost,
+)
+
+__all__ = ["edges", "undisturbed", "whatever_they_cost"]
+
+LEAST_RECORDS, MOST_RECORDS, MOST_FILES = 2, 8, 3
+
+
+def flipped(content: bytes, dice: random.Random) -> bytes:
+    """With a bit of a random byte the other way, but for that which makes a letter of a checksum a capital."""
+    place = dice.randrange(len(content))
+    return b"%b%c%b" % (content[:place], content[place] ^ 1 << dice.randrange(5), content[place + 1 :])
+
+
+def cut_short(content: bytes, dice: random.Random) -> bytes:
+    return content[: dice.randrange(len(content))]
+
+
+def removed(_content: bytes, _dice: random.Random) -> None:
+    """Nothing is left."""
+
+
+HARMS: list[Callable[[bytes, random.Random], bytes | None]] = [flipped, cut_short, removed]
+
+
+def harm_files(room: Path, records: list[Record], n: int, dice: random.Random) -> set[int]:
+    """Each in a random way; the numbers of the records that they are of."""
+    files = [(number, room / entry.path) for number, record in enumerate(records) for entry in record.files]
+    chosen = dice.sample(files, min(n, len(files)))
+    for _, path in chosen:
+        content = dice.choice(HARMS)(path.read_bytes(), dice)
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+    return {number for number, _ in chosen}
+
+
+def harm_a_line(room: Path, dice: random.Random) -> set[int]:
+    """Of the journal, but for the first; the number of the record that is lost."""
+    journal = room / JOURNAL_NAME
+    header, *lines = journal.read_bytes().splitlines(keepends=True)
+    number = dice.randrange(len(lines))
+    # Where it ends stays, or the next line would be harmed too.
+    content = dice.choice(HARMS)(lines[number].removesuffix(b"\n"), dice)
+    lines[number] = b"" if content is None else content + b"\n"
+    journal.write_bytes(b"".join([header, *lines]))
+    return {number}
+
+
+def tear_the_journal(room: Path, dice: random.Random) -> set[int]:
+    """At a random byte behind the first line; the numbers of the records that are lost."""
+    journal = room / JOURNAL_NAME
+    header, *lines = journal.read_bytes().splitlines(keepends=True)
+    ends = [len(b"".join([header, *lines[: number + 1]])) for number in range(len(lines))]
+    cut = dice.randrange(len(header), ends[-1] - 1)
+    journal.write_bytes(journal.read_bytes()[:cut])
+    # A line that lacks nothing but its end is whole.
+    return {number for number, end in enumerate(ends) if cut < end - 1}
+
+
+def nothing_lost(_room: Path, _dice: random.Random) -> set[int]:
+    return set()
+
+
+def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Random, caplog: Any) -> None:
+    """One round: up to three files, a line of the journal, or its end."""
+    config = config_for(out, edges, output=output_of_run(undisturbed))
+    room = ended_after(dice.randint(LEAST_RECORDS, MOST_RECORDS), config)
+    _, records = read_journal(room)
+    harm_journal = dice.choice([nothing_lost, nothing_lost, harm_a_line, tear_the_journal])
+    damaged = harm_files(room, records, dice.randint(harm_journal is nothing_lost, MOST_FILES), dice)
+    lost = harm_journal(room, dice)
+    whole = [record for number, record in enumerate(records) if number not in damaged | lost]
+    caplog.clear()
+    result = run(config, resume=True)
+    assert sum("are searched again" in text for text in caplog.messages) == len(damaged - lost)
+    # What is whole is not searched again, or it would be there twice; the rest is, or it would be missing.
+    n_kept = sum(record.n_found for record in whole)
+    told = [text for text in result.manifest.warnings if f"and resumed: {n_kept:,} results" in text]
+    assert len(told) == len(result.manifest.warnings) == (len(whole) > 0)
+    if not is_sorted(undisturbed):
+        published = {entry.sha256 for entry in result.manifest.files}
+        assert {entry.sha256 for record in whole for entry in record.files} <= published
+    assert_as_undisturbed(result.run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(out)
+
+
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_what_is_damaged_is_found_again(tmp_path, edges, undisturbed, caplog, rounds) -> None:
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for attempt in range(rounds):
+        with noted(attempt, seed), caplog.at_level(logging.WARNING, "pipeline"):
+            damage_and_resume(tmp_path / str(attempt), edges, undisturbed, dice, caplog)
+
+
+def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:
+    config = config_for(tmp_path, edges)
+    room = ended_after(1, config)
+    journal = room / JOURNAL_NAME
+    journal.write_bytes(journal.read_bytes()[3:])
+    with pytest.raises(PublishError, match="its first line is damaged"):
+        read_journal(room)
+    # Nobody knows what it asked: it stands in nobody's way.
+    assert run(config, resume=True).manifest.counts.bicliques
+    assert RunStore(tmp_path).clean() == [str(room)]
