@@ -98,15 +98,20 @@ def embedded_server(port: int = DEFAULT_PORT, startup_seconds: float = 1800.0, s
         The server ended, or did not answer in time; its own messages are on standard error.
     """
     _refuse_taken(port)
-    # A session of its own: Ctrl-C must reach this process first, which still talks to the server while it stops.
+    # A session of its own, and deaf to SIGTERM, which systemd sends to all processes of a service: both must reach this
+    # process first, which still talks to the server while it stops.
     less = [] if schedules else ["--no-scheduler", "--no-late-runs"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port), *less],
-        env={"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"} | os.environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port), *less],
+            env={"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"} | os.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
     try:
         _wait_until_healthy(process, f"http://{_HOST}:{port}/api", startup_seconds)
         yield f"http://{_HOST}:{port}/api"
@@ -148,7 +153,7 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], url: str, seconds: flo
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGINT)
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:

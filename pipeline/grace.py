@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 # The signal is sent again where no block comes for so long behind the time of grace, and nobody could be asked.
 _SECONDS_MORE = 2.0
+# systemd tells every process of a service, and a runner of Prefect's tells the process of a flow once more.
+_SAME_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ class Grace:
 
 @contextmanager
 def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
-    """Put SIGTERM off for so long, while the context lasts; a second one, or Ctrl-C, is not put off.
+    """Put SIGTERM off for so long, while the context lasts; one that comes seconds later, or Ctrl-C, is not put off.
 
     Whoever is in the context ends it soon after `Grace.ended` says so; then the signal is raised for the handler that
     is in place, unless `Grace.is_asked` was taken back. The handlers that can put it off are the command's and that of
@@ -88,9 +90,10 @@ def _put_off(grace: Grace, handler: PatientHandler) -> Iterator[None]:
         again.start()
         log.warning("told to end: a last checkpoint is waited for, %g s at most", grace.seconds)
 
-    handler.postpone(signal.SIGTERM, note)
+    handler.postpone(signal.SIGTERM, note, min(_SAME_SECONDS, grace.seconds))
     try:
         yield
     finally:
         again.cancel()
-        handler.postpone_no_more(signal.SIGTERM)
+        # What was taken back is dealt with: nobody is to send it again as one that was lost.
+        handler.postpone_no_more(signal.SIGTERM, is_dealt_with=not grace.is_asked)

@@ -107,15 +107,18 @@ class PatientHandler:
         self._waiting: int | None = None
         self._listener: Any = None
         self._sender: threading.Thread | None = None
-        self._to_postpone: dict[int, Callable[[], object]] = {}
+        self._to_postpone: dict[int, tuple[Callable[[], object], float]] = {}
         self._postponed: int | None = None
+        self._same_until = 0.0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """What Python calls at a signal."""
-        note = self._to_postpone.pop(number, None)
+        note, seconds = self._to_postpone.pop(number, (None, 0.0))
         if note is not None:
-            self._postponed = number
+            self._postponed, self._same_until = number, time.monotonic() + seconds
             note()
+            return
+        if self.has_postponed(number) and time.monotonic() < self._same_until:
             return
         self._postponed = None
         if _numba_compiles():
@@ -126,14 +129,19 @@ class PatientHandler:
         else:
             self._call(number, frame)
 
-    def postpone(self, number: int, note: Callable[[], object]) -> None:
-        """Have `note` called at the next such signal, and nothing else happen; the one behind it is as any."""
-        self._to_postpone[number] = note
+    def postpone(self, number: int, note: Callable[[], object], same_seconds: float) -> None:
+        """Have `note` called at the next such signal, and nothing else happen; any other is as it was.
 
-    def postpone_no_more(self, number: int) -> None:
-        """Have every such signal be as any again."""
+        Whoever stops a service may send it several times: others of the same that come within `same_seconds` are that
+        one.
+        """
+        self._to_postpone[number] = note, same_seconds
+
+    def postpone_no_more(self, number: int, *, is_dealt_with: bool) -> None:
+        """Have the next such signal be as any; of one that is not dealt with, the next moment too."""
         self._to_postpone.pop(number, None)
-        self._postponed = None
+        if not is_dealt_with:
+            self._postponed = None
 
     def has_postponed(self, number: int) -> bool:
         """Whether the last signal was such a one, and was only taken note of."""

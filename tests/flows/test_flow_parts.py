@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import httpx
@@ -327,8 +328,12 @@ def test_a_server_may_start_slowly_as_long_as_it_lives(monkeypatch):
     monkeypatch.setattr(server.subprocess, "Popen", start)
     with server.embedded_server(server._free_port()) as url:
         assert url.endswith("/api")
+        # As systemd does, which tells all processes of a service: whoever brought it along still talks to it.
+        started[0].terminate()
+        time.sleep(0.5)
         assert started[0].poll() is None
     assert started[0].poll() is not None
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from flow_toys import CHECKOUT, N_BICLIQUES
 from processes import Api, descendants, end, environment, eventually, free_port, started
 
 from pipeline.publish import RunStore
+from pipeline.unfinished import list_unfinished
 from tests.patience import PATIENCE, completed
 
 ARTIFACTS = {"enumeration-progress", "bicliques-summary", "largest-bicliques", "bicliques-report", "since-last-run"}
@@ -123,6 +124,38 @@ def test_ctrl_c_to_everything_ends_a_single_run_at_once(endless, tmp_path, numbe
         lines = [line for line in log.splitlines() if " | INFO " in line]
         assert lines
         assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \| ", line) for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_served", [False, True], ids=["once", "served"])
+def test_sigterm_to_all_processes_keeps_what_was_found(tmp_path, is_served):
+    """As systemd ends a service: the server hears it too, and a runner tells the process of the flow once more."""
+    port, out, crown = free_port(), tmp_path / "out", tmp_path / "crown.csv"
+    api = Api(port)
+    # More than a million bicliques a second for some minutes, below 28 roots.
+    crown.write_text("left,right\n" + "".join(f"{a},{b}\n" for a in range(28) for b in range(28) if a != b))
+    command = [sys.executable, "-m", "flows.enumerate", "--input", str(crown), "--out", str(out)]
+    command += ["--set", "execution.engine=cpu", "--set", "output.checkpoint_seconds=3600"]
+    command += ["--serve", "--cron", "0 6 * * *", "--port", str(port)] if is_served else []
+    with started(command, tmp_path / "run.log", env=environment(tmp_path / "home"), cwd=tmp_path) as process:
+        if is_served:
+            eventually(api.healthy, process=process)
+            api.trigger(eventually(lambda: api.deployment("scheduled"), process=process))
+        eventually(lambda: list((out / ".staging").glob("*/*/bicliques/*.parquet")), process=process)
+        time.sleep(1.0)
+        everybody = [process.pid, *descendants(process.pid)]
+        begun = time.monotonic()
+        for pid in everybody:
+            os.kill(pid, signal.SIGTERM)
+        assert process.wait(85.0) == (0 if is_served else 130)
+        took = time.monotonic() - begun
+    log = (tmp_path / "run.log").read_text()
+    assert "a last checkpoint is waited for" in log
+    (kept,) = list_unfinished(out)
+    assert kept.n_found > 0, log
+    assert RunStore(out).runs() == []
+    # Of grace there are ten seconds; a server that is gone would be asked for a minute and a half.
+    assert took < 60
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from prefect.utilities.engine import can_ack_control_intent, capture_sigterm
 from flows import lost_signals
 from flows.enumerate import completed, run_as_flow
 from flows.lost_signals import lost_signals_come_again, sighup_is_sigterm, signals_are_heard_by_flow
-from pipeline.grace import grace_at_sigterm
+from pipeline import grace
 from tests.patience import PATIENCE
 from tests.patience import completed as process_completed
 
@@ -265,16 +265,17 @@ def test_a_flow_sends_a_lost_signal_again(number: signal.Signals, raised: type[B
         flow_of(body)
 
 
-def test_a_flow_puts_it_off_once_for_a_last_checkpoint() -> None:
+def test_a_flow_puts_it_off_once_for_a_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not sent again meanwhile as a lost one, and Prefect finds its own handler in place."""
+    monkeypatch.setattr(grace, "_SAME_SECONDS", 0.05)
     seen: list[bool] = []
 
     def body() -> None:
-        with grace_at_sigterm(PATIENCE) as grace:
+        with grace.grace_at_sigterm(PATIENCE) as asked:
             signal.raise_signal(signal.SIGTERM)
             # Longer than it takes until a lost one is sent again.
             time.sleep(10 * lost_signals._AGAIN)
-            seen.append(grace.is_asked and can_ack_control_intent())
+            seen.append(asked.is_asked and can_ack_control_intent())
             signal.raise_signal(signal.SIGTERM)
             seen.append(False)
 
@@ -283,12 +284,29 @@ def test_a_flow_puts_it_off_once_for_a_last_checkpoint() -> None:
     assert seen == [True]
 
 
+def test_a_search_that_was_complete_by_then_is_not_ended_afterwards() -> None:
+    """A moment later the signal would be taken for a lost one."""
+    is_over: list[bool] = []
+
+    def body() -> None:
+        with grace.grace_at_sigterm(PATIENCE) as asked:
+            signal.raise_signal(signal.SIGTERM)
+            asked.is_asked = False
+        time.sleep(10 * lost_signals._AGAIN)
+        is_over.append(True)
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        flow_of(body)
+    assert is_over
+
+
 def test_behind_the_last_checkpoint_the_flow_ends_as_prefect_has_it() -> None:
     seen: list[object] = []
 
     def body() -> None:
         try:
-            with grace_at_sigterm(PATIENCE):
+            with grace.grace_at_sigterm(PATIENCE):
                 signal.raise_signal(signal.SIGTERM)
         except BaseException as error:
             seen.append(type(error))

@@ -50,17 +50,34 @@ def test_it_is_put_off_to_the_end_of_the_context(before: Any) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_second_one_is_not(before: Any) -> None:
+def test_others_that_come_soon_are_the_same_one(before: Any) -> None:
+    """systemd tells all processes of a service, and whoever started one of them tells it once more."""
+    went_on: list[bool] = []
+
+    def again(_: Grace) -> None:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+        went_on.append(True)
+
+    with pytest.raises(Ended):
+        put_off(PATIENCE, again)
+    assert went_on
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("before")
+def test_one_that_comes_later_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SAME_SECONDS", 0.02)
     went_on: list[bool] = []
 
     def once_more(_: Grace) -> None:
+        time.sleep(0.05)
         signal.raise_signal(signal.SIGTERM)
         went_on.append(True)
 
     with pytest.raises(Ended):
         put_off(PATIENCE, once_more)
     assert not went_on
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_no_longer_than_the_time_of_grace(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +118,17 @@ def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
     with grace_at_sigterm(PATIENCE) as grace:
         signal.raise_signal(signal.SIGTERM)
         grace.is_asked = False
-    assert signal.getsignal(signal.SIGTERM) is before
+    # The same one, from somebody else.
+    signal.raise_signal(signal.SIGTERM)
+    assert before.has_postponed(signal.SIGTERM)
+
+
+def test_what_has_ended_is_not_put_off_any_more(before: Any) -> None:
+    with pytest.raises(Ended):
+        put_off(PATIENCE, lambda _: None)
+    assert not before.has_postponed(signal.SIGTERM)
+    with pytest.raises(Ended):
+        signal.raise_signal(signal.SIGTERM)
 
 
 def test_once_the_context_is_left_nothing_is_put_off(before: Any) -> None:
