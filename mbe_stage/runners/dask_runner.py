@@ -62,6 +62,7 @@ _SILENT_SECONDS = 30.0
 _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 _LOST = "was lost; the roots that it had were lent again"
+_NOT_FETCHED = "what it had found could not be fetched; its roots were lent again"
 # Of a cluster that is made here.
 _QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 
@@ -305,14 +306,15 @@ class DaskRunner:
                 return None, None
             raise error
         try:
-            finished = future.result(timeout=_FETCH_SECONDS)
+            n_bytes = sum(self._client.nbytes(keys=[future.key], summary=False).values())
+            finished = future.result(timeout=_FETCH_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND)
         except Exception as error:
             if not _is_of_the_cluster(error):
                 raise
             self._check_scheduler()
             log.info("worker %s: %s", lease.worker, error)
-            self._warn(lease.worker, _LOST)
-            ledger.give_back(number)
+            self._warn(lease.worker, _NOT_FETCHED)
+            ledger.lose(lease.worker)
             return None, None
         if isinstance(finished, NotKept):
             self._warn(lease.worker, f"{finished.reason}; what it finds is sent here from now on")

@@ -42,7 +42,8 @@ __all__ = [
     "stop_job",
 ]
 
-_PACKAGES = ("mbe-stage", "numba", "numpy")
+# The last writes the parts.
+_PACKAGES = ("mbe-stage", "numba", "numpy", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)

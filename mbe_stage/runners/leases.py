@@ -138,7 +138,7 @@ class Ledger:
         return True
 
     def lose(self, worker: str) -> list[Lease]:
-        """Open again what a worker has that is lost, and nobody else has; returns its leases.
+        """Open again what a worker has that is lost, or what it found, and nobody else has; returns its leases.
 
         Raises
         ------
@@ -153,7 +153,8 @@ class Ledger:
                 if len(lease.tasks) == 1 and self._lost[task.first, task.end] >= _MOST_LOST:
                     raise ClusterLost(
                         f"the roots {task.first} to {task.end} were given to {_MOST_LOST} workers, and each was lost, "
-                        f"{worker} the last; expected workers that live; give each more memory, and see its log"
+                        f"or what it had found, {worker} the last; expected workers that live and can be reached; give "
+                        "each more memory, and see its log"
                     )
         return lost
 

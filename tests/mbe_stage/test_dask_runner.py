@@ -270,14 +270,30 @@ def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplo
     DaskRunner._let_make_parts(run, both)
     assert run.proofs == both
     not_kept = lease_work.NotKept("/tmp/x: No space left on device")
-    run.futures[lease.number] = SimpleNamespace(status="finished", result=lambda **_: not_kept)
-    assert DaskRunner(None)._taken(run, ledger, lease.number) == (None, None)
+    run.futures[lease.number] = SimpleNamespace(status="finished", key="a lease", result=lambda **_: not_kept)
+    client = SimpleNamespace(nbytes=lambda **_: {"a lease": 100})
+    assert DaskRunner(client)._taken(run, ledger, lease.number) == (None, None)
     assert ledger.has_open
     (said,) = caplog.messages
     assert said == "worker a: /tmp/x: No space left on device; what it finds is sent here from now on"
     DaskRunner._let_make_parts(run, both)
     assert run.proofs == {"b": ("proof",)}
     assert caplog.messages == [said]
+
+
+def test_what_can_never_be_fetched_ends_the_search(
+    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def result(_future: Any, timeout: float) -> Any:
+        assert timeout > dask_runner._FETCH_SECONDS
+        raise TimeoutError("it takes too long")
+
+    monkeypatch.setattr(distributed.Future, "result", result)
+    runner = DaskRunner(client)
+    with pytest.raises(ClusterLost, match="each was lost, or what it had found"):
+        sizes(random_graph(9, 9, 0.5), Execution(runner=runner))
+    assert any("could not be fetched" in text for text in runner.warnings)
+    assert "could not be fetched" in caplog.text
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
