@@ -314,6 +314,9 @@ def _streamed(
             on_progress(told(replace(progress, n_found=n_before + progress.n_found, work_done=work_done)))
 
     chosen = engine or config.execution.engine
+    if config.execution.runner != "local":
+        # The input is read: a cluster may take a while to be there.
+        note(Progress(0, 0.0, 0.0, ""))
     with opened_runner(config.execution, config.problem, chosen) as runner:
         return stream(
             problem_named(config.problem),

@@ -224,10 +224,13 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, edges: Path) -> N
 def test_no_scheduler_there_publishes_nothing(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     soon = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    config = settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1")
     with soon, pytest.raises(ClusterLost, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there") as caught:
-        run(settings(tmp_path / "out", edges, runner="dask", cluster="tcp://127.0.0.1:1"))
+        run(config, on_progress=lambda progress: logging.getLogger(__name__).info("told of %d", progress.n_found))
     assert exit_code(caught.value) == 4
-    assert "connecting to the scheduler at tcp://127.0.0.1:1" in caplog.text
+    # Whoever watches is not told that the input is read, for as long as a scheduler is waited for.
+    said = [text for text in caplog.messages if text.startswith(("told of", "connecting"))]
+    assert said == ["told of 0", "connecting to the scheduler at tcp://127.0.0.1:1"]
     assert not (tmp_path / "out" / "latest").exists()
 
 
