@@ -51,10 +51,10 @@ class Grace:
 def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     """Put SIGTERM off for so long, while the context lasts; one that comes seconds later, or Ctrl-C, is not put off.
 
-    Whoever is in the context ends it soon after `Grace.ended` says so; then the signal is raised for the handler that
-    is in place, unless `Grace.is_asked` was taken back. The handlers that can put it off are the command's and that of
-    a flow, which stay in place: Prefect looks whether its own is. Any other handler does what it does, and nothing
-    changes in threads other than the main one.
+    Whoever is in the context ends it soon after `Grace.ended` says so; then the handler that is in place is called,
+    unless `Grace.is_asked` was taken back. Those that can put it off are the command's and that of a flow, which stay
+    in place: Prefect looks whether its own is. Any other handler does what it does, and nothing changes in threads
+    other than the main one.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def grace_at_sigterm(seconds: float) -> Iterator[Grace]:
     with _put_off(grace, handler):
         yield grace
     if grace.is_asked:
-        signal.raise_signal(signal.SIGTERM)
+        handler.call_postponed(signal.SIGTERM)
         # Where the handler only takes note, the run must not go on as though it were complete.
         raise EndedBySignal(signal.SIGTERM)
 
@@ -95,5 +95,4 @@ def _put_off(grace: Grace, handler: PatientHandler) -> Iterator[None]:
         yield
     finally:
         again.cancel()
-        # What was taken back is dealt with: nobody is to send it again as one that was lost.
-        handler.postpone_no_more(signal.SIGTERM, is_dealt_with=not grace.is_asked)
+        handler.postpone_no_more(signal.SIGTERM)

@@ -137,11 +137,13 @@ class PatientHandler:
         """
         self._to_postpone[number] = note, same_seconds
 
-    def postpone_no_more(self, number: int, *, is_dealt_with: bool) -> None:
-        """Have the next such signal be as any; of one that is not dealt with, the next moment too."""
+    def postpone_no_more(self, number: int) -> None:
+        """Have the next such signal be as any, unless it is one that was put off."""
         self._to_postpone.pop(number, None)
-        if not is_dealt_with:
-            self._postponed = None
+
+    def call_postponed(self, number: int) -> None:
+        """Call the handler for a signal that was put off."""
+        self._call(number, None)
 
     def has_postponed(self, number: int) -> bool:
         """Whether the last signal was such a one, and was only taken note of."""

@@ -123,10 +123,13 @@ def test_what_is_complete_by_then_is_not_ended(before: Any) -> None:
     assert before.has_postponed(signal.SIGTERM)
 
 
-def test_what_has_ended_is_not_put_off_any_more(before: Any) -> None:
+@pytest.mark.usefixtures("before")
+def test_whoever_cleans_up_is_left_in_peace_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SAME_SECONDS", 0.3)
     with pytest.raises(Ended):
         put_off(PATIENCE, lambda _: None)
-    assert not before.has_postponed(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(0.4)
     with pytest.raises(Ended):
         signal.raise_signal(signal.SIGTERM)
 
