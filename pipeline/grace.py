@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.signals import EndedBySignal, PatientHandler
 
@@ -37,10 +37,17 @@ class Grace:
 
     seconds: float
     is_asked: bool = False
+    _is_told: bool = field(default=False, repr=False)
 
     def ended(self) -> str | None:
         """As of `mbe_stage.course.Course`."""
-        return "told to end (SIGTERM)" if self.is_asked else None
+        if not self.is_asked:
+            return None
+        # Not in the handler: it may have interrupted who logs, and who logs may wait for himself.
+        if not self._is_told:
+            self._is_told = True
+            log.warning("told to end: a last checkpoint is waited for, %g s at most", self.seconds)
+        return "told to end (SIGTERM)"
 
     def patience(self) -> float | None:
         """As of `mbe_stage.course.Course`."""
@@ -88,7 +95,6 @@ def _put_off(grace: Grace, handler: PatientHandler) -> Iterator[None]:
     def note() -> None:
         grace.is_asked = True
         again.start()
-        log.warning("told to end: a last checkpoint is waited for, %g s at most", grace.seconds)
 
     handler.postpone(signal.SIGTERM, note, min(_SAME_SECONDS, grace.seconds))
     try:
