@@ -31,7 +31,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -255,8 +255,9 @@ class RunStore:
 class Staging:
     """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
 
-    Entering the context makes the room, and removes what dead writers left. A room with a journal stays, to be gone on
-    with.
+    Entering the context makes the room, and removes what dead writers left. Of a room with a journal there stays what
+    the journal names, to be gone on with: the rest is removed when the context is left, and when a room is entered that
+    was never left.
 
     Parameters
     ----------
@@ -391,6 +392,9 @@ class Staging:
             if is_locked(lock):
                 raise RunIsBeingWritten(self._room)
             self._lock = locked(lock.open("ab"))
+            if is_unfinished(self._room):
+                # Before anything is written: it may be what has filled the disk.
+                self._remove_unbooked()
             self.path.mkdir(exist_ok=True)
             self.scratch.mkdir(exist_ok=True)
 
@@ -399,6 +403,7 @@ class Staging:
 
         if is_unfinished(self._room):
             if self._lock is not None:
+                self._remove_unbooked_if_possible()
                 larger = "" if self._published is None else " and a larger limit"
                 log.warning(
                     "what was found until then is kept: go on with --resume%s, or remove it with mbe clean", larger
@@ -411,6 +416,20 @@ class Staging:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _remove_unbooked(self) -> None:
+        from pipeline.journal import remove_unbooked
+
+        # Of a journal that cannot be read nobody knows what it names.
+        with suppress(PublishError):
+            remove_unbooked(self._room)
+
+    def _remove_unbooked_if_possible(self) -> None:
+        """The same, of a run that has ended: what has ended it is what there is to say."""
+        try:
+            self._remove_unbooked()
+        except OSError as error:
+            log.warning("%s: what is not kept could not be removed (%s)", self._room, error.strerror)
 
     def _seal_and_move(self, lock: Path) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():

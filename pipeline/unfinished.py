@@ -15,7 +15,7 @@ from pipeline.installed_publications import limit_of, publication_of
 from pipeline.journal import Header, Journal, Record, begun_journal, changes, header_of, read_journal
 from pipeline.locks import is_locked
 from pipeline.naming import setting
-from pipeline.publish import JOURNAL_NAME, written_at
+from pipeline.publish import JOURNAL_NAME, as_publish_errors, written_at
 from pipeline.stores.places import store_at
 from pipeline.stores.protocol import Store
 
@@ -117,11 +117,12 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
     Raises
     ------
     PublishError
-        It was begun with other edges, another question or other software.
+        It was begun with other edges, another question or other software; or it cannot be written.
     """
     room, header = run_path.parent, _header(config, input_facts)
     if (room / JOURNAL_NAME).exists():
-        journal = begun_journal(room, header)
+        with as_publish_errors(room):
+            journal = begun_journal(room, header)
         if (reason := _beyond_limit(config, journal.n_found)) is not None:
             raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or none")
         log.info("resumed: %s results are there already", f"{journal.n_found:,}")
@@ -130,7 +131,8 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
         return None
     if not publication_of(config.problem).is_resumable:
         return None
-    return begun_journal(room, header)
+    with as_publish_errors(room):
+        return begun_journal(room, header)
 
 
 def _beyond_limit(config: Config, n_kept: int) -> str | None:
