@@ -378,7 +378,12 @@ class Staging:
             # First: without it the rest is nothing to go on with.
             (self._room / JOURNAL_NAME).unlink(missing_ok=True)
             for path in self._room.iterdir():
-                if path.name not in (_LOCK, self.scratch.name):
+                if path.name in (_LOCK, self.scratch.name):
+                    continue
+                if path.is_symlink() or not path.is_dir():
+                    # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
+                    path.unlink()
+                else:
                     shutil.rmtree(path)
             self.path.mkdir()
 

@@ -108,6 +108,20 @@ def test_a_journal_that_cannot_be_written_is_an_error_of_the_room(tmp_path, edge
     assert_nothing_staged(tmp_path)
 
 
+def test_beginning_anew_removes_what_is_no_directory(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    with RunStore(tmp_path).begin(room=room) as staging:
+        (staging.scratch / "edges.arrow").touch()
+        left = room / f"{JOURNAL_NAME}.new"
+        left.write_bytes((room / JOURNAL_NAME).read_bytes())
+        (room / "latest").symlink_to(staging.path)
+        staging.begin_anew()
+        assert sorted(path.name for path in room.iterdir()) == [".lock", room.name, "scratch"]
+        assert list(staging.path.iterdir()) == []
+        assert files_in(room) == {"scratch/edges.arrow"}
+    assert_nothing_staged(tmp_path)
+
+
 def refused(code: int):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
