@@ -425,6 +425,7 @@ class Staging:
     def _remove_unbooked(self) -> None:
         from pipeline.journal import remove_unbooked
 
+        self._take_second_names()
         # Of a journal that cannot be read nobody knows what it names.
         with suppress(PublishError):
             remove_unbooked(self._room)
@@ -470,6 +471,7 @@ class Staging:
                     os.link(path, second)
         except OSError as error:
             log.warning("%s: has no second names for files (%s): the run cannot be gone on with", kept, error.strerror)
+            shutil.rmtree(kept, ignore_errors=True)
             return None
         return kept
 
@@ -478,10 +480,16 @@ class Staging:
         if kept is None:
             return
         try:
+            self._take_second_names()
+        except OSError as error:
+            log.warning("%s: what can be gone on with is not in its place yet (%s)", self._room, error.strerror)
+
+    def _take_second_names(self) -> None:
+        """Where the run was moved away: also of a process that was killed before it came to that."""
+        kept = self._room / _KEPT
+        if kept.is_dir() and not self.path.exists():
             os.rename(kept, self.path)
             sync(self._room)
-        except OSError as error:
-            log.warning("%s: what could be gone on with is not kept (%s)", self._room, error.strerror)
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory
@@ -568,8 +576,8 @@ def resolve_run(path: str | Path) -> Path:
 
 
 def is_unfinished(room: Path) -> bool:
-    """Whether a room can be gone on with: it has a journal, and the run has not been moved away."""
-    return (room / JOURNAL_NAME).is_file() and (room / room.name).is_dir()
+    """Whether a room can be gone on with: it has a journal, and the run or, where that was moved away, second names."""
+    return (room / JOURNAL_NAME).is_file() and any((room / name).is_dir() for name in (room.name, _KEPT))
 
 
 def written_at(room: Path) -> float:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import PublishError, RunStore, run
+from pipeline import Config, PublishError, RunStore, run
 from pipeline.errors import RunIsBeingWritten
 from pipeline.journal import Journal, read_journal
-from pipeline.publish import JOURNAL_NAME
-from tests.pipeline.output_support import assert_nothing_staged
-from tests.pipeline.resume_support import Killed, config_for, edges, ended_after, whatever_they_cost
+from pipeline.publish import JOURNAL_NAME, Staging
+from pipeline.unfinished import list_unfinished
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound
+from tests.pipeline.resume_support import Killed, config_for, edges, ended_after, values, whatever_they_cost
 
 __all__ = ["edges", "whatever_they_cost"]
 
@@ -38,9 +39,13 @@ def left_unbooked(room: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("output", [{}, {"sort": True}, {"bicliques": False}], ids=["as found", "sorted", "sums"])
-def test_a_run_that_ends_early_leaves_what_is_booked(tmp_path, edges, output) -> None:
-    room = ended_after(1, config_for(tmp_path, edges, output=output))
+@pytest.mark.parametrize(
+    "sections",
+    [{}, {"output": {"sort": True}}, {"output": {"bicliques": False}, "groups": {}}],
+    ids=["as found", "sorted", "sums"],
+)
+def test_a_run_that_ends_early_leaves_what_is_booked(tmp_path, edges, sections) -> None:
+    room = ended_after(1, Config.from_mapping({**sections, **values(tmp_path, edges, **sections)}))
     assert booked(room)
     assert files_in(room) == booked(room)
 
@@ -51,6 +56,30 @@ def test_a_limit_that_ends_a_run_leaves_what_is_booked(tmp_path, edges) -> None:
     (room,) = RunStore(tmp_path).unfinished()
     assert files_in(room) == booked(room)
     assert not (room / "scratch").exists()
+
+
+@pytest.mark.parametrize("sort", [False, True], ids=["as found", "sorted"])
+def test_a_truncated_run_that_was_killed_once_it_was_moved_can_be_gone_on_with(
+    tmp_path, edges, monkeypatch, sort
+) -> None:
+    output, limit = {"sort": sort}, {"max_bicliques": 5000}
+    with monkeypatch.context() as patched:
+        for removal in ("_keep", "_remove"):
+            patched.setattr(Staging, removal, killed)
+        with pytest.raises(Killed):
+            run(config_for(tmp_path, edges, output=output, execution=limit))
+    (published,) = RunStore(tmp_path).runs()
+    (unfinished,) = list_unfinished(tmp_path)
+    assert unfinished.n_found > 0
+    assert not (unfinished.room / unfinished.room.name).exists()
+    # The next run leaves it alone.
+    undisturbed = run(config_for(tmp_path, edges, output=output)).manifest
+    assert RunStore(tmp_path).unfinished() == [unfinished.room]
+    resumed = run(config_for(tmp_path, edges, output=output), resume=True)
+    assert any(f"{unfinished.n_found:,} results" in text for text in resumed.manifest.warnings)
+    assert resumed.manifest.content_fingerprint == undisturbed.content_fingerprint
+    assert_sound(published)
+    assert_nothing_staged(tmp_path)
 
 
 def test_what_a_killed_process_left_is_removed_before_anything_is_written(tmp_path, edges) -> None:
@@ -120,6 +149,10 @@ def test_beginning_anew_removes_what_is_no_directory(tmp_path, edges) -> None:
         assert list(staging.path.iterdir()) == []
         assert files_in(room) == {"scratch/edges.arrow"}
     assert_nothing_staged(tmp_path)
+
+
+def killed(*_: object) -> None:
+    raise Killed
 
 
 def refused(code: int):
