@@ -11,8 +11,9 @@ import pytest
 import pipeline
 from flows.enumerate import configure, enumerate_bicliques_flow
 from mbe_stage import course
-from pipeline import journal, steps
+from pipeline import journal
 from pipeline.manifest import read_manifest, software_versions
+from pipeline.output_limit import OutputLimit
 from pipeline.publish import RunStore
 from pipeline.unfinished import list_unfinished
 from tests.pipeline.resume_support import edges, ended_after
@@ -61,7 +62,7 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
     """SIGTERM long before a checkpoint is due: a last one is waited for, and the flow ends as Prefect has it."""
     n_looks = 0
 
-    def told_at_the_third_look() -> None:
+    def told_at_the_third_look(_: object) -> None:
         nonlocal n_looks
         n_looks += 1
         if n_looks == 3:
@@ -71,7 +72,7 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
     usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(steps, "output_limit", lambda *_: told_at_the_third_look)
+            patched.setattr(OutputLimit, "__call__", told_at_the_third_look)
             with pytest.raises(KeyboardInterrupt):
                 flow(edges, tmp_path / "out", "output.checkpoint_seconds=3600")
     finally:
