@@ -280,7 +280,7 @@ def run_as_flow(configured: Callable[[], Config], force: bool, ending: Ending) -
             with (
                 closing(store_at(config.output.directory)) as store,
                 store.begin(
-                    config.output.keep_unfinished_days, room_to_resume(store, config, refuses=False)
+                    config.output.keep_unfinished_days, room_to_resume(store, config, begins_anew=_warn_of_change)
                 ) as staging,
             ):
                 # Before anything is read: whether all that is asked for can be published together.
@@ -344,8 +344,12 @@ def _resume_or_begin_anew(staging: Staging, config: Config, input_facts: InputFa
     if reason is None:
         get_run_logger().info("going on with a run that was ended early: %s", staging.run_id)
         return
-    get_run_logger().warning("%s", visible(f"an earlier run was ended early, and cannot be resumed: {reason}"))
+    _warn_of_change(f"cannot be resumed: {reason}")
     staging.begin_anew()
+
+
+def _warn_of_change(reason: str) -> None:
+    get_run_logger().warning("%s", visible(f"an earlier run was ended early; this one begins anew: {reason}"))
 
 
 def _remove_contents(directory: Path) -> None:

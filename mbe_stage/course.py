@@ -20,7 +20,8 @@ __all__ = ["Checkpoints", "Course", "Limits", "ending"]
 _TIMES_ITS_COST = 50.0
 _SHARE_OF_TIME = 0.05
 # Of a limit: then there is a checkpoint too, as what is found behind the last one is searched again by whoever goes on.
-# A number of results may be reached before the roots that were begun are finished: they are asked for early.
+# A number of results, or what the caller counts, may be reached before the roots that were begun are finished: they are
+# asked for early.
 _SHARES_OF_RESULTS = (0.25, 0.5, 0.75, 0.9)
 _SHARE_OF_TIME_LIMIT = 0.9
 # Where a limit other than of results is reached, a last barrier is waited for: a share of the time so far, in seconds
@@ -42,6 +43,8 @@ class Course:
         Results that earlier searches of the rest of the work have found: the limit of their number is of all.
     ended : callable
         Asked behind every block; why the search is to end there, or None.
+    share : callable
+        Asked behind every block; how much of what makes `ended` end it is used up, 0 at first.
     patience : callable
         Asked where the search is to end, be it for a limit; for how many seconds a last checkpoint is waited for, or
         None for a share of the time so far.
@@ -52,6 +55,7 @@ class Course:
     checkpoint_seconds: float | None = None
     n_before: int = 0
     ended: Callable[[], str | None] = lambda: None
+    share: Callable[[], float] = lambda: 0.0
     patience: Callable[[], float | None] = lambda: None
     memory_is_a_limit: bool = False
 
@@ -96,7 +100,9 @@ class Limits:
         """How many of the shares of limits are used up, at each of which a checkpoint is to come."""
         n_left = 0 if self.of_results is None else self.of_results - self.course.n_before
         of_results = sum(n_found >= share * n_left for share in _SHARES_OF_RESULTS) if n_left > 0 else 0
-        return of_results + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
+        used = self.course.share()
+        of_caller = sum(used >= share for share in _SHARES_OF_RESULTS)
+        return of_results + of_caller + (self.of_time is not None and seconds >= _SHARE_OF_TIME_LIMIT * self.of_time)
 
     def reached(self, seconds: float) -> str | None:
         """Why the search ends here, so long after it began; once it is to end that stays so."""
@@ -115,7 +121,7 @@ class Checkpoints:
         self._seconds = math.inf if seconds is None or self._checkpoint is None else seconds
         self._due = self._seconds
         self._barrier: Barrier | None = None
-        self._n_shares = 0
+        self._n_shares = self._n_come = 0
         self._ends_itself = self._is_asked = self._is_at_barrier = False
         self._waits_until: float | None = None
 
@@ -125,6 +131,11 @@ class Checkpoints:
         self._barrier = Barrier() if can_be_asked and self._seconds < math.inf else None
         self._ends_itself = getattr(engine, "ENDS_ITSELF", False)
         return self._barrier
+
+    @property
+    def none_has_come(self) -> bool:
+        """Though they were to come."""
+        return self._barrier is not None and self._n_come == 0
 
     def note(self, block: Any, seconds: float, n_shares: int) -> None:
         """Take note of a block that the sink has taken in, so long after the search began."""
@@ -137,6 +148,7 @@ class Checkpoints:
             begun = time.perf_counter()
             assert self._checkpoint is not None
             self._checkpoint(remaining, block.work_done)
+            self._n_come += 1
             took = time.perf_counter() - begun
             self._due = seconds + max(self._seconds, _TIMES_ITS_COST * took, _SHARE_OF_TIME * seconds)
         elif seconds >= self._due or n_shares > self._n_shares:

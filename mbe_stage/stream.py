@@ -25,6 +25,7 @@ from mbe_stage.tasks import Task
 
 __all__ = [
     "INCOMPLETE",
+    "NOTHING_KEPT",
     "Block",
     "Listener",
     "Progress",
@@ -38,6 +39,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
+NOTHING_KEPT = "no checkpoint came by then: nothing is kept that could be gone on with"
 """What the log says of a search that a limit stopped."""
 
 _WHOLE = Course()
@@ -274,6 +276,8 @@ def stream(
     truncated = truncated or limits.of_memory
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
     _log_truncation(problem, truncated, limits.course.n_before + n_found)
+    if truncated is not None and checkpoints.none_has_come and not course.n_before:
+        log.warning(NOTHING_KEPT)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,

@@ -357,7 +357,11 @@ def clean(
     from pipeline.stores.places import store_at
 
     with closing(store_at(directory)) as store:
-        show.cleaned(directory, store.clean(), as_json)
+        removed = store.clean()
+        if not removed:
+            # What has left nothing but leftovers is an output directory, too.
+            store.check_listed()
+        show.cleaned(directory, removed, as_json)
 
 
 @_command()

@@ -32,14 +32,24 @@ from pipeline.manifest import FileEntry, file_entry, question, software_versions
 from pipeline.publish import JOURNAL_NAME, sync
 from pipeline.stored_parts import StoredEntry, as_file, stored_entries
 
-__all__ = ["Header", "Journal", "Record", "begun_journal", "booked_entries", "changes", "header_of", "read_journal"]
+__all__ = [
+    "Header",
+    "Journal",
+    "Record",
+    "begun_journal",
+    "booked_entries",
+    "changes",
+    "header_of",
+    "read_journal",
+    "remove_unbooked",
+]
 
 log = logging.getLogger(__name__)
 
 VERSION = 2
 KEPT = "kept: %s results more, about %s of the work is done"
 """What the log says of a checkpoint."""
-_STAYS = ("scratch", ".lock", JOURNAL_NAME)
+_STAYS = (".lock", JOURNAL_NAME)
 
 
 class _Line(BaseModel):
@@ -138,7 +148,7 @@ class Journal:
     @property
     def files(self) -> list[Path]:
         """Those of all records."""
-        return [self.room / entry.path for record in self.records for entry in record.files]
+        return _files_of(self.records, self.room)
 
     def remaining(self) -> tuple[Task, ...] | None:
         """What is left to be searched; None is all, before the first record."""
@@ -299,6 +309,8 @@ def begun_journal(room: Path, header: Header) -> Journal:
             f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean "
             f"{room.parents[1]}"
         )
+    # First: it may be what has filled the disk, and what follows needs room.
+    _remove_all_but(_files_of(records, room), room, "scratch")
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
         from pipeline.stores.part_objects import fetch_kept, remove_fetched
@@ -315,12 +327,26 @@ def begun_journal(room: Path, header: Header) -> Journal:
         else:
             log.warning("%s: %s results are searched again", damage, f"{record.n_found:,}")
     journal = Journal(room, header, whole)
+    _remove_all_but(journal.files, room, "scratch")
     journal.write()
     if stored:
         # From now on all that counts is on the disk here.
         remove_fetched(stored, room)
-    _remove_all_but(journal.files, room)
     return journal
+
+
+def remove_unbooked(room: Path) -> None:
+    """Remove what was written behind the last record, and temporary files: of the room of a run that nobody is writing.
+
+    Raises
+    ------
+    PublishError
+        As `read_journal`; then all stays.
+    OSError
+        It cannot be removed.
+    """
+    _, records = read_journal(room)
+    _remove_all_but(_files_of(records, room), room)
 
 
 def changes(begun: Header, header: Header) -> list[str]:
@@ -362,17 +388,30 @@ def _damage(room: Path, entry: FileEntry) -> str | None:
     return None if found == entry.sha256 else f"{path}: has changed since it was written"
 
 
-def _remove_all_but(files: Iterable[Path], room: Path) -> None:
-    """What was written after the last record is incomplete; it is found again."""
+def _files_of(records: Iterable[Record], room: Path) -> list[Path]:
+    return [room / entry.path for record in records for entry in record.files]
+
+
+def _remove_all_but(files: Iterable[Path], room: Path, *stays: str) -> None:
+    """What was written after the last record is incomplete; it is found again.
+
+    Parameters
+    ----------
+    files : iterable of Path
+        Those of all records.
+    room : Path
+    *stays : str
+        What else of the room stays, beside its lock and its journal.
+    """
     kept = set(files)
     for path in sorted(room.rglob("*"), reverse=True):
         place = path.relative_to(room).parts
-        if place[0] in _STAYS or path in kept:
+        if place[0] in (*_STAYS, *stays) or path in kept:
             continue
-        if not path.is_dir():
+        if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
-        elif path != room / room.name and not any(path.iterdir()):
-            # Workers of the run that was killed may still write there: nobody reads it, and it goes with the room.
+        elif path != room / room.name:
+            # Where something stays in it; or workers of the run that was killed still write there, which nobody reads.
             with suppress(OSError):
                 path.rmdir()
 

@@ -31,7 +31,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -255,8 +255,9 @@ class RunStore:
 class Staging:
     """Room for one run until it is published, held by a lock; leaving the context without `publish` removes it.
 
-    Entering the context makes the room, and removes what dead writers left. A room with a journal stays, to be gone on
-    with.
+    Entering the context makes the room, and removes what dead writers left. Of a room with a journal there stays what
+    the journal names, to be gone on with: the rest is removed when the context is left, and when a room is entered that
+    was never left.
 
     Parameters
     ----------
@@ -377,7 +378,12 @@ class Staging:
             # First: without it the rest is nothing to go on with.
             (self._room / JOURNAL_NAME).unlink(missing_ok=True)
             for path in self._room.iterdir():
-                if path.name not in (_LOCK, self.scratch.name):
+                if path.name in (_LOCK, self.scratch.name):
+                    continue
+                if path.is_symlink() or not path.is_dir():
+                    # Of a process that was killed: half a journal, or a pointer that has not been moved yet.
+                    path.unlink()
+                else:
                     shutil.rmtree(path)
             self.path.mkdir()
 
@@ -391,6 +397,9 @@ class Staging:
             if is_locked(lock):
                 raise RunIsBeingWritten(self._room)
             self._lock = locked(lock.open("ab"))
+            if is_unfinished(self._room):
+                # Before anything is written: it may be what has filled the disk.
+                self._remove_unbooked()
             self.path.mkdir(exist_ok=True)
             self.scratch.mkdir(exist_ok=True)
 
@@ -399,6 +408,7 @@ class Staging:
 
         if is_unfinished(self._room):
             if self._lock is not None:
+                self._remove_unbooked_if_possible()
                 larger = "" if self._published is None else " and a larger limit"
                 log.warning(
                     "what was found until then is kept: go on with --resume%s, or remove it with mbe clean", larger
@@ -411,6 +421,21 @@ class Staging:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _remove_unbooked(self) -> None:
+        from pipeline.journal import remove_unbooked
+
+        self._take_second_names()
+        # Of a journal that cannot be read nobody knows what it names.
+        with suppress(PublishError):
+            remove_unbooked(self._room)
+
+    def _remove_unbooked_if_possible(self) -> None:
+        """The same, of a run that has ended: what has ended it is what there is to say."""
+        try:
+            self._remove_unbooked()
+        except OSError as error:
+            log.warning("%s: what is not kept could not be removed (%s)", self._room, error.strerror)
 
     def _seal_and_move(self, lock: Path) -> Path:
         if not (self.path / MANIFEST_NAME).is_file():
@@ -446,6 +471,7 @@ class Staging:
                     os.link(path, second)
         except OSError as error:
             log.warning("%s: has no second names for files (%s): the run cannot be gone on with", kept, error.strerror)
+            shutil.rmtree(kept, ignore_errors=True)
             return None
         return kept
 
@@ -454,10 +480,16 @@ class Staging:
         if kept is None:
             return
         try:
+            self._take_second_names()
+        except OSError as error:
+            log.warning("%s: what can be gone on with is not in its place yet (%s)", self._room, error.strerror)
+
+    def _take_second_names(self) -> None:
+        """Where the run was moved away: also of a process that was killed before it came to that."""
+        kept = self._room / _KEPT
+        if kept.is_dir() and not self.path.exists():
             os.rename(kept, self.path)
             sync(self._room)
-        except OSError as error:
-            log.warning("%s: what could be gone on with is not kept (%s)", self._room, error.strerror)
 
     def _move_into_place(self) -> Path:
         directory = self.store.directory
@@ -544,8 +576,8 @@ def resolve_run(path: str | Path) -> Path:
 
 
 def is_unfinished(room: Path) -> bool:
-    """Whether a room can be gone on with: it has a journal, and the run has not been moved away."""
-    return (room / JOURNAL_NAME).is_file() and (room / room.name).is_dir()
+    """Whether a room can be gone on with: it has a journal, and the run or, where that was moved away, second names."""
+    return (room / JOURNAL_NAME).is_file() and any((room / name).is_dir() for name in (room.name, _KEPT))
 
 
 def written_at(room: Path) -> float:

@@ -167,6 +167,7 @@ def enumerate_to(
                 checkpoint_seconds=None if journal is None else config.output.checkpoint_seconds,
                 n_before=0 if journal is None else journal.n_found,
                 ended=lambda: grace.ended() or full(),
+                share=full.share,
                 patience=grace.patience,
                 # Of numbers what was found by then may be of some only.
                 memory_is_a_limit=publication_of(config.problem).numbers is None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pipeline.installed_publications import limit_of, publication_of
 from pipeline.journal import Header, Journal, Record, begun_journal, changes, header_of, read_journal
 from pipeline.locks import is_locked
 from pipeline.naming import setting
-from pipeline.publish import JOURNAL_NAME, written_at
+from pipeline.publish import JOURNAL_NAME, as_publish_errors, written_at
 from pipeline.stores.places import store_at
 from pipeline.stores.protocol import Store
 
@@ -60,15 +61,16 @@ def list_unfinished(directory: str | Path) -> list[Unfinished]:
         return [_read(room) for room in store.unfinished()]
 
 
-def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Path | None:
+def room_to_resume(store: Store, config: Config, *, begins_anew: Callable[[str], None] | None = None) -> Path | None:
     """The newest unfinished run of the same question that nobody is writing; None where there is none.
 
     Parameters
     ----------
     store : Store
     config : Config
-    refuses : bool
-        Where all unfinished runs are of other questions or other software, say so; otherwise they are left alone.
+    begins_anew : callable, optional
+        Where all unfinished runs are of other questions or other software, they are left alone, and this is told what
+        has changed since the newest; by default that is refused.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
     PublishError
         There are unfinished runs, and none is of this question and this software: the message says what has changed.
     """
-    if refuses and not publication_of(config.problem).is_resumable:
+    if begins_anew is None and not publication_of(config.problem).is_resumable:
         raise ConfigError(
             f"{setting('problem')} is {config.problem!r}, whose runs keep nothing to go on with; leave --resume out"
         )
@@ -94,10 +96,13 @@ def room_to_resume(store: Store, config: Config, *, refuses: bool = True) -> Pat
         if written_at(each.room) <= oldest:
             continue
         differing = differing or [f"{each.room}: cannot be resumed: {'; '.join(changed)}"]
-    if differing and refuses:
+    if begins_anew is not None:
+        for reason in differing:
+            begins_anew(reason)
+        return None
+    if differing:
         raise PublishError(f"{differing[0]}; begin anew, without --resume, or remove it: mbe clean {store.address}")
-    if refuses:
-        log.warning("%s: no run to resume; this one begins anew", store.address)
+    log.warning("%s: no run to resume; this one begins anew", store.address)
     return None
 
 
@@ -117,11 +122,12 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
     Raises
     ------
     PublishError
-        It was begun with other edges, another question or other software.
+        It was begun with other edges, another question or other software; or it cannot be written.
     """
     room, header = run_path.parent, _header(config, input_facts)
     if (room / JOURNAL_NAME).exists():
-        journal = begun_journal(room, header)
+        with as_publish_errors(room):
+            journal = begun_journal(room, header)
         if (reason := _beyond_limit(config, journal.n_found)) is not None:
             raise PublishError(f"{room}: cannot be resumed: {reason}; expected a larger limit, or none")
         log.info("resumed: %s results are there already", f"{journal.n_found:,}")
@@ -130,7 +136,8 @@ def journal_for(config: Config, input_facts: InputFacts, run_path: Path) -> Jour
         return None
     if not publication_of(config.problem).is_resumable:
         return None
-    return begun_journal(room, header)
+    with as_publish_errors(room):
+        return begun_journal(room, header)
 
 
 def _beyond_limit(config: Config, n_kept: int) -> str | None:

@@ -11,8 +11,9 @@ import pytest
 import pipeline
 from flows.enumerate import configure, enumerate_bicliques_flow
 from mbe_stage import course
-from pipeline import steps
-from pipeline.manifest import read_manifest
+from pipeline import journal
+from pipeline.manifest import read_manifest, software_versions
+from pipeline.output_limit import OutputLimit
 from pipeline.publish import RunStore
 from pipeline.unfinished import list_unfinished
 from tests.pipeline.resume_support import edges, ended_after
@@ -61,7 +62,7 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
     """SIGTERM long before a checkpoint is due: a last one is waited for, and the flow ends as Prefect has it."""
     n_looks = 0
 
-    def told_at_the_third_look() -> None:
+    def told_at_the_third_look(_: object) -> None:
         nonlocal n_looks
         n_looks += 1
         if n_looks == 3:
@@ -71,7 +72,7 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
     usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(steps, "output_limit", lambda *_: told_at_the_third_look)
+            patched.setattr(OutputLimit, "__call__", told_at_the_third_look)
             with pytest.raises(KeyboardInterrupt):
                 flow(edges, tmp_path / "out", "output.checkpoint_seconds=3600")
     finally:
@@ -84,6 +85,34 @@ def test_a_flow_that_is_told_to_end_keeps_what_it_has_found(
         state = flow(edges, tmp_path / "out", "output.checkpoint_seconds=3600")
     assert state.is_completed(), state.message
     assert any(f"{kept.n_found:,} results" in text for text in read_manifest(state.result()["run"]).warnings)
+
+
+def test_of_another_question_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:
+    room = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
+    begins_anew(edges, tmp_path / "out", room, "query.min_left was 1 and is 2", caplog, "query.min_left=2")
+
+
+def test_of_other_software_it_begins_anew(
+    tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "software_versions", lambda: {**software_versions(), "numpy": "1.0"})
+        room = ended_after(1, configure(None, str(edges), str(tmp_path / "out"), OVERRIDES))
+    begins_anew(edges, tmp_path / "out", room, "numpy was 1.0 and is ", caplog)
+
+
+def begins_anew(
+    source: Path, out: Path, room: Path, told: str, caplog: pytest.LogCaptureFixture, *overrides: str
+) -> None:
+    """What there is stays for whoever asks the same, and the flow says why it does not go on with it."""
+    with caplog.at_level(logging.WARNING, "prefect.flow_runs"):
+        state = flow(source, out, *overrides)
+    assert state.is_completed(), state.message
+    (warning,) = (text for text in caplog.messages if "an earlier run was ended early" in text)
+    assert f"{room}: cannot be resumed: " in warning
+    assert told in warning
+    assert not any("resumed" in text for text in read_manifest(state.result()["run"]).warnings)
+    assert RunStore(out).unfinished() == [room]
 
 
 def test_of_other_edges_it_begins_anew(tmp_path: Path, edges: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbe_stage import BicliqueBlock, BicliqueQuery, Detail, Execution, TableSink, time_quanta
+from mbe_stage import course as course_module
 from mbe_stage.bicliques import engine_cpu, reference
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.cliques import engine_cpu as cliques_cpu
@@ -27,7 +28,7 @@ from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.course import Checkpoints, Course, Limits
 from mbe_stage.device import held_roots
 from mbe_stage.device.held_roots import begun_all_the_same, ranges_from, with_barriers
-from mbe_stage.stream import stream
+from mbe_stage.stream import NOTHING_KEPT, stream
 from mbe_stage.tasks import Task
 from mbe_stage.worker_pool import Barrier
 from tests.mbe_stage import graphs
@@ -252,6 +253,10 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
     """The roots that were begun may take longer than the rest of the results: the first is asked for early."""
     course = Course(n_before=1000)
     limits = Limits(PROBLEM, course, 5000, None)
+    # What the caller counts has the same shares.
+    used = iter((0.2, 0.6, 1.1))
+    of_caller = Limits(PROBLEM, Course(share=lambda: next(used)), None, None)
+    assert [of_caller.n_shares(0, 9.0) for _ in range(3)] == [0, 2, 4]
     assert [limits.n_shares(n, 9.0) for n in (0, 999, 1000, 2000, 3000, 3599, 3600, 4000)] == [0, 0, 1, 2, 3, 3, 4, 4]
     checkpoints = Checkpoints(Noting(), 1e6)
     barrier = checkpoints.barrier_for(engine_cpu)
@@ -261,6 +266,25 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
         asked.append(barrier.is_asked)
         barrier.reached()
     assert asked == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("course", "is_told"),
+    [
+        (Course(checkpoint_seconds=1e6), True),
+        (Course(checkpoint_seconds=1e6, n_before=5), False),
+        (Course(), False),
+        (Course(checkpoint_seconds=1e-6, ended=lambda: None), False),
+    ],
+    ids=["none came", "earlier ones have", "none was to come", "one came"],
+)
+def test_a_limit_says_when_nothing_could_be_kept(course, is_told, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(course_module, "_TIMES_ITS_COST", 0.0)
+    most = course.n_before + (1500 if course.checkpoint_seconds == 1e-6 else 1)
+    execution = Execution(threads=1, block_bytes=400, max_bicliques=most)
+    facts = stream(PROBLEM, Noting(), GRAPH, QUERY, execution, "cpu", course=course)
+    assert facts.truncated is not None
+    assert (NOTHING_KEPT in caplog.messages) == is_told
 
 
 def test_whoever_calls_ends_a_search() -> None:

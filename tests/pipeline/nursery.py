@@ -77,8 +77,14 @@ def run_in_this_process(asked: dict[str, Any], after: float) -> None:
     code = 70
     try:
         time.sleep(after)
-        with on_a_disk(**asked["disk"]) if "disk" in asked else nullcontext():
-            code = run_and_tell(Config.from_mapping(asked["config"]), ["slow-blocks", "resume"])
+        config, disk = Config.from_mapping(asked["config"]), asked.get("disk", {})
+        with on_a_disk(**disk) if disk else nullcontext():
+            code = run_and_tell(config, ["slow-blocks", "resume"])
+            if "more_bytes" in disk:
+                # Gone on with while it is full, and once it has so many.
+                run_and_tell(config, ["resume"])
+                remounted(**disk)
+                code = run_and_tell(config, ["resume"])
     except BaseException:  # noqa: BLE001 - the process ends here, and says why
         traceback.print_exc()
     finally:
@@ -87,7 +93,7 @@ def run_in_this_process(asked: dict[str, Any], after: float) -> None:
 
 
 @contextmanager
-def on_a_disk(directory: str, n_bytes: int, copy: str) -> Iterator[None]:
+def on_a_disk(directory: str, n_bytes: int, copy: str, **_: object) -> Iterator[None]:
     """A disk of so many bytes there, for a while; what is left on it at the end is copied before it goes."""
     completed(["mount", "-t", "tmpfs", "-o", f"size={n_bytes}", "none", directory], check=True)
     try:
@@ -95,6 +101,11 @@ def on_a_disk(directory: str, n_bytes: int, copy: str) -> Iterator[None]:
         shutil.copytree(directory, copy, symlinks=True)
     finally:
         completed(["umount", "--lazy", directory])
+
+
+def remounted(directory: str, more_bytes: int, **_: object) -> None:
+    """The same disk, larger."""
+    completed(["mount", "-o", f"remount,size={more_bytes}", directory], check=True)
 
 
 if __name__ == "__main__":

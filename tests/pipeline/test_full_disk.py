@@ -66,11 +66,44 @@ def fill_and_resume(nursery: RunNursery, room: Path, edges: Path, undisturbed: P
     shutil.rmtree(room)
 
 
+def fill_and_resume_there(nursery: RunNursery, room: Path, edges: Path, undisturbed: Path, share: float) -> None:
+    """One round: a run on such a disk, gone on with on the same while it is full, and then once it is larger."""
+    needed = sum(path.stat().st_size for path in undisturbed.rglob("*") if path.is_file())
+    disk, left = room / "disk", room / "left"
+    disk.mkdir(parents=True)
+    settings = values(disk / "out", edges, output=output_of_run(undisturbed), execution={"block_bytes": 20_000})
+    sizes = {"n_bytes": int(share * needed), "more_bytes": 20 * needed}
+    nursery.begin(settings, disk={"directory": str(disk), "copy": str(left), **sizes})
+    for _ in ("at first", "while it is full"):
+        said = nursery.wait_for("refused", "done", "ended")
+        assert said.startswith("refused 3 "), said
+        assert "No space left" in said
+    assert nursery.wait_for("refused", "done").startswith("done")
+    assert nursery.ended() == 0
+    (run_dir,) = RunStore(left / "out").runs()
+    assert_as_undisturbed(run_dir, undisturbed, edges, same_bytes=is_sorted(undisturbed))
+    assert_nothing_staged(left / "out")
+    shutil.rmtree(room)
+
+
+IN_ROUNDS = pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+
+
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, undisturbed) -> None:
     seed = random.randrange(10**6)
     dice = random.Random(seed)
     for number in range(rounds):
         with noted(number, seed):
             fill_and_resume(nursery, tmp_path / str(number), edges, undisturbed, dice.uniform(0.05, 0.95))
+
+
+@pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
+@IN_ROUNDS
+def test_a_run_is_gone_on_with_on_the_disk_that_it_has_filled(nursery, rounds, tmp_path, edges, undisturbed) -> None:
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for number in range(rounds):
+        with noted(number, seed):
+            fill_and_resume_there(nursery, tmp_path / str(number), edges, undisturbed, dice.uniform(0.05, 0.9))

@@ -245,6 +245,16 @@ def test_the_commands(tmp_path, edges) -> None:
     assert mbe("enumerate", edges, *options, "--resume", "--count-only").exit_code == 2
 
 
+def test_what_is_no_output_directory_is_not_cleaned(tmp_path, edges) -> None:
+    missing = tmp_path / "nonexistent"
+    for place, reason in {missing: "does not exist", edges: "is a file"}.items():
+        refused = mbe("clean", place)
+        assert refused.exit_code == 3
+        assert f"{place}: {reason}; expected an output directory" in " ".join(refused.stderr.split())
+    assert not missing.exists()
+    assert "nothing to remove" in mbe("clean", tmp_path).stdout
+
+
 class DeviceThatTakesBarriers(SmallGpu):
     """In the place of the CUDA engine, with the roots and the barriers of the engine `cpu`."""
 

@@ -225,7 +225,7 @@ def test_a_file_system_without_second_names(tmp_path, edges, monkeypatch, caplog
     assert_nothing_staged(tmp_path)
 
 
-def test_a_run_is_published_where_it_cannot_be_kept_to_go_on_with(tmp_path, edges, monkeypatch, caplog) -> None:
+def test_a_run_is_published_where_what_is_kept_cannot_be_moved(tmp_path, edges, monkeypatch, caplog) -> None:
     usual = publish_module.os.rename
 
     def refused(source: Path, target: Path) -> None:
@@ -233,10 +233,16 @@ def test_a_run_is_published_where_it_cannot_be_kept_to_go_on_with(tmp_path, edge
             raise OSError(28, "No space left on device")
         usual(source, target)
 
-    monkeypatch.setattr(publish_module.os, "rename", refused)
-    cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
+    with monkeypatch.context() as patched:
+        patched.setattr(publish_module.os, "rename", refused)
+        cut = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}), on_progress=slowly)
     assert RunStore(tmp_path).latest() == cut.run_dir
-    assert any("not kept (No space left on device)" in text for text in caplog.messages)
+    assert any("not in its place yet (No space left on device)" in text for text in caplog.messages)
+    (kept,) = list_unfinished(tmp_path)
+    resumed = run(config_for(tmp_path, edges), resume=True)
+    assert any(f"{kept.n_found:,} results" in text for text in resumed.manifest.warnings)
+    assert resumed.manifest.truncated is None
+    assert_nothing_staged(tmp_path)
 
 
 def test_the_commands_name_a_larger_limit(tmp_path, edges) -> None:

@@ -1,0 +1,165 @@
+"""What stays in the room of a run that was ended early: what its journal names, and nothing that fills the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline import Config, PublishError, RunStore, run
+from pipeline.errors import RunIsBeingWritten
+from pipeline.journal import Journal, read_journal
+from pipeline.publish import JOURNAL_NAME, Staging
+from pipeline.unfinished import list_unfinished
+from tests.pipeline.output_support import assert_nothing_staged, assert_sound
+from tests.pipeline.resume_support import Killed, config_for, edges, ended_after, values, whatever_they_cost
+
+__all__ = ["edges", "whatever_they_cost"]
+
+
+def booked(room: Path) -> set[str]:
+    return {entry.path for record in read_journal(room)[1] for entry in record.files}
+
+
+def files_in(room: Path) -> set[str]:
+    """Of what fills a disk: neither the lock nor the journal does."""
+    paths = (path.relative_to(room) for path in room.rglob("*") if not path.is_dir())
+    return {path.as_posix() for path in paths} - {".lock", JOURNAL_NAME}
+
+
+def left_unbooked(room: Path) -> list[Path]:
+    """What a killed process leaves: an open part, the edges of a flow, a spill, half a journal."""
+    names = (f"{room.name}/bicliques/part-00099.parquet", "scratch/edges.arrow", "sort/spill-00099.arrow")
+    paths = [room / name for name in (*names, f"{JOURNAL_NAME}.new")]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"what nobody has booked")
+    return paths
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [{}, {"output": {"sort": True}}, {"output": {"bicliques": False}, "groups": {}}],
+    ids=["as found", "sorted", "sums"],
+)
+def test_a_run_that_ends_early_leaves_what_is_booked(tmp_path, edges, sections) -> None:
+    room = ended_after(1, Config.from_mapping({**sections, **values(tmp_path, edges, **sections)}))
+    kept = booked(room)
+    assert files_in(room) == kept != set()
+    with RunStore(tmp_path).begin(room=room):
+        left_unbooked(room)
+    assert files_in(room) == kept
+
+
+def test_a_limit_that_ends_a_run_leaves_what_is_booked(tmp_path, edges) -> None:
+    result = run(config_for(tmp_path, edges, execution={"max_bicliques": 5000}))
+    assert result.manifest.truncated is not None
+    (room,) = RunStore(tmp_path).unfinished()
+    assert files_in(room) == booked(room)
+    assert not (room / "scratch").exists()
+
+
+@pytest.mark.parametrize("sort", [False, True], ids=["as found", "sorted"])
+def test_a_truncated_run_that_was_killed_once_it_was_moved_can_be_gone_on_with(
+    tmp_path, edges, monkeypatch, sort
+) -> None:
+    output, limit = {"sort": sort}, {"max_bicliques": 5000}
+    with monkeypatch.context() as patched:
+        for removal in ("_keep", "_remove"):
+            patched.setattr(Staging, removal, killed)
+        with pytest.raises(Killed):
+            run(config_for(tmp_path, edges, output=output, execution=limit))
+    (published,) = RunStore(tmp_path).runs()
+    (unfinished,) = list_unfinished(tmp_path)
+    assert unfinished.n_found > 0
+    assert not (unfinished.room / unfinished.room.name).exists()
+    # The next run leaves it alone.
+    undisturbed = run(config_for(tmp_path, edges, output=output)).manifest
+    assert RunStore(tmp_path).unfinished() == [unfinished.room]
+    resumed = run(config_for(tmp_path, edges, output=output), resume=True)
+    assert any(f"{unfinished.n_found:,} results" in text for text in resumed.manifest.warnings)
+    assert resumed.manifest.content_fingerprint == undisturbed.content_fingerprint
+    assert_sound(published)
+    assert_nothing_staged(tmp_path)
+
+
+def test_what_a_killed_process_left_is_removed_before_anything_is_written(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    left_unbooked(room)
+    with RunStore(tmp_path).begin(room=room) as staging:
+        assert files_in(room) == booked(room)
+        assert list(staging.scratch.iterdir()) == []
+
+
+def test_nothing_is_removed_where_somebody_else_writes(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    with RunStore(tmp_path).begin(room=room):
+        paths = left_unbooked(room)
+        with pytest.raises(RunIsBeingWritten), RunStore(tmp_path).begin(room=room):
+            pass
+        assert all(path.exists() for path in paths)
+
+
+def test_nothing_is_removed_where_nobody_knows_what_is_booked(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    journal = room / JOURNAL_NAME
+    journal.write_bytes(journal.read_bytes()[3:])
+    before = files_in(room)
+    with RunStore(tmp_path).begin(room=room):
+        pass
+    assert files_in(room) == before != set()
+
+
+def test_a_file_that_cannot_be_removed_does_not_hide_what_ended_the_run(tmp_path, edges, monkeypatch, caplog) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+
+    def end() -> None:
+        left_unbooked(room)
+        monkeypatch.setattr(Path, "unlink", refused(errno.EROFS))
+        raise Killed
+
+    with pytest.raises(Killed), RunStore(tmp_path).begin(room=room):
+        end()
+    assert any("could not be removed (Read-only file system)" in text for text in caplog.messages)
+
+
+def test_a_journal_that_cannot_be_written_is_an_error_of_the_room(tmp_path, edges, monkeypatch) -> None:
+    """And comes behind the removal of what is damaged, which makes room."""
+    config = config_for(tmp_path, edges)
+    room = ended_after(2, config)
+    first = room / read_journal(room)[1][0].files[0].path
+    first.write_bytes(b"damaged")
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "write", refused(errno.ENOSPC))
+        with pytest.raises(PublishError, match=rf"{room}: cannot be written \(No space left on device\)"):
+            run(config, resume=True)
+    assert not first.exists()
+    run(config, resume=True)
+    assert_nothing_staged(tmp_path)
+
+
+def test_beginning_anew_removes_what_is_no_directory(tmp_path, edges) -> None:
+    room = ended_after(1, config_for(tmp_path, edges))
+    with RunStore(tmp_path).begin(room=room) as staging:
+        (staging.scratch / "edges.arrow").touch()
+        left = room / f"{JOURNAL_NAME}.new"
+        left.write_bytes((room / JOURNAL_NAME).read_bytes())
+        (room / "latest").symlink_to(staging.path)
+        staging.begin_anew()
+        assert sorted(path.name for path in room.iterdir()) == [".lock", room.name, "scratch"]
+        assert list(staging.path.iterdir()) == []
+        assert files_in(room) == {"scratch/edges.arrow"}
+    assert_nothing_staged(tmp_path)
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
+def refused(code: int):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return refuse
