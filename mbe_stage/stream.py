@@ -39,8 +39,9 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 INCOMPLETE = "%s: the result is incomplete (%s: %d)"
-NOTHING_KEPT = "no checkpoint came by then: nothing is kept that could be gone on with"
 """What the log says of a search that a limit stopped."""
+NOTHING_KEPT = "no checkpoint came by then: nothing is kept that could be gone on with"
+"""And where it could have been."""
 
 _WHOLE = Course()
 # What is told of work that has not ended: other blocks may wait behind one that says that all is done.
@@ -277,7 +278,7 @@ def stream(
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
     _log_truncation(problem, truncated, limits.course.n_before + n_found)
     if truncated is not None and checkpoints.none_has_come and not course.n_before:
-        log.warning(NOTHING_KEPT)
+        log.info(NOTHING_KEPT)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,

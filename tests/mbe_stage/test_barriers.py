@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import logging
 import random
 import time
 from collections.abc import Iterator
@@ -280,6 +281,7 @@ def test_on_the_way_to_a_limit_of_results_there_are_several() -> None:
 )
 def test_a_limit_says_when_nothing_could_be_kept(course, is_told, caplog, monkeypatch) -> None:
     monkeypatch.setattr(course_module, "_TIMES_ITS_COST", 0.0)
+    caplog.set_level(logging.INFO)
     most = course.n_before + (1500 if course.checkpoint_seconds == 1e-6 else 1)
     execution = Execution(threads=1, block_bytes=400, max_bicliques=most)
     facts = stream(PROBLEM, Noting(), GRAPH, QUERY, execution, "cpu", course=course)
