@@ -306,8 +306,7 @@ class DaskRunner:
                 return None, None
             raise error
         try:
-            n_bytes = sum(self._client.nbytes(keys=[future.key], summary=False).values())
-            finished = future.result(timeout=_FETCH_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND)
+            finished = future.result(timeout=_FETCH_SECONDS + self._bytes_of(future.key) / _LEAST_BYTES_A_SECOND)
         except Exception as error:
             if not _is_of_the_cluster(error):
                 raise
@@ -327,6 +326,12 @@ class DaskRunner:
             ledger.give_back(number)
             run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
+
+    def _bytes_of(self, key: str) -> int:
+        """The size of a result, by the scheduler, which may be lost just then: `Client.nbytes` would wait for ever."""
+        asked = self._client.scheduler.nbytes
+        sizes = self._client.sync(asked, keys=[key], summary=False, callback_timeout=_FETCH_SECONDS)
+        return sum(sizes.values())
 
     def _warn(self, worker: str, what: str) -> None:
         """Say it now, and to whoever publishes what was found."""

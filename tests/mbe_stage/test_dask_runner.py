@@ -271,7 +271,7 @@ def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplo
     assert run.proofs == both
     not_kept = lease_work.NotKept("/tmp/x: No space left on device")
     run.futures[lease.number] = SimpleNamespace(status="finished", key="a lease", result=lambda **_: not_kept)
-    client = SimpleNamespace(nbytes=lambda **_: {"a lease": 100})
+    client = SimpleNamespace(scheduler=SimpleNamespace(nbytes=None), sync=lambda *_, **__: {"a lease": 100})
     assert DaskRunner(client)._taken(run, ledger, lease.number) == (None, None)
     assert ledger.has_open
     (said,) = caplog.messages
