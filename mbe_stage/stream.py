@@ -276,9 +276,7 @@ def stream(
             del block  # It may be memory of a device, which the next one needs.
     truncated = truncated or limits.of_memory
     teller.tell_the_end(n_found, time.perf_counter() - start, name, truncated is not None)
-    _log_truncation(problem, truncated, limits.course.n_before + n_found)
-    if truncated is not None and checkpoints.none_has_come and not course.n_before:
-        log.info(NOTHING_KEPT)
+    _log_truncation(problem, truncated, course.n_before, n_found, checkpoints)
     return StreamFacts(
         n_found=n_found,
         truncated=truncated,
@@ -383,9 +381,14 @@ def _further_for(runner: Any, sink: Sink, limit: int | None) -> dict[str, Any]:
     return where | _parts_for(runner, sink, limit)
 
 
-def _log_truncation(problem: Problem, truncated: str | None, n_found: int) -> None:
-    if truncated is not None:
-        log.warning(INCOMPLETE, truncated, problem.passing or problem.name, n_found)
+def _log_truncation(
+    problem: Problem, truncated: str | None, n_before: int, n_found: int, checkpoints: Checkpoints
+) -> None:
+    if truncated is None:
+        return
+    log.warning(INCOMPLETE, truncated, problem.passing or problem.name, n_before + n_found)
+    if checkpoints.none_has_come and n_before == 0:
+        log.info(NOTHING_KEPT)
 
 
 def _with_runner(execution: Execution, engine: str) -> tuple[Execution, str]:
