@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from pipeline.backends.arrow.worker_sums import WorkerSums
 from pipeline.errors import PublishError
 from pipeline.outputs.bicliques.arrow.sink import ParquetSink
 from pipeline.outputs.cliques.arrow.sink import ParquetSink as CliqueSink
+from pipeline.outputs.derived import GuardedCollector
 from tests.mbe_stage import graphs
 
 LEFT, RIGHT = (np.random.default_rng(n).integers(0, 1 << 64, n, np.uint64) for n in (14, 17))
@@ -255,7 +257,13 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
     assert parts.proven({"begun": parts.prove(), "over": None}) == {"begun"}
     (tmp_path / "run").mkdir()
     together, alone = make(), make()
-    with sink(tmp_path / "run", derived=[together], parts=parts) as shared:
+
+    def guarded(collector: CandidateSink) -> GuardedCollector:
+        """As in a run: the sink's threads and this one take turns."""
+        collecting: Any = SimpleNamespace(run_path=tmp_path / "run")
+        return GuardedCollector("groups", collecting, lambda _: collector)  # type: ignore[arg-type, return-value]
+
+    with sink(tmp_path / "run", derived=[guarded(together)], parts=parts) as shared:
         for block in found.leases[0]:
             shared.accept(block)
         for i, blocks in enumerate(found.leases[1:]):
@@ -265,7 +273,7 @@ def test_without_bicliques_derived_outputs_are_summed_up(tmp_path: Path) -> None
             made, n_bytes = lease.part()
             assert (made.files, n_bytes) == ({}, 0)
             shared.take_part(pickle.loads(pickle.dumps(Part(sum(map(len, blocks)), made))))
-    with sink(tmp_path / "run", derived=[alone]) as one:
+    with sink(tmp_path / "run", derived=[guarded(alone)]) as one:
         for block in (block for blocks in found.leases for block in blocks):
             one.accept(block)
     assert found.sums(shared) == found.sums(one)
