@@ -306,7 +306,7 @@ class DaskRunner:
                 return None, None
             raise error
         try:
-            finished = future.result(timeout=_FETCH_SECONDS + self._bytes_of(future.key) / _LEAST_BYTES_A_SECOND)
+            finished = future.result(timeout=self._most_seconds_to_fetch(run, lease))
         except Exception as error:
             if not _is_of_the_cluster(error):
                 raise
@@ -327,11 +327,11 @@ class DaskRunner:
             run.threads = {worker: n for worker, n in run.threads.items() if worker != lease.worker}
         return lease, finished
 
-    def _bytes_of(self, key: str) -> int:
-        """The size of a result, by the scheduler, which may be lost just then: `Client.nbytes` would wait for ever."""
-        asked = self._client.scheduler.nbytes
-        sizes = self._client.sync(asked, keys=[key], summary=False, callback_timeout=_FETCH_SECONDS)
-        return sum(sizes.values())
+    @staticmethod
+    def _most_seconds_to_fetch(run: _Run, lease: Lease) -> float:
+        """How long what a lease has found may be on its way: as long as the most that it may hold takes."""
+        n_bytes = 0 if lease.worker in run.proofs else run.execution.memory_budget_bytes
+        return _FETCH_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND
 
     def _warn(self, worker: str, what: str) -> None:
         """Say it now, and to whoever publishes what was found."""
