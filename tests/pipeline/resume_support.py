@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,11 +20,13 @@ from pipeline.verify.fields import standing_notes
 from tests.pipeline.output_support import assert_sound, published_rows
 
 __all__ = [
+    "IN_ROUNDS",
     "Killed",
     "assert_as_undisturbed",
     "config_for",
     "edges",
     "ended_after",
+    "in_rounds",
     "is_sorted",
     "noted",
     "output_of_run",
@@ -99,6 +101,19 @@ def noted(round_: int, seed: int) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"round {round_}, seed {seed}")
         raise
+
+
+IN_ROUNDS = pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+"""Five as found and five sorted, and a hundred behind the marker."""
+
+
+def in_rounds(rounds: int, out: Path, one: Callable[[Path, random.Random], object]) -> None:
+    """Do something so many times, each in a directory of its own below one, with dice that can be thrown again."""
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for number in range(rounds):
+        with noted(number, seed):
+            one(out / str(number), dice)
 
 
 def ended_after(n_records: int, config: Config) -> Path:

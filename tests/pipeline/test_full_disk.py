@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Iterator
 from functools import cache
@@ -15,11 +14,12 @@ from tests.patience import completed
 from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
+    IN_ROUNDS,
     assert_as_undisturbed,
     config_for,
     edges,
+    in_rounds,
     is_sorted,
-    noted,
     output_of_run,
     undisturbed,
     values,
@@ -86,24 +86,21 @@ def fill_and_resume_there(nursery: RunNursery, room: Path, edges: Path, undistur
     shutil.rmtree(room)
 
 
-IN_ROUNDS = pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
-
-
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
 @IN_ROUNDS
 def test_a_disk_that_is_full_at_some_moment(nursery, rounds, tmp_path, edges, undisturbed) -> None:
-    seed = random.randrange(10**6)
-    dice = random.Random(seed)
-    for number in range(rounds):
-        with noted(number, seed):
-            fill_and_resume(nursery, tmp_path / str(number), edges, undisturbed, dice.uniform(0.05, 0.95))
+    in_rounds(
+        rounds,
+        tmp_path,
+        lambda room, dice: fill_and_resume(nursery, room, edges, undisturbed, dice.uniform(0.05, 0.95)),
+    )
 
 
 @pytest.mark.skipif(not may_mount(), reason="no disk can be mounted in a namespace here")
 @IN_ROUNDS
 def test_a_run_is_gone_on_with_on_the_disk_that_it_has_filled(nursery, rounds, tmp_path, edges, undisturbed) -> None:
-    seed = random.randrange(10**6)
-    dice = random.Random(seed)
-    for number in range(rounds):
-        with noted(number, seed):
-            fill_and_resume_there(nursery, tmp_path / str(number), edges, undisturbed, dice.uniform(0.05, 0.9))
+    in_rounds(
+        rounds,
+        tmp_path,
+        lambda room, dice: fill_and_resume_there(nursery, room, edges, undisturbed, dice.uniform(0.05, 0.9)),
+    )

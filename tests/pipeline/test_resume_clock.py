@@ -16,12 +16,13 @@ from pipeline.publish import JOURNAL_NAME
 from pipeline.unfinished import list_unfinished
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
+    IN_ROUNDS,
     assert_as_undisturbed,
     config_for,
     edges,
     ended_after,
+    in_rounds,
     is_sorted,
-    noted,
     output_of_run,
     undisturbed,
     whatever_they_cost,
@@ -102,10 +103,6 @@ def jump_and_resume(out: Path, edges: Path, undisturbed: Path, clock: Clock, dic
     assert_nothing_staged(out)
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_a_clock_that_jumps(tmp_path, edges, undisturbed, clock, rounds) -> None:
-    seed = random.randrange(10**6)
-    dice = random.Random(seed)
-    for attempt in range(rounds):
-        with noted(attempt, seed):
-            jump_and_resume(tmp_path / str(attempt), edges, undisturbed, clock, dice)
+    in_rounds(rounds, tmp_path, lambda out, dice: jump_and_resume(out, edges, undisturbed, clock, dice))

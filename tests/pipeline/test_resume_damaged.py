@@ -15,12 +15,13 @@ from pipeline.journal import Record, read_journal
 from pipeline.publish import JOURNAL_NAME
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
+    IN_ROUNDS,
     assert_as_undisturbed,
     config_for,
     edges,
     ended_after,
+    in_rounds,
     is_sorted,
-    noted,
     output_of_run,
     undisturbed,
     whatever_they_cost,
@@ -111,13 +112,10 @@ def damage_and_resume(out: Path, edges: Path, undisturbed: Path, dice: random.Ra
     assert_nothing_staged(out)
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_what_is_damaged_is_found_again(tmp_path, edges, undisturbed, caplog, rounds) -> None:
-    seed = random.randrange(10**6)
-    dice = random.Random(seed)
-    for attempt in range(rounds):
-        with noted(attempt, seed), caplog.at_level(logging.WARNING, "pipeline"):
-            damage_and_resume(tmp_path / str(attempt), edges, undisturbed, dice, caplog)
+    with caplog.at_level(logging.WARNING, "pipeline"):
+        in_rounds(rounds, tmp_path, lambda out, dice: damage_and_resume(out, edges, undisturbed, dice, caplog))
 
 
 def test_a_torn_first_line_stands_in_nobodys_way(tmp_path, edges) -> None:

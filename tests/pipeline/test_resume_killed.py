@@ -18,10 +18,12 @@ from tests.patience import PATIENCE
 from tests.pipeline.nursery_support import RunNursery
 from tests.pipeline.output_support import assert_nothing_staged
 from tests.pipeline.resume_support import (
+    IN_ROUNDS,
     assert_as_undisturbed,
     config_for,
     edges,
     ended_after,
+    in_rounds,
     is_sorted,
     noted,
     output_of_run,
@@ -81,7 +83,7 @@ def kill_and_resume(nursery: RunNursery, out: Path, edges: Path, undisturbed: Pa
     assert n_resumed, f"nothing was kept of any run: checkpoints come too late; seed {seed}"
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_killed_at_random_moments_and_resumed(nursery, tmp_path, edges, undisturbed, rounds) -> None:
     kill_and_resume(nursery, tmp_path, edges, undisturbed, rounds)
 
@@ -128,7 +130,7 @@ def end_and_resume(
     return has_waited and code == INTERRUPTED
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_sigterm_at_random_moments_with_a_time_of_grace(nursery, tmp_path, edges, undisturbed, rounds) -> None:
     """A long one, a short one, which is over before the checkpoint or after it, and none."""
     seed = random.randrange(10**6)
@@ -196,10 +198,6 @@ def several_at_once(nursery: RunNursery, out: Path, edges: Path, undisturbed: Pa
     assert_nothing_staged(out)
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+@IN_ROUNDS
 def test_several_runs_at_once_in_one_directory(nursery, tmp_path, edges, undisturbed, rounds) -> None:
-    seed = random.randrange(10**6)
-    dice = random.Random(seed)
-    for attempt in range(rounds):
-        with noted(attempt, seed):
-            several_at_once(nursery, tmp_path / str(attempt), edges, undisturbed, dice)
+    in_rounds(rounds, tmp_path, lambda out, dice: several_at_once(nursery, out, edges, undisturbed, dice))
