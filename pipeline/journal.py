@@ -309,8 +309,6 @@ def begun_journal(room: Path, header: Header) -> Journal:
             f"{room}: cannot be resumed: {'; '.join(changed)}; begin anew, without --resume, or remove it: mbe clean "
             f"{room.parents[1]}"
         )
-    # First: it may be what has filled the disk, and what follows needs room.
-    _remove_all_but(_files_of(records, room), room, "scratch")
     if stored := [entry for record in records for entry in record.files if isinstance(entry, StoredEntry)]:
         # What is gone on with reads every row once more, and needs them here.
         from pipeline.stores.part_objects import fetch_kept, remove_fetched
