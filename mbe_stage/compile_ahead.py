@@ -17,7 +17,7 @@ from mbe_stage.code_cache import can_keep
 from mbe_stage.options import Execution
 from mbe_stage.repeating import repeated
 
-__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "log_lines"]
+__all__ = ["CompileProgress", "CompileStep", "compile_ahead", "load_kept", "log_lines"]
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +108,13 @@ def compile_ahead(
         if not step.is_loaded():
             step.compile()
     return time.perf_counter() - start
+
+
+def load_kept(steps: Sequence[CompileStep]) -> None:
+    """Load what the cache has and this process has not; nothing is compiled."""
+    for step in steps:
+        if not step.is_loaded() and step.is_kept():
+            step.compile()
 
 
 def _process_count(missing: Sequence[CompileStep]) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from mbe_stage.engines import choose_engine
 from mbe_stage.options import Runner
-from mbe_stage.runners.dask_runner import dask_cluster
+from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.devices import DeviceRunner
 from pipeline.config import ExecutionConfig
 
@@ -42,6 +42,6 @@ def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iter
             yield runner
         return
     name, _ = choose_engine(problem, engine)
-    gpus = name == "cuda"
-    with dask_cluster(workers=execution.workers, threads=execution.threads or None, gpus=gpus) as runner:
+    workers, threads = execution.workers, execution.threads or None
+    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=problem, engine=name) as runner:
         yield runner

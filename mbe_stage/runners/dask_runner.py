@@ -25,7 +25,6 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.dask_log import quiet_without_scheduler
 from mbe_stage.runners.lease_work import Finished, NotKept, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
@@ -34,7 +33,7 @@ from mbe_stage.runners.waiting import Waiting
 from mbe_stage.tasks import Task, ranges_of
 from mbe_stage.worker_pool import Barrier
 
-__all__ = ["DaskRunner", "dask_cluster"]
+__all__ = ["DaskRunner"]
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +62,6 @@ _LEAST_BYTES_A_SECOND = 10e6
 _FETCH_SECONDS = 30.0
 _LOST = "was lost; the roots that it had were lent again"
 _NOT_FETCHED = "what it had found could not be fetched; its roots were lent again"
-# Of a cluster that is made here.
-_QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
 
 
 @dataclass(slots=True)
@@ -245,8 +242,8 @@ class DaskRunner:
     def _lend(self, run: _Run, ledger: Ledger, put: Callable[[int], None], now: float) -> None:
         """Give every worker that has nothing to do a lease; where there is none, have others hand over or help them."""
         idle = [worker for worker in run.threads if worker not in run.at_work]
-        for worker in idle:
-            lease = ledger.lend(worker, len(run.threads), now)
+        for n_before, worker in enumerate(idle):
+            lease = ledger.lend(worker, len(run.threads), now, len(idle) - n_before)
             if lease is None:
                 lease = ledger.lend_again(worker, now - _LATE_AFTER * self._lease_seconds, now)
             if lease is None:
@@ -454,14 +451,9 @@ class DaskRunner:
             left = [run.futures[number] for number in run.at_work.values() if number in run.futures]
             if left:
                 self._asked(lease_work.stop_job, run.job, workers=there, seconds=_STOP_SECONDS)
-                _distributed().wait(left, timeout=_STOP_SECONDS)
+                importlib.import_module("distributed").wait(left, timeout=_STOP_SECONDS)
             self._client.cancel(left)
             self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
-
-
-def _distributed() -> Any:
-    """The library, without the types that it has no part in."""
-    return importlib.import_module("distributed")
 
 
 def _check_software(answers: Mapping[str, Any]) -> None:
@@ -497,11 +489,6 @@ def _blocks_of(finished: Finished, work_done: float) -> Iterator[Any]:
         yield replace(pickle.loads(text), work_done=work_done)
 
 
-def _dask_cuda() -> Any:
-    """The library, which only a cluster of GPUs needs."""
-    return importlib.import_module("dask_cuda")
-
-
 def _is_of_the_cluster(error: BaseException | None) -> bool:
     """Whether an error says something of the cluster, and nothing of the work."""
     names = {"KilledWorker", "FutureCancelledError", "CancelledError", "FutureLostError", "NoValidWorkerError"}
@@ -513,87 +500,3 @@ def _of_these(pieces: Sequence[Task], wanted: Sequence[Task]) -> list[Task]:
     if wanted and pieces:
         ranges_of(wanted, pieces[0].roots)  # refuses those of other work
     return [part for piece in pieces for part in within(piece, wanted)]
-
-
-@contextmanager
-def dask_cluster(
-    address: str | None = None, *, workers: int | None = None, threads: int | None = None, gpus: bool = False
-) -> Iterator[DaskRunner]:
-    """A runner of a cluster: the one at an address, or one of processes of this machine, which ends with the context.
-
-    Parameters
-    ----------
-    address : str, optional
-        Of a scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``, or the path of its scheduler file.
-    workers : int, optional
-        Processes of this machine; by default one for each core. Not with an address.
-    threads : int, optional
-        Of each of them; by default the cores are shared out. Not with GPUs.
-    gpus : bool
-        Of this machine: a worker for each, by default all, for the engine ``cuda``. Not looked at with an address.
-
-    Raises
-    ------
-    EngineUnavailable
-        Dask is not installed, or dask-cuda where GPUs are asked for.
-    ClusterLost
-        There is no scheduler at the address.
-    InvalidArgument
-        Numbers with an address, or below 1.
-    """
-    try:
-        distributed = _distributed()
-    except ImportError as error:
-        raise EngineUnavailable(
-            f"Dask cannot be used here ({error}): pip install 'mbe-stage[dask]', or take the runner local"
-        ) from None
-    for name, number in (("workers", workers), ("threads", threads)):
-        if number is not None and (address is not None or number < 1):
-            raise InvalidArgument(
-                f"{name} is {number}: expected 1 or more, for a cluster of this machine; one at an address has its own"
-            )
-    if address is not None:
-        with _connected(address) as client:
-            yield DaskRunner(client)
-        return
-    cluster = _of_gpus(workers) if gpus else _of_cores(workers, threads)
-    with cluster, quiet_without_scheduler(distributed.Client(cluster)) as client, client:
-        client.run(lease_work.ignore_interrupts)
-        yield DaskRunner(client, shares_machine=True)
-
-
-def _of_cores(workers: int | None, threads: int | None) -> Any:
-    cores = Execution().worker_count
-    n = cores if workers is None else workers
-    threads_each = max(1, cores // n) if threads is None else threads
-    return _distributed().LocalCluster(n_workers=n, threads_per_worker=threads_each, processes=True, **_QUIET)
-
-
-def _of_gpus(workers: int | None) -> Any:
-    """A worker for each GPU, which sees that one first."""
-    try:
-        dask_cuda = _dask_cuda()
-    except ImportError as error:
-        raise EngineUnavailable(
-            f"a cluster of this machine's GPUs cannot be made ({error}): pip install dask-cuda; or take engine cpu, "
-            "the runner local, or a cluster whose workers have GPUs, by its address"
-        ) from None
-    # What takes the time is on the device: one thread feeds it.
-    given = {} if workers is None else {"n_workers": workers}
-    return dask_cuda.LocalCUDACluster(threads_per_worker=1, **given, **_QUIET)
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    given = {"scheduler_file": address} if "://" not in address and address.endswith(".json") else {"address": address}
-    log.info("connecting to the scheduler at %s", address)
-    try:
-        client = _distributed().Client(**given)
-    # The last two: what Dask says where one side speaks TLS and the other has no certificate, or must not do without.
-    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
-        raise ClusterLost(
-            f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "
-            "scheduler file; start it, or correct the address"
-        ) from None
-    with quiet_without_scheduler(client), client:
-        yield client

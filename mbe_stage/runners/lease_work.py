@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.compile_ahead import compile_ahead, load_kept
 from mbe_stage.engines import get_engine
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.options import Execution
@@ -38,6 +38,8 @@ __all__ = [
     "hand_over",
     "ignore_interrupts",
     "keep_graph",
+    "load",
+    "load_beside",
     "software",
     "stop_job",
 ]
@@ -359,6 +361,16 @@ def end_job(job: str) -> None:
         known = _JOBS.pop(job, None)
     if known is not None:
         known.end()
+
+
+def load(problem: str, engine: str) -> None:
+    """Load what an engine needs for any query, as far as the cache of machine code has it."""
+    load_kept(get_engine(problem, engine).compile_steps())
+
+
+async def load_beside(problem: str, engine: str) -> None:
+    """The same in a worker: in a thread, for its loop has others to answer meanwhile."""
+    await asyncio.to_thread(load, problem, engine)
 
 
 def software() -> dict[str, str]:

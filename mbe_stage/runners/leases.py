@@ -87,15 +87,18 @@ class Ledger:
         """Those that are out."""
         return tuple(self._leases.values())
 
-    def lend(self, worker: str, n_workers: int, now: float) -> Lease | None:
-        """Roots for a worker that has none; None where there are none for it.
+    def lend(self, worker: str, n_workers: int, now: float, n_idle: int = 1) -> Lease | None:
+        """Roots for a worker that has none, one of so many; None where there are none for it.
 
         The last roots come first: those are the ones with the largest subtrees. What somebody was lost with comes
         alone: if it is the reason, that shows.
         """
         if not self._open:
             return None
-        goal = max(_SHARE * sum(task.cost for task in self._open), _LEAST_SHARE * self._total) / max(1, n_workers)
+        left = sum(task.cost for task in self._open)
+        goal = max(_SHARE * left, _LEAST_SHARE * self._total) / max(1, n_workers)
+        # Of the last roots all get some that have nothing else to do.
+        goal = min(goal, left / max(1, n_idle))
         taken = [self._open.pop()]
         cost = taken[0].cost
         while self._open and cost < goal and not self._is_suspect(taken[0]) and not self._is_suspect(self._open[-1]):

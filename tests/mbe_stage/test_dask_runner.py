@@ -36,7 +36,8 @@ from mbe_stage.pq_counts.count import count_pq_into
 from mbe_stage.pq_counts.query import PqQuery
 from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.runners import dask_runner, lease_work
-from mbe_stage.runners.dask_runner import DaskRunner, dask_cluster
+from mbe_stage.runners.clusters import dask_cluster
+from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.leases import Ledger
 from mbe_stage.stream import stream
 from tests.mbe_stage import graphs

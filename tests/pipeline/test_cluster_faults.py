@@ -21,7 +21,7 @@ import pytest
 from mbe_stage import BicliqueQuery, CountSink, Detail, Execution
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.errors import ClusterLost
-from mbe_stage.runners import dask_runner
+from mbe_stage.runners import clusters, dask_runner
 from mbe_stage.runners.dask_runner import DaskRunner
 from mbe_stage.runners.leases import Lease, Ledger
 from mbe_stage.runners.waiting import Waiting
@@ -207,7 +207,7 @@ def workers(cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> Worke
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     short_leases = functools.partial(DaskRunner, lease_seconds=LEASE_SECONDS)
-    monkeypatch.setattr(dask_runner, "DaskRunner", short_leases)
+    monkeypatch.setattr(clusters, "DaskRunner", short_leases)
     for name in ("_GREETING_SECONDS", "_BEGIN_SECONDS", "_FETCH_SECONDS"):
         monkeypatch.setattr(dask_runner, name, 3.0)
     monkeypatch.setattr(dask_runner, "_STOP_SECONDS", 1.0)

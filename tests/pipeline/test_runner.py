@@ -238,7 +238,7 @@ def test_without_dask_the_extra_is_named(tmp_path: Path, edges: Path, monkeypatc
     def missing() -> None:
         raise ImportError("No module named 'distributed'")
 
-    monkeypatch.setattr("mbe_stage.runners.dask_runner._distributed", missing)
+    monkeypatch.setattr("mbe_stage.runners.clusters._distributed", missing)
     with pytest.raises(EngineUnavailable, match=r"pip install 'mbe-stage\[dask\]'"):
         run(settings(tmp_path, edges, runner="dask"))
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import EngineUnavailable
-from mbe_stage.runners import dask_runner
+from mbe_stage.runners import clusters
+from mbe_stage.runners.dask_runner import DaskRunner
 from pipeline import runner as opening
 from pipeline.config import ExecutionConfig
 
@@ -39,8 +40,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     def maker(name: str) -> Any:
         return lambda **given: (found.append((name, given)), Made())[1]
 
-    monkeypatch.setattr(dask_runner, "_distributed", lambda: SimpleNamespace(LocalCluster=maker("cores"), Client=Made))
-    monkeypatch.setattr(dask_runner, "_dask_cuda", lambda: SimpleNamespace(LocalCUDACluster=maker("gpus")))
+    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(LocalCluster=maker("cores"), Client=Made))
+    monkeypatch.setattr(clusters, "_dask_cuda", lambda: SimpleNamespace(LocalCUDACluster=maker("gpus")))
     return found
 
 
@@ -66,7 +67,7 @@ def test_workers_are_of_what_the_engine_runs_on(
     monkeypatch.setattr(opening, "choose_engine", lambda _, name: (auto if name == "auto" else name, None))
     execution = ExecutionConfig(runner="dask", workers=workers)
     with opening.opened_runner(execution, "bicliques", engine) as runner:
-        assert isinstance(runner, dask_runner.DaskRunner)
+        assert isinstance(runner, DaskRunner)
         assert runner.shares_machine
     ((kind, given),) = made
     assert (kind, given.get("n_workers")) == expected
@@ -80,10 +81,10 @@ def test_without_dask_cuda_it_is_refused_with_the_remedy(
     def missing() -> None:
         raise ImportError("No module named 'dask_cuda'")
 
-    monkeypatch.setattr(dask_runner, "_dask_cuda", missing)
+    monkeypatch.setattr(clusters, "_dask_cuda", missing)
     with (
         pytest.raises(EngineUnavailable, match=r"\(No module named 'dask_cuda'\): pip install dask-cuda; or take"),
-        dask_runner.dask_cluster(gpus=True),
+        clusters.dask_cluster(gpus=True),
     ):
         pass
     assert not made
@@ -97,9 +98,9 @@ def test_a_cluster_at_an_address_has_its_own_workers(monkeypatch: pytest.MonkeyP
         asked.append(address)
         yield Made()
 
-    monkeypatch.setattr(dask_runner, "_connected", connected)
+    monkeypatch.setattr(clusters, "_connected", connected)
     execution = ExecutionConfig(runner="dask", cluster="tcp://host:1", threads=2)
     with opening.opened_runner(execution, "bicliques", "cuda") as runner:
-        assert isinstance(runner, dask_runner.DaskRunner)
+        assert isinstance(runner, DaskRunner)
         assert not runner.shares_machine
     assert asked == ["tcp://host:1"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import ClusterLost
-from mbe_stage.runners.dask_runner import dask_cluster
+from mbe_stage.runners.clusters import dask_cluster
 from pipeline.config import Config
 from pipeline.job import RunResult, run
 from tests.mbe_stage import graphs

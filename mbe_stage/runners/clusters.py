@@ -1,0 +1,149 @@
+"""Dask clusters: the one at an address, or one of processes of this machine."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
+from mbe_stage.options import Execution
+from mbe_stage.runners import lease_work
+from mbe_stage.runners.dask_log import quiet_without_scheduler
+from mbe_stage.runners.dask_runner import DaskRunner
+
+__all__ = ["dask_cluster"]
+
+log = logging.getLogger(__name__)
+
+_QUIET = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+# Dask takes samples of every process for a dashboard that nobody opens here. With its own settings that is 4.5 % of a
+# core for each worker and for this process, with these 1.5 % (distributed 2026.8), and a search has all cores to lose.
+_SAMPLED_SELDOM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}
+
+
+@contextmanager
+def dask_cluster(
+    address: str | None = None,
+    *,
+    workers: int | None = None,
+    threads: int | None = None,
+    gpus: bool = False,
+    problem: str | None = None,
+    engine: str = "cpu",
+) -> Iterator[DaskRunner]:
+    """A runner of a cluster: the one at an address, or one of processes of this machine, which ends with the context.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a scheduler, such as ``tcp://host:8786`` or ``tls://host:8786``, or the path of its scheduler file.
+    workers : int, optional
+        Processes of this machine; by default one for each core. Not with an address.
+    threads : int, optional
+        Of each of them; by default the cores are shared out. Not with GPUs.
+    gpus : bool
+        Of this machine: a worker for each, by default all, for the engine ``cuda``. Not looked at with an address.
+    problem, engine : str, optional
+        What processes of this machine load when they start, so that a first search need not wait for it: what is in
+        the cache of machine code, the rest is compiled in view when it begins. Not looked at with an address.
+
+    Raises
+    ------
+    EngineUnavailable
+        Dask is not installed, or dask-cuda where GPUs are asked for; or the engine cannot run here.
+    ClusterLost
+        There is no scheduler at the address.
+    InvalidArgument
+        Numbers with an address, or below 1; no such problem or engine.
+    """
+    try:
+        distributed = _distributed()
+    except ImportError as error:
+        raise EngineUnavailable(
+            f"Dask cannot be used here ({error}): pip install 'mbe-stage[dask]', or take the runner local"
+        ) from None
+    for name, number in (("workers", workers), ("threads", threads)):
+        if number is not None and (address is not None or number < 1):
+            raise InvalidArgument(
+                f"{name} is {number}: expected 1 or more, for a cluster of this machine; one at an address has its own"
+            )
+    if address is not None:
+        with _connected(address) as client:
+            yield DaskRunner(client)
+        return
+    with _sampled_seldom():
+        cluster = _of_gpus(workers) if gpus else _of_cores(workers, threads)
+    with cluster, quiet_without_scheduler(distributed.Client(cluster)) as client, client:
+        client.run(lease_work.ignore_interrupts)
+        if problem is not None:
+            _load_everywhere(client, problem, engine)
+        yield DaskRunner(client, shares_machine=True)
+
+
+def _distributed() -> Any:
+    """The library, without the types that it has no part in."""
+    return importlib.import_module("distributed")
+
+
+def _dask_cuda() -> Any:
+    """The library, which only a cluster of GPUs needs."""
+    return importlib.import_module("dask_cuda")
+
+
+@contextmanager
+def _sampled_seldom() -> Iterator[None]:
+    """Dask's settings for processes started meanwhile, or later in their place; what somebody has set holds."""
+    config = importlib.import_module("dask").config
+    defaults = config.merge(*config.defaults)
+    ours = {key: value for key, value in _SAMPLED_SELDOM.items() if config.get(key) == config.get(key, config=defaults)}
+    with config.set(ours):
+        yield
+
+
+def _load_everywhere(client: Any, problem: str, engine: str) -> None:
+    """Have all workers load their machine code, while this process loads its own: it cuts the work."""
+    with ThreadPoolExecutor(1, thread_name_prefix="load") as here:
+        loaded = here.submit(lease_work.load, problem, engine)
+        client.run(lease_work.load_beside, problem, engine)
+        loaded.result()
+
+
+def _of_cores(workers: int | None, threads: int | None) -> Any:
+    cores = Execution().worker_count
+    n = cores if workers is None else workers
+    threads_each = max(1, cores // n) if threads is None else threads
+    return _distributed().LocalCluster(n_workers=n, threads_per_worker=threads_each, processes=True, **_QUIET)
+
+
+def _of_gpus(workers: int | None) -> Any:
+    """A worker for each GPU, which sees that one first."""
+    try:
+        dask_cuda = _dask_cuda()
+    except ImportError as error:
+        raise EngineUnavailable(
+            f"a cluster of this machine's GPUs cannot be made ({error}): pip install dask-cuda; or take engine cpu, "
+            "the runner local, or a cluster whose workers have GPUs, by its address"
+        ) from None
+    # What takes the time is on the device: one thread feeds it.
+    given = {} if workers is None else {"n_workers": workers}
+    return dask_cuda.LocalCUDACluster(threads_per_worker=1, **given, **_QUIET)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    given = {"scheduler_file": address} if "://" not in address and address.endswith(".json") else {"address": address}
+    log.info("connecting to the scheduler at %s", address)
+    try:
+        client = _distributed().Client(**given)
+    # The last two: what Dask says where one side speaks TLS and the other has no certificate, or must not do without.
+    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+        raise ClusterLost(
+            f"{address}: no scheduler answers there ({error}); expected tcp://host:port, tls://host:port or a "
+            "scheduler file; start it, or correct the address"
+        ) from None
+    with quiet_without_scheduler(client), client:
+        yield client
