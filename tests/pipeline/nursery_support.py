@@ -41,7 +41,7 @@ class Nursery:
             stderr=self.log,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         )
         self.said: list[str] = []
         self.wait_for("ready")
@@ -78,6 +78,8 @@ class RunNursery(Nursery):
         A configuration: what it needs is loaded before the first run.
     within : sequence of str
         A command that starts another one, as in a namespace of its own.
+    script : str
+        A file beside this one: which nursery it is.
 
     Attributes
     ----------
@@ -85,8 +87,8 @@ class RunNursery(Nursery):
         Of the run that was begun last.
     """
 
-    def __init__(self, settings: dict[str, Any], within: Sequence[str] = ()) -> None:
-        super().__init__(*within, sys.executable, Path(__file__).with_name("nursery.py"), json.dumps(settings))
+    def __init__(self, settings: dict[str, Any], within: Sequence[str] = (), script: str = "nursery.py") -> None:
+        super().__init__(*within, sys.executable, Path(__file__).with_name(script), json.dumps(settings))
         self.pid = self.n_running = 0
 
     def begin(self, settings: dict[str, Any], after: Sequence[float] = (0.0,), **beside: Any) -> None:

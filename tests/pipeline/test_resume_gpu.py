@@ -1,0 +1,89 @@
+"""Processes that are killed while they hold a GPU; what goes on with their runs does so on the same device. Run with
+`make test-gpu`; a hundred rounds with ``pytest -m "gpu and slow"``.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import Config, RunStore, run
+from pipeline.unfinished import list_unfinished
+from tests.pipeline.nursery_support import RunNursery
+from tests.pipeline.resume_support import assert_as_undisturbed, in_rounds, values
+
+pytestmark = pytest.mark.gpu
+
+ROUNDS = 10
+# Seconds, of a run that holds the device for two.
+LONGEST_DELAY = 1.5
+# What began at a checkpoint that had not come is begun again each time: the next one comes to its end.
+MOST_KILLED = 3
+
+
+@pytest.fixture(scope="module")
+def edges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fifteen graphs side by side: 600 roots, so that checkpoints come, and 12,000 bicliques that are large enough."""
+    dice = random.Random(7)
+    path = tmp_path_factory.mktemp("input") / "edges.csv"
+    pairs = [(n, u, v) for n in range(15) for u in range(80) for v in range(40) if dice.random() < 0.5]
+    path.write_text("left,right\n" + "".join(f"{n}u{u},{n}v{v}\n" for n, u, v in pairs))
+    return path
+
+
+def settings_for(out: Path, edges: Path, engine: str, **output: Any) -> dict[str, Any]:
+    execution = {"engine": engine, "device_memory": "2GiB", "block_bytes": 100_000}
+    query = {"min_left": 7, "min_right": 6}
+    return values(out, edges, execution=execution, query=query, output={"members": True, **output})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Path:
+    """By another engine."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    return run(Config.from_mapping(settings_for(out, edges, "cpu", checkpoint_seconds=None))).run_dir
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory, edges: Path) -> Iterator[RunNursery]:
+    # What is compiled for the host can be loaded ahead; the device is not asked for.
+    settings = settings_for(tmp_path_factory.mktemp("nobody"), edges, "cpu")
+    nursery = RunNursery(settings, script="gpu_nursery.py")
+    yield nursery
+    nursery.end()
+
+
+# Ten in each of ten tests, which processes share.
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 10))])
+def test_killed_while_it_holds_a_device_and_resumed(
+    nursery: RunNursery, tmp_path: Path, edges: Path, undisturbed: Path, part: int
+) -> None:
+    n_killed = n_kept = 0
+
+    def kill_and_resume(out: Path, dice: random.Random) -> None:
+        nonlocal n_killed, n_kept
+        settings, delays = settings_for(out, edges, "cuda"), [LONGEST_DELAY * dice.random() for _ in range(MOST_KILLED)]
+        while (latest := RunStore(out).latest()) is None:
+            n_kept += sum(each.n_found for each in list_unfinished(out)) > 0
+            nursery.begin(settings)
+            nursery.wait_for("holding")
+            if not delays:
+                assert nursery.ended() == 0
+                continue
+            time.sleep(delays.pop())
+            code = nursery.ended_by(signal.SIGKILL)
+            assert code in (0, -signal.SIGKILL)
+            n_killed += code != 0
+        assert_as_undisturbed(latest, undisturbed, edges)
+        # Killed while it published, it may have left its room, which is nothing to go on with.
+        assert RunStore(out).unfinished() == []
+
+    in_rounds(ROUNDS, tmp_path, kill_and_resume)
+    assert n_killed, f"part {part}: no run was killed, the delays are too long"
+    assert n_kept, f"part {part}: nothing was kept of any run, checkpoints come too late"
