@@ -12,12 +12,11 @@ import importlib
 import logging
 import math
 import pickle
-import queue
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -25,6 +24,7 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
+from mbe_stage.runners.fetching import Fetched, Fetching
 from mbe_stage.runners.lease_work import Finished, NotKept, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
@@ -188,10 +188,10 @@ class DaskRunner:
             self._greet(run, self._threads())
             pieces = get_engine(problem, engine).tasks_of(graph, query, min(_MOST_PIECES, _PIECES * n_workers))
             ledger = Ledger(pieces if tasks is None else _of_these(pieces, tuple(tasks)))
-            yield from self._leased(run, ledger, barrier)
+            with closing(Fetching()) as fetching:
+                yield from self._leased(run, ledger, barrier, fetching)
 
-    def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None) -> Iterator[Any]:
-        done: queue.SimpleQueue[int] = queue.SimpleQueue()
+    def _leased(self, run: _Run, ledger: Ledger, barrier: Barrier | None, fetching: Fetching) -> Iterator[Any]:
         ranks: dict[str, RankFacts] = {}
         begun = looked = time.perf_counter()
         last, is_marked = None, False
@@ -200,16 +200,15 @@ class DaskRunner:
             if now - looked > _LOOK_SECONDS or not run.threads:
                 self._look(run, ledger)
                 looked = now
-            self._lend(run, ledger, done.put, now)
-            try:
-                number = done.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
+            self._lend(run, ledger, fetching, now)
+            if (here := fetching.next(_LOOK_SECONDS)) is None:
                 marker = None if is_marked and now <= run.limit else self._at_barrier(ledger, barrier, last)
                 is_marked |= marker is not None
                 # One that marks a barrier has no results, and is false.
                 yield Waiting(ledger.work_done) if marker is None else marker
                 continue
-            lease, finished = self._taken(run, ledger, number)
+            number, fetched = here
+            lease, finished = self._taken(run, ledger, number, fetched)
             if lease is None or finished is None or not ledger.accept(number, finished.remaining):
                 continue
             self._book(ranks.setdefault(lease.worker, RankFacts(lease.worker)), finished)
@@ -239,7 +238,7 @@ class DaskRunner:
         rank.n_leases += 1
         rank.busy_seconds += finished.seconds
 
-    def _lend(self, run: _Run, ledger: Ledger, put: Callable[[int], None], now: float) -> None:
+    def _lend(self, run: _Run, ledger: Ledger, fetching: Fetching, now: float) -> None:
         """Give every worker that has nothing to do a lease; where there is none, have others hand over or help them."""
         idle = [worker for worker in run.threads if worker not in run.at_work]
         for n_before, worker in enumerate(idle):
@@ -248,7 +247,7 @@ class DaskRunner:
                 lease = ledger.lend_again(worker, now - _LATE_AFTER * self._lease_seconds, now)
             if lease is None:
                 break
-            self._submit(run, lease, put)
+            self._submit(run, lease, fetching)
         if any(worker not in run.at_work for worker in idle) and not ledger.has_open:
             self._ask_to_hand_over(run, ledger, now)
 
@@ -264,7 +263,7 @@ class DaskRunner:
         workers = sorted({lease.worker for lease in asked} & set(run.threads))
         self._asked(lease_work.hand_over, run.job, workers=workers, seconds=0.0)
 
-    def _submit(self, run: _Run, lease: Lease, put: Callable[[int], None]) -> None:
+    def _submit(self, run: _Run, lease: Lease, fetching: Fetching) -> None:
         threads = run.execution.threads or run.threads[lease.worker]
         seconds = max(_LEAST_LEASE_SECONDS, _SHARE_OF_LIMIT * (run.limit - time.perf_counter()))
         future = self._client.submit(
@@ -283,9 +282,10 @@ class DaskRunner:
         )
         run.at_work[lease.worker] = lease.number
         run.futures[lease.number] = future
-        future.add_done_callback(lambda _, number=lease.number: put(number))
+        most_seconds = self._most_seconds_to_fetch(run, lease.worker)
+        future.add_done_callback(lambda done: fetching.ask(lease.number, done, most_seconds))
 
-    def _taken(self, run: _Run, ledger: Ledger, number: int) -> tuple[Lease | None, Finished | None]:
+    def _taken(self, run: _Run, ledger: Ledger, number: int, fetched: Fetched) -> tuple[Lease | None, Finished | None]:
         """What a lease has brought; nothing where it was lost with its worker, or what was found could not be kept."""
         future = run.futures.pop(number, None)
         lease = next((each for each in ledger.leases if each.number == number), None)
@@ -293,25 +293,15 @@ class DaskRunner:
         run.handing_over.discard(number)
         if future is None or lease is None:
             return None, None
-        if future.status == "error":
-            error = future.exception()
-            if _is_of_the_cluster(error):
-                self._check_scheduler()
-                log.info("worker %s: %s", lease.worker, error)
-                self._warn(lease.worker, _LOST)
-                ledger.lose(lease.worker)
-                return None, None
-            raise error
-        try:
-            finished = future.result(timeout=self._most_seconds_to_fetch(run, lease))
-        except Exception as error:
-            if not _is_of_the_cluster(error):
-                raise
+        if fetched.error is not None:
+            if not _is_of_the_cluster(fetched.error):
+                raise fetched.error
             self._check_scheduler()
-            log.info("worker %s: %s", lease.worker, error)
-            self._warn(lease.worker, _NOT_FETCHED)
+            log.info("worker %s: %s", lease.worker, fetched.error)
+            self._warn(lease.worker, _LOST if future.status == "error" else _NOT_FETCHED)
             ledger.lose(lease.worker)
             return None, None
+        finished = fetched.result
         if isinstance(finished, NotKept):
             self._warn(lease.worker, f"{finished.reason}; what it finds is sent here from now on")
             run.proofs.pop(lease.worker, None)
@@ -325,9 +315,9 @@ class DaskRunner:
         return lease, finished
 
     @staticmethod
-    def _most_seconds_to_fetch(run: _Run, lease: Lease) -> float:
-        """How long what a lease has found may be on its way: as long as the most that it may hold takes."""
-        n_bytes = 0 if lease.worker in run.proofs else run.execution.memory_budget_bytes
+    def _most_seconds_to_fetch(run: _Run, worker: str) -> float:
+        """How long what a worker has found may be on its way: as long as the most that it may hold takes."""
+        n_bytes = 0 if worker in run.proofs else run.execution.memory_budget_bytes
         return _FETCH_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND
 
     def _warn(self, worker: str, what: str) -> None:

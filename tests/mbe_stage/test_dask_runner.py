@@ -38,9 +38,11 @@ from mbe_stage.pq_counts.results import Detail, PqSink
 from mbe_stage.runners import dask_runner, lease_work
 from mbe_stage.runners.clusters import dask_cluster
 from mbe_stage.runners.dask_runner import DaskRunner
+from mbe_stage.runners.fetching import Fetched, Fetching
 from mbe_stage.runners.leases import Ledger
 from mbe_stage.stream import stream
 from tests.mbe_stage import graphs
+from tests.patience import PATIENCE
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'mbe-stage[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
@@ -271,8 +273,8 @@ def test_a_worker_that_could_not_keep_a_part_sends_for_the_rest_of_the_run(caplo
     DaskRunner._let_make_parts(run, both)
     assert run.proofs == both
     not_kept = lease_work.NotKept("/tmp/x: No space left on device")
-    run.futures[lease.number] = SimpleNamespace(status="finished", result=lambda **_: not_kept)
-    assert DaskRunner(None)._taken(run, ledger, lease.number) == (None, None)
+    run.futures[lease.number] = SimpleNamespace(status="finished")
+    assert DaskRunner(None)._taken(run, ledger, lease.number, Fetched(not_kept)) == (None, None)
     assert ledger.has_open
     (said,) = caplog.messages
     assert said == "worker a: /tmp/x: No space left on device; what it finds is sent here from now on"
@@ -295,6 +297,49 @@ def test_what_can_never_be_fetched_ends_the_search(
         sizes(random_graph(9, 9, 0.5), Execution(runner=runner))
     assert any("could not be fetched" in text for text in runner.warnings)
     assert "could not be fetched" in caplog.text
+
+
+def test_whoever_hangs_before_its_result_is_fetched_has_nobody_wait(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its roots are lent again, as those of one that hangs at work."""
+    graph, hung, over = random_graph(*LONG), threading.Event(), threading.Event()
+    real, hanging = distributed.Future.result, threading.Lock()
+
+    def result(future: Any, timeout: float) -> Any:
+        if hanging.acquire(blocking=False):
+            hung.set()
+            assert over.wait(PATIENCE)
+        return real(future, timeout)
+
+    monkeypatch.setattr(distributed.Future, "result", result)
+    monkeypatch.setattr("mbe_stage.runners.fetching._SLOW_SECONDS", 0.05)
+    try:
+        enumerate_into(
+            found := CountSink(), graph, None, Execution(runner=DaskRunner(client, lease_seconds=0.1)), "cpu"
+        )
+    finally:
+        over.set()
+    assert hung.is_set()
+    enumerate_into(expected := CountSink(), graph, None, Execution(), "cpu")
+    assert found.n_bicliques == expected.n_bicliques
+
+
+def test_results_are_fetched_one_at_a_time_unless_one_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetching, may_come = Fetching(), [threading.Event() for _ in range(3)]
+    futures = [SimpleNamespace(result=lambda timeout, each=each: each.wait(timeout)) for each in may_come]
+    for number, future in enumerate(futures):
+        fetching.ask(number, future, PATIENCE)
+    may_come[1].set()
+    assert fetching.next(0.2) is None
+    monkeypatch.setattr("mbe_stage.runners.fetching._SLOW_SECONDS", 0.0)
+    assert fetching.next(PATIENCE) == (1, Fetched(True))
+    may_come[0].set()
+    may_come[2].set()
+    assert sorted(here[0] for _ in range(2) if (here := fetching.next(PATIENCE)) is not None) == [0, 2]
+    fetching.close()
+    fetching.ask(3, futures[0], PATIENCE)
+    assert fetching.next(0.05) is None
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,6 +370,27 @@ def test_the_scheduler_is_lost() -> None:
     client.close()
 
 
+def what_is_loaded() -> tuple[int, int, Any, Any]:
+    """Of a worker: how many of the engine's steps are loaded and kept, and what Dask was told."""
+    steps = engine_cpu.compile_steps()
+    told = (dask.config.get(f"distributed.{key}") for key in ("worker.profile.enabled", "admin.tick.interval"))
+    return sum(step.is_loaded() for step in steps), sum(step.is_kept() for step in steps), *told
+
+
+def test_a_cluster_of_this_machine_loads_while_it_starts() -> None:
+    before = dask.config.get("distributed.worker.profile.enabled")
+    with dask_cluster(workers=1, threads=1, problem="bicliques") as runner:
+        ((n_loaded, n_kept, *told),) = runner._client.run(what_is_loaded).values()
+    assert n_loaded == n_kept > 0
+    assert told == [False, "1s"]
+    assert dask.config.get("distributed.worker.profile.enabled") == before
+    # What somebody has set holds; nothing is loaded unasked.
+    with dask.config.set({"distributed.admin.tick.interval": "50ms"}), dask_cluster(workers=1, threads=1) as runner:
+        ((n_loaded, _, *told),) = runner._client.run(what_is_loaded).values()
+    assert n_loaded == 0
+    assert told == [False, "50ms"]
+
+
 def test_clusters_are_opened_and_refused() -> None:
     with dask_cluster(workers=1, threads=1) as runner:
         sink = CountSink()
@@ -336,6 +402,8 @@ def test_clusters_are_opened_and_refused() -> None:
     with pytest.raises(InvalidArgument, match="workers is 2"), dask_cluster("tcp://127.0.0.1:1", workers=2):
         pass
     with pytest.raises(InvalidArgument, match="threads is 0"), dask_cluster(threads=0):
+        pass
+    with pytest.raises(InvalidArgument, match="nonsense"), dask_cluster(workers=1, threads=1, problem="nonsense"):
         pass
     with pytest.raises(InvalidArgument, match="lease_seconds is 0"):
         DaskRunner(None, lease_seconds=0)

@@ -81,6 +81,20 @@ def test_the_largest_roots_come_first_in_shrinking_leases() -> None:
     assert costs[-1] < costs[0] / 2
 
 
+def test_all_that_have_nothing_to_do_get_some_of_the_last_roots() -> None:
+    ledger = Ledger([Task(ROOTS, first, first + 1, 1.0) for first in range(ROOTS.n)])
+    first = ledger.lend("a", 2, 0.0)
+    assert first is not None
+    left = [Task(ROOTS, task.first, task.end, task.cost) for task in first.tasks[:4]]
+    while (lease := ledger.lend("b", 2, 0.0)) is not None:
+        assert ledger.accept(lease.number, [])
+    # Less than the smallest lease is brought back, while another has nothing to do.
+    assert ledger.accept(first.number, left)
+    shares = [ledger.lend(worker, 2, 1.0, n_idle) for worker, n_idle in (("a", 2), ("b", 1))]
+    assert [len(lease.tasks) for lease in shares if lease is not None] == [2, 2]
+    assert not ledger.has_open
+
+
 def test_two_at_the_same_roots_count_once() -> None:
     ledger = Ledger(pieces(1))
     first = ledger.lend("slow", 2, 0.0)

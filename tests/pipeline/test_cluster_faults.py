@@ -193,11 +193,11 @@ def workers(cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> Worke
             made.lent_again.set()
         return lease
 
-    def noting_what_is_late(runner: DaskRunner, run: Any, ledger: Ledger, number: int) -> Any:
+    def noting_what_is_late(runner: DaskRunner, run: Any, ledger: Ledger, number: int, fetched: Any) -> Any:
         future = run.futures.get(number)
         is_late = all(lease.number != number for lease in ledger.leases)
         made.n_late += is_late and future is not None and future.status == "finished"
-        return taken(runner, run, ledger, number)
+        return taken(runner, run, ledger, number, fetched)
 
     monkeypatch.setattr(Ledger, "lend_again", noting_who_is_late)
     monkeypatch.setattr(DaskRunner, "_taken", noting_what_is_late)
