@@ -1,0 +1,138 @@
+"""What a Dask cluster of this machine gains: ``python -m benchmarks.cluster [options] [GRAPH ...]``; see ``--help``.
+
+Every maximal biclique is counted from the graph in memory, code compiled: by one thread, by as many threads of one
+process as there are to be workers, and by workers of one thread each that are started for it, once and again. Each
+round has all of them, in processes of their own, one after the other; what a round gains is compared within it, for a
+machine is slower at one time than at another, and of all rounds the median counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.graphs import find_graph
+from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
+from mbe_stage.compile_ahead import compile_ahead
+from mbe_stage.engines import get_engine
+from mbe_stage.runners.clusters import dask_cluster
+from pipeline.config import InputConfig
+from pipeline.ingest import ingest
+
+__all__ = ["Counted", "by_cluster", "by_threads", "main"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted in what time.
+
+    Attributes
+    ----------
+    n_bicliques : int
+    start_seconds : float
+        What the cluster took to start; 0 where there is none.
+    seconds : tuple of float
+        Of each search.
+    busy : tuple of float
+        Share of the first search that each worker was at work.
+    """
+
+    n_bicliques: int
+    start_seconds: float
+    seconds: tuple[float, ...]
+    busy: tuple[float, ...] = ()
+
+
+def by_threads(graph: str, threads: int) -> Counted:
+    """Count once, with so many threads of this process."""
+    edges = _edges(graph)
+    compile_ahead(get_engine("bicliques", "cpu").compile_steps())
+    n, seconds = _timed(edges, Execution(threads=threads))
+    return Counted(n, 0.0, (seconds,))
+
+
+def by_cluster(graph: str, workers: int) -> Counted:
+    """Count twice, with workers that are started for it."""
+    edges, begun = _edges(graph), time.perf_counter()
+    with dask_cluster(workers=workers, threads=1, problem="bicliques") as runner:
+        start_seconds = time.perf_counter() - begun
+        n, first = _timed(edges, Execution(runner=runner))
+        busy = runner.busy
+        again, second = _timed(edges, Execution(runner=runner))
+    if n != again:
+        raise SystemExit(f"the first search counted {n:,}, the second {again:,}")
+    return Counted(n, start_seconds, (first, second), busy)
+
+
+def _edges(graph: str) -> BipartiteCSR:
+    edges = ingest(InputConfig(path=str(find_graph(graph)[0])))
+    left, right = (np.unique(ids, return_inverse=True)[1] for ids in (edges.left_ids, edges.right_ids))
+    return BipartiteCSR.from_edges(left, right)
+
+
+def _timed(graph: BipartiteCSR, execution: Execution) -> tuple[int, float]:
+    begun = time.perf_counter()
+    enumerate_into(sink := CountSink(), graph, None, execution, "cpu")
+    return sink.n_bicliques, time.perf_counter() - begun
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table for each graph."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("graphs", nargs="*", default=["bookcrossing"])
+    parser.add_argument("--workers", type=int, default=2, help="of one thread each; there should be as many idle cores")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args(arguments)
+    for graph in options.graphs:
+        rounds = [_round(graph, options.workers) for _ in range(options.rounds)]
+        for line in _table(graph, options.workers, rounds):
+            print(line, flush=True)
+
+
+def _round(graph: str, workers: int) -> tuple[Counted, Counted, Counted]:
+    """By one thread, by several, and by a cluster, each in a process of its own."""
+    asked = ((by_threads, 1), (by_threads, workers), (by_cluster, workers))
+    counted = []
+    for count, n in asked:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            counted.append(process.submit(count, graph, n).result())
+    if len({each.n_bicliques for each in counted}) > 1:
+        raise SystemExit(f"counted {', '.join(f'{each.n_bicliques:,}' for each in counted)}: expected the same")
+    one, several, cluster = counted
+    return one, several, cluster
+
+
+def _table(graph: str, workers: int, rounds: Sequence[tuple[Counted, Counted, Counted]]) -> list[str]:
+    start = statistics.median(cluster.start_seconds for _, _, cluster in rounds)
+    busy = " ".join(
+        f"{statistics.median(shares):.2f}" for shares in zip(*(each[2].busy for each in rounds), strict=True)
+    )
+    one = [each[0].seconds[0] for each in rounds]
+    rows = {
+        "one thread": one,
+        f"{workers} threads of one process": [each[1].seconds[0] for each in rounds],
+        f"{workers} workers, first search": [each[2].seconds[0] for each in rounds],
+        "the same cluster again": [each[2].seconds[1] for each in rounds],
+    }
+    lines = [f"{graph}, {rounds[0][0].n_bicliques:,} maximal bicliques counted, {len(rounds)} rounds:"]
+    for what, seconds in rows.items():
+        gains = [before / each for before, each in zip(one, seconds, strict=True)]
+        lines.append(
+            f"  {what:28} {statistics.median(seconds):7.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
+            f"{statistics.median(gains):.2f} times one thread ({min(gains):.2f} to {max(gains):.2f})"
+        )
+    lines.append(
+        f"  the workers were there, code loaded, after {start:.1f} s; in the first search they were busy {busy}"
+    )
+    return lines
+
+
+if __name__ == "__main__":
+    main()
