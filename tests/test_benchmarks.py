@@ -23,6 +23,7 @@ from benchmarks import (
     bench_gpu,
     checkpoints,
     cliques_gpu,
+    cluster,
     devices_gpu,
     estimates,
     groups_gpu,
@@ -339,7 +340,7 @@ def test_the_readme_names_real_options(capsys: pytest.CaptureFixture[str]) -> No
     readme = (Path(bench.__file__).parent / "README.md").read_text()
     named = set(re.findall(r"`(--[a-z-]+)", readme))
     on_a_gpu = (bench_gpu, groups_gpu, pq_gpu, pq_gpu_memory, cliques_gpu, projection_gpu, devices_gpu)
-    for program in (bench, ablation, checkpoints, estimates, groups, *on_a_gpu):
+    for program in (bench, ablation, checkpoints, cluster, estimates, groups, *on_a_gpu):
         with pytest.raises(SystemExit):
             program.main(["--help"])
     help_text = capsys.readouterr().out
@@ -540,6 +541,37 @@ def test_what_checkpoints_cost_is_printed(
     # A run as short as this one has none.
     assert re.fullmatch(r"  seconds .* without, .* with 0/0 checkpoints: [+-].*%", wall)
     assert re.fullmatch(r"  of processors .* without, .* with 0/0 checkpoints: [+-].*%", processors)
+
+
+def test_what_a_cluster_gains_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'mbe-stage[dask]'")
+    path = tmp_path / "edges.csv"
+    path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u in range(9) for v in range(9) if u != v))
+    by_cluster = cluster.by_cluster(str(path), 1)
+    assert by_cluster.n_bicliques == cluster.by_threads(str(path), 1).n_bicliques == 2**9 - 2
+    assert len(by_cluster.seconds) == 2
+    # No processes of their own are needed here.
+    rounds = iter([(2.0, 1.0, 4.0, 0.5), (3.0, 2.0, 1.0, 1.0), (4.0, 2.0, 2.0, 1.0)])
+
+    def made_up(_graph: str, _workers: int) -> tuple[cluster.Counted, ...]:
+        one, several, first, again = next(rounds)
+        counted = [cluster.Counted(7, 0.0, (seconds,)) for seconds in (one, several)]
+        return (*counted, cluster.Counted(7, 1.5, (first, again), (0.9, 1.0)))
+
+    monkeypatch.setattr(cluster, "_round", made_up)
+    cluster.main([str(path), "--rounds", "3"])
+    title, *rows, last = capsys.readouterr().out.splitlines()
+    assert title.endswith("edges.csv, 7 maximal bicliques counted, 3 rounds:")
+    said = [[float(number) for number in re.findall(r"\d+\.\d+", row)] for row in rows]
+    assert said == [
+        [3.0, 2.0, 4.0, 1.0, 1.0, 1.0],
+        [2.0, 1.0, 2.0, 2.0, 1.5, 2.0],
+        [2.0, 1.0, 4.0, 2.0, 0.5, 3.0],
+        [1.0, 0.5, 1.0, 4.0, 3.0, 4.0],
+    ]
+    assert last.endswith("after 1.5 s; in the first search they were busy 0.90 1.00")
 
 
 @pytest.mark.parametrize("how", ["in turn", "at once"])
