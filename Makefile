@@ -70,7 +70,7 @@ test-all: check
 
 # Idle processes take tests from busy ones: the long ones stand first in each file.
 test-gpu:
-	$(PYTHON) -m pytest -m "gpu and not slow" -n 8 --dist worksteal tests/mbe_stage tests/pipeline/test_resume_gpu.py
+	$(PYTHON) -m pytest -m gpu -n 8 --dist worksteal tests/mbe_stage tests/pipeline/test_resume_gpu.py
 
 bench: $(TEST_READY)
 	$(BIN)/python benchmarks/bench.py

@@ -128,6 +128,8 @@ def _table(graph: str, workers: int, rounds: Sequence[tuple[Counted, Counted, Co
             f"  {what:28} {statistics.median(seconds):7.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
             f"{statistics.median(gains):.2f} times one thread ({min(gains):.2f} to {max(gains):.2f})"
         )
+    whole = [before / (each[2].start_seconds + each[2].seconds[0]) for before, each in zip(one, rounds, strict=True)]
+    lines.append(f"  its start counted, the first search gains {statistics.median(whole):.2f} times one thread")
     lines.append(
         f"  the workers were there, code loaded, after {start:.1f} s; in the first search they were busy {busy}"
     )

@@ -111,7 +111,7 @@ def compile_ahead(
 
 
 def load_kept(steps: Sequence[CompileStep]) -> None:
-    """Load what the cache has and this process has not; nothing is compiled."""
+    """Load what the cache has and this process has not; the rest is left."""
     for step in steps:
         if not step.is_loaded() and step.is_kept():
             step.compile()

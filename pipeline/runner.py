@@ -42,6 +42,7 @@ def opened_runner(execution: ExecutionConfig, problem: str, engine: str) -> Iter
             yield runner
         return
     name, _ = choose_engine(problem, engine)
+    loaded = problem if name == "cpu" else None
     workers, threads = execution.workers, execution.threads or None
-    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=problem, engine=name) as runner:
+    with dask_cluster(workers=workers, threads=threads, gpus=name == "cuda", problem=loaded) as runner:
         yield runner

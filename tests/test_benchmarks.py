@@ -562,7 +562,8 @@ def test_what_a_cluster_gains_is_printed(
 
     monkeypatch.setattr(cluster, "_round", made_up)
     cluster.main([str(path), "--rounds", "3"])
-    title, *rows, last = capsys.readouterr().out.splitlines()
+    title, *rows, whole, last = capsys.readouterr().out.splitlines()
+    assert whole == "  its start counted, the first search gains 1.14 times one thread"
     assert title.endswith("edges.csv, 7 maximal bicliques counted, 3 rounds:")
     said = [[float(number) for number in re.findall(r"\d+\.\d+", row)] for row in rows]
     assert said == [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,7 +32,6 @@ def dask_cluster(
     threads: int | None = None,
     gpus: bool = False,
     problem: str | None = None,
-    engine: str = "cpu",
 ) -> Iterator[DaskRunner]:
     """A runner of a cluster: the one at an address, or one of processes of this machine, which ends with the context.
 
@@ -47,18 +45,18 @@ def dask_cluster(
         Of each of them; by default the cores are shared out. Not with GPUs.
     gpus : bool
         Of this machine: a worker for each, by default all, for the engine ``cuda``. Not looked at with an address.
-    problem, engine : str, optional
-        What processes of this machine load when they start, so that a first search need not wait for it: what is in
-        the cache of machine code, the rest is compiled in view when it begins. Not looked at with an address.
+    problem : str, optional
+        Whose engine ``cpu`` processes of this machine load before the context begins (`DaskRunner.load`). Not looked at
+        with an address or GPUs.
 
     Raises
     ------
     EngineUnavailable
-        Dask is not installed, or dask-cuda where GPUs are asked for; or the engine cannot run here.
+        Dask is not installed, or dask-cuda where GPUs are asked for.
     ClusterLost
         There is no scheduler at the address.
     InvalidArgument
-        Numbers with an address, or below 1; no such problem or engine.
+        Numbers with an address, or below 1; no such problem, or it has no engine ``cpu``.
     """
     try:
         distributed = _distributed()
@@ -79,9 +77,10 @@ def dask_cluster(
         cluster = _of_gpus(workers) if gpus else _of_cores(workers, threads)
     with cluster, quiet_without_scheduler(distributed.Client(cluster)) as client, client:
         client.run(lease_work.ignore_interrupts)
-        if problem is not None:
-            _load_everywhere(client, problem, engine)
-        yield DaskRunner(client, shares_machine=True)
+        runner = DaskRunner(client, shares_machine=True)
+        if problem is not None and not gpus:
+            runner.load(problem)
+        yield runner
 
 
 def _distributed() -> Any:
@@ -96,20 +95,12 @@ def _dask_cuda() -> Any:
 
 @contextmanager
 def _sampled_seldom() -> Iterator[None]:
-    """Dask's settings for processes started meanwhile, or later in their place; what somebody has set holds."""
+    """Ours for processes started meanwhile, or later in their place; what differs from Dask's own settings holds."""
     config = importlib.import_module("dask").config
     defaults = config.merge(*config.defaults)
     ours = {key: value for key, value in _SAMPLED_SELDOM.items() if config.get(key) == config.get(key, config=defaults)}
     with config.set(ours):
         yield
-
-
-def _load_everywhere(client: Any, problem: str, engine: str) -> None:
-    """Have all workers load their machine code, while this process loads its own: it cuts the work."""
-    with ThreadPoolExecutor(1, thread_name_prefix="load") as here:
-        loaded = here.submit(lease_work.load, problem, engine)
-        client.run(lease_work.load_beside, problem, engine)
-        loaded.result()
 
 
 def _of_cores(workers: int | None, threads: int | None) -> Any:

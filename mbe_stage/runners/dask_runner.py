@@ -8,7 +8,6 @@ moment, or come late: what it had is lent again, and what it brings back twice i
 
 from __future__ import annotations
 
-import importlib
 import logging
 import math
 import pickle
@@ -16,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from mbe_stage.engines import get_engine
 from mbe_stage.errors import ClusterLost, EngineUnavailable, InvalidArgument
 from mbe_stage.options import Execution
 from mbe_stage.runners import lease_work
-from mbe_stage.runners.fetching import Fetched, Fetching
+from mbe_stage.runners.fetching import MOST_AT_ONCE, Fetched, Fetching
 from mbe_stage.runners.lease_work import Finished, NotKept, Search, Terms
 from mbe_stage.runners.leases import Lease, Ledger, within
 from mbe_stage.runners.parts import Part, PartMaker
@@ -53,6 +53,7 @@ _GRACE_SECONDS = 60.0
 # After so many times what a lease should take, others get the same roots, when they have nothing else to do.
 _LATE_AFTER = 6.0
 _STOP_SECONDS = 5.0
+_SOON_SECONDS = 0.01
 # A worker that does not answer for so long, the transfer of what it is sent left out, is asked again after a while.
 _GREETING_SECONDS = 10.0
 # What makes parts is imported by workers when they begin.
@@ -112,7 +113,8 @@ class DaskRunner:
     Notes
     -----
     What is found below roots that are finished together is in the memory of a worker, and then of this process, before
-    it is handed on: each is bounded by the budget, and what takes more is refused.
+    it is handed on: each is bounded by the budget, and what takes more is refused. One is fetched at a time; up to
+    three more where those on their way are slow, whose workers may hang.
 
     Dask's settings hold: where the client speaks TLS, so does all of this.
     """
@@ -140,6 +142,24 @@ class DaskRunner:
         kinds = sorted({rank.device for rank in self.ranks if rank.device})
         n = len(self.ranks)
         return f"{n} Dask worker{'' if n == 1 else 's'}: {'; '.join(kinds)}"
+
+    def load(self, problem: str) -> None:
+        """Load the machine code of a problem's engine `cpu`, in the workers and here, as far as the cache has it.
+
+        A first search need not wait for it then. What fails in a worker, or takes long, is left to the search.
+
+        Raises
+        ------
+        InvalidArgument
+            No such problem, or it has no such engine.
+        """
+        with ThreadPoolExecutor(1, thread_name_prefix="load") as here:
+            loaded = here.submit(lease_work.load, problem)
+            answers = self._asked(lease_work.load_beside, problem, workers=self._threads(), seconds=_BEGIN_SECONDS)
+            loaded.result()
+        for worker, answer in answers.items():
+            if isinstance(answer, BaseException):
+                log.warning("worker %s could not load the engine (%r): a search will", worker, answer)
 
     def run(
         self,
@@ -316,9 +336,9 @@ class DaskRunner:
 
     @staticmethod
     def _most_seconds_to_fetch(run: _Run, worker: str) -> float:
-        """How long what a worker has found may be on its way: as long as the most that it may hold takes."""
+        """How long what a worker has found may be on its way: as long as the most that it and others may hold takes."""
         n_bytes = 0 if worker in run.proofs else run.execution.memory_budget_bytes
-        return _FETCH_SECONDS + n_bytes / _LEAST_BYTES_A_SECOND
+        return _FETCH_SECONDS + MOST_AT_ONCE * n_bytes / _LEAST_BYTES_A_SECOND
 
     def _warn(self, worker: str, what: str) -> None:
         """Say it now, and to whoever publishes what was found."""
@@ -441,7 +461,9 @@ class DaskRunner:
             left = [run.futures[number] for number in run.at_work.values() if number in run.futures]
             if left:
                 self._asked(lease_work.stop_job, run.job, workers=there, seconds=_STOP_SECONDS)
-                importlib.import_module("distributed").wait(left, timeout=_STOP_SECONDS)
+                until = time.perf_counter() + _STOP_SECONDS
+                while time.perf_counter() < until and not all(future.done() for future in left):
+                    time.sleep(_SOON_SECONDS)
             self._client.cancel(left)
             self._asked(lease_work.end_job, run.job, workers=there, seconds=_STOP_SECONDS)
 

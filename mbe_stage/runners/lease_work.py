@@ -363,14 +363,14 @@ def end_job(job: str) -> None:
         known.end()
 
 
-def load(problem: str, engine: str) -> None:
-    """Load what an engine needs for any query, as far as the cache of machine code has it."""
-    load_kept(get_engine(problem, engine).compile_steps())
+def load(problem: str) -> None:
+    """Load what the engine `cpu` needs for any query, as far as the cache of machine code has it."""
+    load_kept(get_engine(problem, "cpu").compile_steps())
 
 
-async def load_beside(problem: str, engine: str) -> None:
+async def load_beside(problem: str) -> None:
     """The same in a worker: in a thread, for its loop has others to answer meanwhile."""
-    await asyncio.to_thread(load, problem, engine)
+    await asyncio.to_thread(load, problem)
 
 
 def software() -> dict[str, str]:

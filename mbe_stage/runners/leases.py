@@ -88,7 +88,7 @@ class Ledger:
         return tuple(self._leases.values())
 
     def lend(self, worker: str, n_workers: int, now: float, n_idle: int = 1) -> Lease | None:
-        """Roots for a worker that has none, one of so many; None where there are none for it.
+        """Roots for a worker that has none, of so many workers, so many of them idle; None where there are none for it.
 
         The last roots come first: those are the ones with the largest subtrees. What somebody was lost with comes
         alone: if it is the reason, that shows.

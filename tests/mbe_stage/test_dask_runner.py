@@ -6,7 +6,9 @@ What becomes of workers that are killed, hang or come late: `tests/pipeline/test
 from __future__ import annotations
 
 import functools
+import queue
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -27,9 +29,10 @@ from mbe_stage import (
     enumerate_cliques_into,
     enumerate_into,
 )
-from mbe_stage.bicliques import engine_cpu
+from mbe_stage.bicliques import engine_cpu, reduction
 from mbe_stage.bicliques.problem import PROBLEM
 from mbe_stage.bicliques.query import BicliqueQuery
+from mbe_stage.compile_ahead import compile_ahead
 from mbe_stage.course import Course
 from mbe_stage.errors import ClusterLost, EngineUnavailable
 from mbe_stage.pq_counts.count import count_pq_into
@@ -342,6 +345,37 @@ def test_results_are_fetched_one_at_a_time_unless_one_is_slow(monkeypatch: pytes
     assert fetching.next(0.05) is None
 
 
+def test_a_result_that_nobody_has_dealt_with_keeps_others_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that this process has one of them; of those that do not come there are four at most."""
+    begun: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def a_future(number: int, come: threading.Event) -> Any:
+        return SimpleNamespace(result=lambda timeout: (begun.put(number), come.wait(timeout)))
+
+    monkeypatch.setattr("mbe_stage.runners.fetching._SLOW_SECONDS", 0.0)
+    fetching, come, hangs = Fetching(), threading.Event(), threading.Event()
+    come.set()
+    fetching.ask(0, a_future(0, come), PATIENCE)
+    # Once it is here, it is not slow.
+    while fetching._here.empty():
+        time.sleep(0.001)
+    for number in (1, 2):
+        fetching.ask(number, a_future(number, come), PATIENCE)
+    assert begun.qsize() == 1
+    for number in range(3):
+        here = fetching.next(PATIENCE)
+        assert here is not None
+        assert here[0] == number
+        assert begun.qsize() == number + 1
+    for number in range(10, 20):
+        fetching.ask(number, a_future(number, hangs), PATIENCE)
+        assert fetching.next(0.01) is None
+    assert begun.qsize() == 3 + 4
+    hangs.set()
+    assert sorted(here[0] for _ in range(10) if (here := fetching.next(PATIENCE)) is not None) == list(range(10, 20))
+    assert begun.qsize() == 3 + 10
+
+
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbe_stage.runners.dask_runner._GRACE_SECONDS", 0.3)
     with (
@@ -377,7 +411,9 @@ def what_is_loaded() -> tuple[int, int, Any, Any]:
     return sum(step.is_loaded() for step in steps), sum(step.is_kept() for step in steps), *told
 
 
-def test_a_cluster_of_this_machine_loads_while_it_starts() -> None:
+def test_a_cluster_of_this_machine_has_loaded_what_the_cache_has() -> None:
+    # The rest is left.
+    compile_ahead(reduction.compile_steps())
     before = dask.config.get("distributed.worker.profile.enabled")
     with dask_cluster(workers=1, threads=1, problem="bicliques") as runner:
         ((n_loaded, n_kept, *told),) = runner._client.run(what_is_loaded).values()

@@ -41,6 +41,7 @@ class Nursery:
             stderr=self.log,
             text=True,
             cwd=ROOT,
+            # Whatever the tests have imported from, their processes can.
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         )
         self.said: list[str] = []

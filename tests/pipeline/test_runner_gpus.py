@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mbe_stage.errors import EngineUnavailable
-from mbe_stage.runners import clusters, lease_work
+from mbe_stage.runners import clusters
 from mbe_stage.runners.dask_runner import DaskRunner
 from pipeline import runner as opening
 from pipeline.config import ExecutionConfig
@@ -42,7 +42,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
 
     monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(LocalCluster=maker("cores"), Client=Made))
     monkeypatch.setattr(clusters, "_dask_cuda", lambda: SimpleNamespace(LocalCUDACluster=maker("gpus")))
-    monkeypatch.setattr(lease_work, "load", lambda problem, engine: found.append(("loaded", {problem: engine})))
+    monkeypatch.setattr(DaskRunner, "load", lambda _, problem: found.append(("loaded", {"problem": problem})))
     return found
 
 
@@ -70,9 +70,9 @@ def test_workers_are_of_what_the_engine_runs_on(
     with opening.opened_runner(execution, "bicliques", engine) as runner:
         assert isinstance(runner, DaskRunner)
         assert runner.shares_machine
-    (kind, given), (_, loaded) = made
+    (kind, given), *loaded = made
     assert (kind, given.get("n_workers")) == expected
-    assert loaded == {"bicliques": "cuda" if kind == "gpus" else "cpu"}
+    assert loaded == ([] if kind == "gpus" else [("loaded", {"problem": "bicliques"})])
     if kind == "gpus":
         assert given["threads_per_worker"] == 1
 
