@@ -427,6 +427,22 @@ def test_a_cluster_of_this_machine_has_loaded_what_the_cache_has() -> None:
     assert told == [False, "50ms"]
 
 
+def test_a_worker_that_cannot_load_is_left_to_the_search(
+    client: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner, asked = DaskRunner(client), DaskRunner._asked
+    refused = lambda *given, **terms: {worker: OSError("disk") for worker in asked(*given, **terms)}  # noqa: E731
+    with monkeypatch.context() as patched:
+        patched.setattr(DaskRunner, "_asked", refused)
+        runner.load("bicliques")
+    assert sorted(caplog.messages) == sorted(
+        f"worker {worker} could not load the engine (OSError('disk')): a search will" for worker in client.nthreads()
+    )
+    assert sizes(random_graph(5, 5, 0.5), Execution(runner=runner))
+    with pytest.raises(InvalidArgument, match="nonsense"):
+        runner.load("nonsense")
+
+
 def test_clusters_are_opened_and_refused() -> None:
     with dask_cluster(workers=1, threads=1) as runner:
         sink = CountSink()
