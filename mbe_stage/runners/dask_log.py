@@ -18,14 +18,17 @@ _LOGGERS = (
     "distributed.client",
     "distributed.comm.tcp",
     "distributed.core",
+    "distributed.scheduler",
     "distributed.utils",
     "tornado.application",
 )
+# Of a scheduler in this process, where a worker was asked something and is lost: whoever asked says what becomes of it.
+_NOT_ANSWERED = "broadcast to "
 
 
 @contextmanager
 def quiet_without_scheduler(client: Any) -> Iterator[Any]:
-    """Log as details what Dask logs while the client has no scheduler, and of connections that were lost.
+    """Log as details what Dask logs while the client has no scheduler, and of connections and answers that were lost.
 
     To be left when the client is closed: what it was waiting for is logged then.
 
@@ -41,7 +44,8 @@ def quiet_without_scheduler(client: Any) -> Iterator[Any]:
 
     def passes(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if client.status == "running" and not isinstance(error, OSError):
+        is_told = isinstance(error, OSError) or record.getMessage().startswith(_NOT_ANSWERED)
+        if (client.status == "running" or record.name == "distributed.scheduler") and not is_told:
             return True
         log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
         return False

@@ -35,5 +35,12 @@ def test_only_what_is_of_a_lost_scheduler_is_a_detail(
     assert heard(caplog, "connecting", ZeroDivisionError("by nothing")) == [OURS]
     assert heard(caplog, "closed") == [OURS]
     assert "what is the matter" in caplog.text
+    monkeypatch.setattr(logging.getLogger("distributed.scheduler"), "propagate", True)
+    scheduler = logging.getLogger("distributed.scheduler")
+    caplog.clear()
+    with quiet_without_scheduler(SimpleNamespace(status="closed")):
+        scheduler.error("broadcast to tcp://a:1 failed: CommClosedError: gone")
+        scheduler.error("of its own")
+    assert [record.name for record in caplog.records] == [OURS[0], "distributed.scheduler"]
     logging.getLogger("distributed.client").error("afterwards")
     assert caplog.records[-1].name == "distributed.client"
