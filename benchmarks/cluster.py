@@ -16,51 +16,44 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-import numpy as np
-
 from benchmarks.graphs import find_graph
 from mbe_stage import BipartiteCSR, CountSink, Execution, enumerate_into
-from mbe_stage.compile_ahead import compile_ahead
-from mbe_stage.engines import get_engine
 from mbe_stage.runners.clusters import dask_cluster
+from pipeline.bench import CountTimes, bench_count
 from pipeline.config import InputConfig
 from pipeline.ingest import ingest
 
-__all__ = ["Counted", "by_cluster", "by_threads", "main"]
+__all__ = ["Counted", "by_cluster", "main"]
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted in what time.
+    """What a cluster counted in what time.
 
     Attributes
     ----------
     n_bicliques : int
     start_seconds : float
-        What the cluster took to start; 0 where there is none.
+        What it took to start.
     seconds : tuple of float
-        Of each search.
+        Of the first search, and of the second.
     busy : tuple of float
-        Share of the first search that each worker was at work.
+        Share of the first that each worker was at work.
     """
 
     n_bicliques: int
     start_seconds: float
-    seconds: tuple[float, ...]
-    busy: tuple[float, ...] = ()
+    seconds: tuple[float, float]
+    busy: tuple[float, ...]
 
 
-def by_threads(graph: str, threads: int) -> Counted:
-    """Count once, with so many threads of this process."""
-    edges = _edges(graph)
-    compile_ahead(get_engine("bicliques", "cpu").compile_steps())
-    n, seconds = _timed(edges, Execution(threads=threads))
-    return Counted(n, 0.0, (seconds,))
+_Round = tuple[CountTimes, CountTimes, Counted]
 
 
 def by_cluster(graph: str, workers: int) -> Counted:
     """Count twice, with workers that are started for it."""
-    edges, begun = _edges(graph), time.perf_counter()
+    edges = ingest(InputConfig(path=str(find_graph(graph)[0]))).graph()
+    begun = time.perf_counter()
     with dask_cluster(workers=workers, threads=1, problem="bicliques") as runner:
         start_seconds = time.perf_counter() - begun
         n, first = _timed(edges, Execution(runner=runner))
@@ -69,12 +62,6 @@ def by_cluster(graph: str, workers: int) -> Counted:
     if n != again:
         raise SystemExit(f"the first search counted {n:,}, the second {again:,}")
     return Counted(n, start_seconds, (first, second), busy)
-
-
-def _edges(graph: str) -> BipartiteCSR:
-    edges = ingest(InputConfig(path=str(find_graph(graph)[0])))
-    left, right = (np.unique(ids, return_inverse=True)[1] for ids in (edges.left_ids, edges.right_ids))
-    return BipartiteCSR.from_edges(left, right)
 
 
 def _timed(graph: BipartiteCSR, execution: Execution) -> tuple[int, float]:
@@ -96,20 +83,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(line, flush=True)
 
 
-def _round(graph: str, workers: int) -> tuple[Counted, Counted, Counted]:
+def _round(graph: str, workers: int) -> _Round:
     """By one thread, by several, and by a cluster, each in a process of its own."""
-    asked = ((by_threads, 1), (by_threads, workers), (by_cluster, workers))
-    counted = []
-    for count, n in asked:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            counted.append(process.submit(count, graph, n).result())
-    if len({each.n_bicliques for each in counted}) > 1:
-        raise SystemExit(f"counted {', '.join(f'{each.n_bicliques:,}' for each in counted)}: expected the same")
-    one, several, cluster = counted
+    one, several = (bench_count(find_graph(graph)[0], threads, 1, "cpu") for threads in (1, workers))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        cluster = process.submit(by_cluster, graph, workers).result()
+    if len({one.n_bicliques, several.n_bicliques, cluster.n_bicliques}) > 1:
+        raise SystemExit(f"counted {one.n_bicliques:,}, {several.n_bicliques:,}, {cluster.n_bicliques:,}: not the same")
     return one, several, cluster
 
 
-def _table(graph: str, workers: int, rounds: Sequence[tuple[Counted, Counted, Counted]]) -> list[str]:
+def _table(graph: str, workers: int, rounds: Sequence[_Round]) -> list[str]:
     start = statistics.median(cluster.start_seconds for _, _, cluster in rounds)
     busy = " ".join(
         f"{statistics.median(shares):.2f}" for shares in zip(*(each[2].busy for each in rounds), strict=True)

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ from mbe_stage.cliques.results import CliqueBlock
 from mbe_stage.cliques.results import Detail as CliqueDetail
 from mbe_stage.errors import MemoryBudgetExceeded
 from mbe_stage.pq_counts.query import PqQuery
-from pipeline.bench import CountTimes, WriteTimes
+from pipeline.bench import CountTimes, WriteTimes, measure_count
 from pipeline.errors import InputError
 
 # Davis, Gardner and Gardner 1941, as 18 women's events.
@@ -550,14 +551,14 @@ def test_what_a_cluster_gains_is_printed(
     path = tmp_path / "edges.csv"
     path.write_text("left,right\n" + "".join(f"u{u},v{v}\n" for u in range(9) for v in range(9) if u != v))
     by_cluster = cluster.by_cluster(str(path), 1)
-    assert by_cluster.n_bicliques == cluster.by_threads(str(path), 1).n_bicliques == 2**9 - 2
+    assert by_cluster.n_bicliques == measure_count(path, 1, 1, "cpu").n_bicliques == 2**9 - 2
     assert len(by_cluster.seconds) == 2
     # No processes of their own are needed here.
     rounds = iter([(2.0, 1.0, 4.0, 0.5), (3.0, 2.0, 1.0, 1.0), (4.0, 2.0, 2.0, 1.0)])
 
-    def made_up(_graph: str, _workers: int) -> tuple[cluster.Counted, ...]:
+    def made_up(_graph: str, _workers: int) -> tuple[Any, ...]:
         one, several, first, again = next(rounds)
-        counted = [cluster.Counted(7, 0.0, (seconds,)) for seconds in (one, several)]
+        counted = [SimpleNamespace(n_bicliques=7, seconds=(seconds,)) for seconds in (one, several)]
         return (*counted, cluster.Counted(7, 1.5, (first, again), (0.9, 1.0)))
 
     monkeypatch.setattr(cluster, "_round", made_up)
