@@ -16,6 +16,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mbe_stage.errors import (
     ClusterLost,
     DeviceLost,
@@ -53,11 +55,19 @@ class InputError(PipelineError):
 
     The message is one line: where (file, and line or column), what was found, what was expected, and the remedy.
 
+    Attributes
+    ----------
+    settings : tuple of dict
+        The remedy for programs: each entry is one way out, as configuration keys and the values to set them to. Empty
+        if no setting helps. More than one entry means that only the user knows which holds.
+
     Examples
     --------
     >>> print(InputError.at("edges.csv", found="no column 'user'", expected="left, right", remedy="name it: --left"))
     edges.csv: no column 'user'; expected left, right; name it: --left
     """
+
+    settings: tuple[dict[str, object], ...] = ()
 
     @classmethod
     def at(
@@ -69,6 +79,7 @@ class InputError(PipelineError):
         remedy: str,
         line: int | None = None,
         column: str | None = None,
+        settings: Sequence[dict[str, object]] = (),
     ) -> InputError:
         """Put the five parts of the message in their order."""
         where = str(source)
@@ -76,7 +87,9 @@ class InputError(PipelineError):
             where += f", line {line}"
         if column is not None:
             where += f", column {column!r}"
-        return cls(f"{where}: {found}; expected {expected}; {remedy}")
+        error = cls(f"{where}: {found}; expected {expected}; {remedy}")
+        error.settings = tuple(settings)
+        return error
 
 
 class ConfigError(PipelineError):
