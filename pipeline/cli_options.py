@@ -67,8 +67,17 @@ class Columns:
         bool | None, _option(_COLUMNS, "Whether the first line names the columns.", "--header/--no-header")
     ]
     Format = Annotated[
-        Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi"] | None,
-        _option(_COLUMNS, "File format; auto looks at name and content.", "--format"),
+        Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency"]
+        | None,
+        _option(_COLUMNS, "File format; auto looks at the content.", "--format"),
+    ]
+    Encoding = Annotated[str | None, _option(_COLUMNS, "Encoding of text files (utf-8).", metavar="NAME")]
+    SkipLines = Annotated[int | None, _option(_COLUMNS, "Skip so many lines at the start.", metavar="N")]
+    Comment = Annotated[str | None, _option(_COLUMNS, "Skip lines that begin with this text.", metavar="TEXT")]
+    Trim = Annotated[bool | None, _option(_COLUMNS, "Remove blanks around keys, or keep them.", "--trim/--no-trim")]
+    Decimal = Annotated[Literal[".", ","] | None, _option(_COLUMNS, "Decimal mark of weights and times (.).")]
+    DateFormat = Annotated[
+        str | None, _option(_COLUMNS, "How times are written, such as %d/%m/%Y (ISO-8601).", metavar="FORMAT")
     ]
     KeyType = Annotated[
         Literal["auto", "integer", "string"] | None, _option(_COLUMNS, "Kind of vertex keys; auto looks at them.")
@@ -300,6 +309,12 @@ _INPUT = (
             "timestamp": Columns.Timestamp,
             "delimiter": Columns.Delimiter,
             "header": Columns.Header,
+            "encoding": Columns.Encoding,
+            "skip_lines": Columns.SkipLines,
+            "comment": Columns.Comment,
+            "trim": Columns.Trim,
+            "decimal": Columns.Decimal,
+            "date_format": Columns.DateFormat,
         },
     ),
     Parameter("file_format", Columns.Format, "input.format"),

@@ -56,13 +56,21 @@ class InputConfig(Section):
     """Where the edges come from and how to read them."""
 
     path: str | None = None
-    format: Literal["auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi"] = "auto"
+    format: Literal[
+        "auto", "parquet", "csv", "konect", "snap", "matrix_market", "npz", "fimi", "json", "biadjacency"
+    ] = "auto"
     left: Key = 0
     right: Key | tuple[Key, ...] = 1
     weight: Key | None = None
     timestamp: Key | None = None
     delimiter: str | None = None
     header: bool | None = None
+    encoding: str | None = None
+    skip_lines: int | None = Field(None, ge=0, lt=NO_LIMIT)
+    comment: str | None = None
+    trim: bool | None = None
+    decimal: Literal[".", ","] = "."
+    date_format: str | None = None
     key_type: Literal["auto", "integer", "string"] = "auto"
     nulls: Literal["error", "drop"] = "error"
     min_weight: float | None = Field(None, allow_inf_nan=False)

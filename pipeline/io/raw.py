@@ -53,6 +53,10 @@ class RawEdges:
         As `InputFacts.columns`.
     n_lone : int
         As `Rows.n_lone`.
+    dialect : str
+        How the text was understood, such as ``comma, header``; empty for formats that leave no choice.
+    n_columns : int or None
+        Columns that the input has; None where columns are not chosen (matrices, transactions, graphs).
     """
 
     table: pa.Table
@@ -63,6 +67,8 @@ class RawEdges:
     keys: Literal["typed", "inferred", "integers"] = "typed"
     input_columns: tuple[InputColumn, ...] = ()
     n_lone: int = 0
+    dialect: str = ""
+    n_columns: int | None = None
 
     def refusal(self, row: int | None, role: str, *, found: str, expected: str, remedy: str) -> InputError:
         """An error about one row (or, with `row=None`, about a whole column)."""
