@@ -106,6 +106,14 @@ class InputConfig(Section):
         return copy
 
     @property
+    def names_columns(self) -> bool:
+        """Whether the user has said which columns are the ends of an edge.
+
+        A position given as text counts: ``left: "0"`` says what ``left: 0``, the default, leaves open.
+        """
+        return (self.left, self.right) != (0, 1)
+
+    @property
     def right_columns(self) -> tuple[Key, ...]:
         """The column of the right key, or those that make it together."""
         return self.right if isinstance(self.right, tuple) else (self.right,)

@@ -18,6 +18,7 @@ from typing import Any, cast
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import check_path
+from pipeline.io.measures import with_measures
 from pipeline.io.raw import Place, RawEdges
 from pipeline.naming import setting
 
@@ -31,9 +32,20 @@ READERS = {
     "matrix_market": "pipeline.io.matrix_market",
     "npz": "pipeline.io.npz",
     "fimi": "pipeline.io.fimi",
+    "json": "pipeline.io.json_text",
+    "biadjacency": "pipeline.io.biadjacency",
 }
 FORMATS = tuple(READERS)
 _DIRECTORY_FORMATS = ("parquet", "konect")
+_TABLES = ("csv", "fimi", "biadjacency")
+_APPLIES_TO = {
+    "delimiter": _TABLES,
+    "header": _TABLES,
+    "trim": ("csv",),
+    "encoding": (*_TABLES, "konect", "snap", "json"),
+    "skip_lines": (*_TABLES, "konect", "snap"),
+    "comment": (*_TABLES, "konect", "snap"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +73,11 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     if is_object(source):
         from pipeline.io.memory import read_object
 
-        return read_object(source, config)
+        return with_measures(read_object(source, config), config)
     found = find_input(config, source)
     reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(READERS[found.format]).read)
     with reading(found.path):
-        return reader(found.path, config)
+        return with_measures(reader(found.path, config), config)
 
 
 def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
@@ -87,7 +99,9 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
     path = Path(os.path.expanduser(given))
     with reading(path):
-        return FoundInput(path, _format(path, config))
+        found = FoundInput(path, _format(path, config))
+    _refuse_what_does_not_apply(found, config)
+    return found
 
 
 def is_object(source: object | None) -> bool:
@@ -122,7 +136,7 @@ def _format(path: Path, config: InputConfig) -> str:
     if config.format == "auto":
         from pipeline.io.detect import detect_format
 
-        return detect_format(path)
+        return detect_format(path, config)
     if path.is_dir() and config.format not in _DIRECTORY_FORMATS:
         raise InputError.at(
             path,
@@ -131,3 +145,16 @@ def _format(path: Path, config: InputConfig) -> str:
             remedy="give one of the files in it",
         )
     return config.format
+
+
+def _refuse_what_does_not_apply(found: FoundInput, config: InputConfig) -> None:
+    for key, formats in _APPLIES_TO.items():
+        if getattr(config, key) is not None and found.format not in formats:
+            raise InputError.at(
+                found.path,
+                found=f"{setting(f'input.{key}')} for the format {found.format}"
+                + (" that was found" if config.format == "auto" else ""),
+                expected=f"it for {', '.join(formats[:-1])}{' or ' if len(formats) > 1 else ''}{formats[-1]} only",
+                remedy=f"leave it out, or set {setting('input.format')}",
+                settings=[{f"input.{key}": None}],
+            )

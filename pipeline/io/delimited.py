@@ -1,14 +1,13 @@
-"""CSV, TSV and every other text with one delimiter between fields, read by pyarrow.
+"""CSV, TSV and every other text with a delimiter between fields, read by pyarrow.
 
-Keys are taken as they stand, blanks at their ends included; an empty field is a null, ``NA`` and ``null`` are keys like
-any other. Fields may be quoted with ``"`` and then hold the delimiter, doubled quotes and line breaks.
+An empty field is a null, ``NA`` and ``null`` are keys like any other. Fields may be quoted with ``"`` and then hold the
+delimiter, doubled quotes and line breaks. Blanks that only pad fields are removed (`pipeline.io.padding`).
 """
 
 from __future__ import annotations
 
-import csv as standard_csv
 import io
-import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,59 +18,123 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.arrow_csv import read_csv
-from pipeline.io.compression import open_bytes
-from pipeline.io.dialect import Dialect, find_dialect, joined, rows_of
-from pipeline.io.raw import Choose, Place, RawEdges, choose_columns, columns_meant, shortened
+from pipeline.io.counts import refuse_count_line
+from pipeline.io.dialect import WHITESPACE, Dialect, find_dialect, rows_of
+from pipeline.io.faults import find_fault, place_of_row
+from pipeline.io.layout import refuse_other_layout
+from pipeline.io.padding import without_padding
+from pipeline.io.raw import Choose, RawEdges, choose_columns, columns_meant
+from pipeline.io.text import open_text
+from pipeline.io.whitespace import IteratorStream, line_blocks, one_blank
 from pipeline.naming import setting
 
-__all__ = ["read"]
+__all__ = ["read", "read_columns"]
 
 _BLOCK_BYTES = 8 << 20
+_UNIT_SEPARATOR = "\x1f"
 
 
 def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
     """Read a delimited file; `choose` says which columns, by default those of edges, which are two at least."""
     dialect = find_dialect(path, config, fewest=2 if choose is None else 1)
-    chosen = choose_columns(dialect.names, config, str(path)) if choose is None else choose(dialect.names, str(path))
-    has_names = dialect.n_skipped > 0
-    meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=has_names)
-    counted = _Counted(open_bytes(path))
+    if choose is None:
+        if dialect.is_ragged:
+            find_fault(path, config, dialect)
+        chosen = choose_columns(dialect.names, config, str(path))
+        refuse_other_layout(path, config, dialect)
+    else:
+        chosen = choose(dialect.names, str(path))
+    meant = () if choose else columns_meant(dialect.names, config, str(path), are_named=dialect.has_header)
+    columns = read_columns(path, config, dialect, list(chosen.values()))
+    raw = RawEdges(
+        table=pa.table(dict(zip(chosen, columns, strict=True))),
+        source=str(path),
+        format="csv",
+        names={role: dialect.names[position] for role, position in chosen.items()},
+        locate=lambda row: place_of_row(path, config, dialect, row),
+        keys="inferred",
+        input_columns=meant,
+        dialect=dialect.text,
+        n_columns=dialect.n_columns,
+    )
+    if choose is None:
+        refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
+    return without_padding(raw, config)
+
+
+def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:
+    """Read columns by position, as strings.
+
+    Raises
+    ------
+    InputError
+        A row has another number of fields, a quote is not closed, or bytes are not UTF-8; the message names the line.
+    """
+    if dialect.pads_quotes:
+        return _read_slowly(path, config, dialect, wanted)
+    # Names of our own making: those in the file may repeat.
+    names = [str(i) for i in range(dialect.n_columns)]
+    distinct = [names[position] for position in dict.fromkeys(wanted)]
+    delimiter = _UNIT_SEPARATOR if dialect.delimiter == "::" else " " if dialect.delimiter == WHITESPACE else ""
+    stream = open_text(path, config, blank=dialect.n_skipped)
+    counted = _Counted(_separated(stream, dialect.delimiter, path) if delimiter else stream)
     try:
-        # Names of our own making: those in the file may repeat.
-        names = [str(i) for i in range(dialect.n_columns)]
-        wanted = [names[position] for position in chosen.values()]
         table = read_csv(
             counted,
-            read_options=csv.ReadOptions(
-                column_names=names, skip_rows_after_names=dialect.n_skipped, block_size=_BLOCK_BYTES
+            read_options=csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
+            parse_options=csv.ParseOptions(
+                delimiter=delimiter or dialect.delimiter,
+                quote_char=False if delimiter else '"',
+                newlines_in_values=not delimiter,
             ),
-            parse_options=csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, pa.string()),
-                include_columns=wanted,
+                column_types=dict.fromkeys(distinct, pa.string()),
+                include_columns=distinct,
                 null_values=[""],
                 strings_can_be_null=True,
             ),
         )
     except pa.ArrowException as error:
         lack_of_memory.pass_on(error)
-        _find_fault(path, dialect)
+        find_fault(path, config, dialect)
         raise _unreadable(path, error) from None
     finally:
         counted.close()
+        stream.close()
     # pyarrow takes an unclosed quote for a field that spans the lines that follow. Swallowed lines show in the numbers;
     # then the file is read again, strictly.
     if counted.n_quotes % 2 or (counted.n_quotes and counted.n_lines != table.num_rows + dialect.n_skipped):
-        _find_fault(path, dialect)
-    return RawEdges(
-        table=pa.table(dict(zip(chosen, table.columns, strict=True))),
-        source=str(path),
-        format="csv",
-        names={role: dialect.names[position] for role, position in chosen.items()},
-        locate=lambda row: _nth(path, dialect, row),
-        keys="inferred",
-        input_columns=meant,
-    )
+        find_fault(path, config, dialect)
+    return [table.column(names[position]) for position in wanted]
+
+
+def _read_slowly(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:
+    find_fault(path, config, dialect)
+    columns: list[list[str | None]] = [[] for _ in wanted]
+    for _, row in rows_of(path, config, dialect):
+        for column, position in zip(columns, wanted, strict=True):
+            column.append(row[position] or None)
+    return [pa.chunked_array([pa.array(column, pa.string())]) for column in columns]
+
+
+def _separated(stream: io.BufferedReader, delimiter: str, path: Path) -> io.BufferedReader:
+    """The same lines with one character between fields."""
+
+    def blocks() -> Iterator[bytes]:
+        for block in line_blocks(stream, str(path)):
+            if delimiter == WHITESPACE:
+                yield one_blank(block)
+                continue
+            if _UNIT_SEPARATOR.encode() in block:
+                raise InputError.at(
+                    path,
+                    found=f"the control character {_UNIT_SEPARATOR!r}",
+                    expected=f"text between {delimiter!r}",
+                    remedy="remove it from the file",
+                )
+            yield block.replace(delimiter.encode(), _UNIT_SEPARATOR.encode())
+
+    return io.BufferedReader(IteratorStream(blocks()), _BLOCK_BYTES)
 
 
 class _Counted(io.RawIOBase):
@@ -103,57 +166,6 @@ class _Counted(io.RawIOBase):
     def close(self) -> None:
         self._inner.close()
         super().close()
-
-
-def _data_rows(path: Path, dialect: Dialect) -> Any:
-    header_rows = 1 if dialect.n_skipped else 0
-    return itertools.islice(rows_of(path, dialect.delimiter), header_rows, None)
-
-
-def _nth(path: Path, dialect: Dialect, row: int) -> Place:
-    try:
-        line, fields = next(itertools.islice(_data_rows(path, dialect), row, None))
-    except standard_csv.Error:
-        return Place(f"{path}, row {row + 1}")
-    return Place(f"{path}, line {line}", joined(fields) if len(fields) > 1 else None)
-
-
-def _find_fault(path: Path, dialect: Dialect) -> None:
-    """Read strictly and refuse the first row at fault; return where the file is sound."""
-    line = dialect.n_skipped
-    try:
-        for line, row in rows_of(path, dialect.delimiter):
-            if len(row) != dialect.n_columns:
-                fields = "one field" if len(row) == 1 else f"{len(row)} fields"
-                raise InputError.at(
-                    path,
-                    line=line,
-                    found=f"{fields} in the line {shortened(dialect.delimiter.join(row))}",
-                    expected=f"{dialect.n_columns} fields, as in the first line",
-                    remedy="correct the line, quote fields that hold the delimiter, or set "
-                    + setting("input.delimiter"),
-                )
-            if not all(_is_text(field) for field in row):
-                raise InputError.at(
-                    path,
-                    line=line,
-                    found=f"bytes that are not UTF-8 in the line {shortened(joined(row))}",
-                    expected="UTF-8 text",
-                    remedy="convert the file to UTF-8",
-                )
-    except standard_csv.Error as error:
-        raise InputError.at(
-            path,
-            line=line + 1,
-            found=f'a quote (") that is not closed or not at the end of its field ({error}), on this line or after it',
-            expected='fields quoted as in "a ""quoted"" field"',
-            remedy="correct the quotes",
-        ) from None
-
-
-def _is_text(field: str) -> bool:
-    # Bytes that are not UTF-8 were read as lone surrogates.
-    return field.isascii() or not any("\udc80" <= character <= "\udcff" for character in field)
 
 
 def _unreadable(path: Path, error: pa.ArrowException) -> InputError:

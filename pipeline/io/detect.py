@@ -1,17 +1,30 @@
-"""Which format an input is in: by what its bytes say, then by its name, then by how its first lines look."""
+"""Which format an input is in, by what it holds.
+
+A name never makes another graph of the same bytes. It only answers a question that the bytes leave open: a name such as
+``baskets.dat`` says that lines of unequal length are transactions.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io import compression, parquet
-from pipeline.io.dialect import sample_rows, splitting_delimiter
+from pipeline.io.dialect import WHITESPACE, agreeing, uniform_delimiters
+from pipeline.io.json_text import is_json
+from pipeline.io.layout import rising
+from pipeline.io.raw import shortened
+from pipeline.io.text import Sample, encoding_of, not_in_encoding, read_sample
 from pipeline.naming import setting
 
 __all__ = ["detect_format"]
 
 _SAMPLE_BYTES = 64 << 10
+_OF_BASKETS = (".dat", ".fimi", ".basket")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]|^PK")
 _BY_SUFFIX = {
     **dict.fromkeys(parquet.SUFFIXES, "parquet"),
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
@@ -21,7 +34,7 @@ _BY_SUFFIX = {
 }
 
 
-def detect_format(path: Path) -> str:
+def detect_format(path: Path, config: InputConfig | None = None) -> str:
     """The name of the format, as in `input.format`.
 
     Raises
@@ -29,6 +42,7 @@ def detect_format(path: Path) -> str:
     InputError
         The file is empty, a directory holds no data, or nothing tells the format.
     """
+    config = config or InputConfig()
     if path.is_dir():
         return _of_directory(path)
     with compression.open_bytes(path) as stream:
@@ -44,7 +58,11 @@ def detect_format(path: Path) -> str:
         return "parquet"
     if head.startswith(b"%%MatrixMarket"):
         return "matrix_market"
-    return _by_name(path) or _by_text(path, head)
+    name = _BY_SUFFIX.get(Path(compression.plain_name(path)).suffix)
+    if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and _is_numpy(head)):
+        return name or "npz"
+    _refuse_binary(path, head, config)
+    return _by_text(path, read_sample(path, config), config)
 
 
 def _of_directory(path: Path) -> str:
@@ -61,46 +79,113 @@ def _of_directory(path: Path) -> str:
     )
 
 
-def _by_name(path: Path) -> str | None:
+def _is_numpy(head: bytes) -> bool:
+    return b".npy" in head[:256]
+
+
+def _refuse_binary(path: Path, head: bytes, config: InputConfig) -> None:
+    if encoding_of(path, head, config) not in ("utf-8", "utf-8-sig"):
+        return
+    text = head.decode(errors="replace")
+    if "\0" not in text and text.count("\ufffd") <= len(text) // 10:
+        return
+    if not _CONTROLS.search(head):
+        raise not_in_encoding(path, text[: text.index("\ufffd")].count("\n") + 1, "")
+    kind = "a zip archive" if head.startswith(b"PK") else "binary data"
+    raise _unknown(path, kind, f"unpack it, or set {setting('input.format')}")
+
+
+def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
+    if is_json(sample):
+        return "json"
     name = compression.plain_name(path)
-    known = _BY_SUFFIX.get(Path(name).suffix)
-    return known or ("konect" if name.startswith("out.") else None)
-
-
-def _by_text(path: Path, head: bytes) -> str:
-    text = head.decode("utf-8-sig", errors="replace")
-    if "\0" in text or text.count("\ufffd") > len(text) // 10:
-        kind = "a zip archive" if head.startswith(b"PK") else "binary data"
-        raise _unknown(path, kind, f"unpack it, or set {setting('input.format')}")
-    if text.startswith(("%", "#")):
-        return "konect" if text.startswith("%") else "snap"
-    lines = [line.split() for line in text.splitlines() if line.strip()]
-    whole = len(head) < _SAMPLE_BYTES
-    # The last line of a sample may be cut off.
-    lines = lines if whole or len(lines) < 2 else lines[:-1]
-    sizes = {len(line) for line in lines}
-    numbers = all(field.lstrip("-").isdecimal() for line in lines for field in line[:2])
-    pairs = len(sizes) == 1 and sizes <= {2, 3, 4}
-    if compression.plain_name(path).endswith(".dat") and numbers:
-        if pairs:
-            raise _unknown(
-                path, "lines that may be edges or transactions", f"set {setting('input.format')} to snap or to fimi"
-            )
-        return "fimi"
-    if pairs and numbers:
-        return "snap"
-    delimiter = splitting_delimiter(text, whole=whole)
-    rows = [row for row in sample_rows(text, delimiter, whole=whole) if row] if delimiter else []
-    if delimiter and all(len(row) == len(rows[0]) for row in rows):
+    by_name = _BY_SUFFIX.get(Path(name).suffix)
+    lines = [line for line in sample.lines if line.strip()]
+    marks = ("#", "%") if config.comment is None else ()
+    body = [line for line in lines if not (marks and line.lstrip().startswith(marks))]
+    if not body:
+        return "konect" if lines and lines[0].startswith("%") else "snap" if lines else by_name or "csv"
+    if config.delimiter is not None:
         return "csv"
-    first = text.splitlines()[0] if text.strip() else ""
-    raise _unknown(path, f"text that begins with {first[:60]!r}", f"set {setting('input.format')}")
+    rows = [line.split() for line in body]
+    if any('"' in line for line in body) or not all(_is_number(field) for row in rows for field in row[:2]):
+        return _of_names(path, body, name)
+    found = _of_numbers(path, rows, name, is_konect=lines[0].startswith("%") or name.startswith("out."))
+    # The same edges: as CSV where options or the name ask for it.
+    return "csv" if found == "snap" and (by_name == "csv" or (config.header, config.trim) != (None, None)) else found
 
 
-def _unknown(path: Path, found: str, remedy: str) -> InputError:
+def _of_names(path: Path, body: list[str], name: str) -> str:
+    text = "\n".join(body)
+    found = uniform_delimiters(text)
+    if name.startswith("out.") and found in ([" "], [WHITESPACE]):
+        return "konect"
+    if name.endswith(_OF_BASKETS) and found in ([" "], [WHITESPACE]):
+        raise _edges_or_transactions(path, "csv")
+    lengths = [len(line.split()) for line in body]
+    marks = [mark for mark in ("\t", ",", ";", "|") if mark in text]
+    is_table = any(agreeing(text, mark)[1] >= 0.5 for mark in marks)
+    if found or max(lengths) == 1 or is_table or _BY_SUFFIX.get(Path(name).suffix) == "csv":
+        return "csv"
+    if name.endswith(_OF_BASKETS) and not marks and not _is_table_with_odd_lines(lengths):
+        return "fimi"
+    raise _unknown(
+        path,
+        f"text that begins with {shortened(body[0])}",
+        f"set {setting('input.format')}, to fimi if each line is a transaction of items",
+        [{"input.format": "fimi", "input.delimiter": mark} for mark in (*marks, WHITESPACE)],
+    )
+
+
+def _of_numbers(path: Path, rows: list[list[str]], name: str, *, is_konect: bool) -> str:
+    """The format of lines of numbers between blanks."""
+    lengths = [len(row) for row in rows]
+    is_baskets = name.endswith(_OF_BASKETS)
+    if is_konect:
+        return "konect"
+    if len(set(lengths)) > 1:
+        return "fimi" if is_baskets and not _is_table_with_odd_lines(lengths) else "csv"
+    columns = [[float(row[i]) if _is_number(row[i]) else 0.0 for row in rows] for i in range(lengths[0])]
+    rises = len(columns) > 2 and rising(columns)
+    if len(columns) > 4:
+        return "fimi" if is_baskets and rises else "csv"
+    within = rises and len(rows) > 1 and min(columns[2]) <= max(columns[0])
+    if is_baskets or within:
+        raise _edges_or_transactions(path, "snap")
+    return "snap" if len(columns) > 1 else "csv"
+
+
+def _is_table_with_odd_lines(lengths: list[int]) -> bool:
+    """Whether lines are edges but for a few, such as counts above them."""
+    width = max(set(lengths), key=lengths.count)
+    n_odd = max(n for n, length in enumerate(lengths, start=1) if length != width)
+    below = len(lengths) - n_odd
+    share = lengths.count(width) / len(lengths)
+    return width in (2, 3, 4) and (below >= max(2, n_odd) or (len(lengths) >= 10 and share >= 0.8))
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _edges_or_transactions(path: Path, of_edges: str) -> InputError:
+    return _unknown(
+        path,
+        "lines that may be edges or transactions",
+        f"set {setting('input.format')} to {of_edges} or to fimi",
+        [{"input.format": of_edges}, {"input.format": "fimi"}],
+    )
+
+
+def _unknown(path: Path, found: str, remedy: str, settings: Sequence[dict[str, object]] = ()) -> InputError:
     return InputError.at(
         path,
         found=f"{found}, of no format that is recognised",
-        expected="Parquet, CSV, KONECT, SNAP, Matrix Market, NumPy .npz or FIMI",
+        expected="Parquet, CSV, KONECT, SNAP, Matrix Market, NumPy .npz, JSON, transactions or a matrix",
         remedy=remedy,
+        settings=settings,
     )

@@ -1,9 +1,13 @@
-"""How a delimited file is written: which delimiter, and whether its first row names the columns."""
+"""How a delimited text is written: comment lines above it, the delimiter, and whether a first row names the columns.
+
+What is not certain is a question: an `InputError` whose settings are the answers.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +15,36 @@ from pathlib import Path
 
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.compression import open_bytes, plain_name
 from pipeline.io.raw import shortened
+from pipeline.io.text import lines_of, open_text, read_sample
 from pipeline.naming import setting, switch
 
-__all__ = ["DELIMITERS", "Dialect", "find_dialect", "joined", "rows_of", "sample_rows", "splitting_delimiter"]
+__all__ = [
+    "DELIMITER_NAMES",
+    "Dialect",
+    "agreeing",
+    "find_dialect",
+    "joined",
+    "rows_of",
+    "separator_of",
+    "split_rows",
+    "uniform_delimiters",
+]
 
-DELIMITERS = (",", "\t", ";", "|", " ")
-_SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
-_SAMPLE_BYTES = 256 << 10
+WHITESPACE = "whitespace"
+DELIMITER_NAMES = {
+    "\t": "tab",
+    ",": "comma",
+    ";": "semicolon",
+    "|": "pipe",
+    "::": "::",
+    " ": "blank",
+    WHITESPACE: "blanks",
+}
+_SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|", WHITESPACE: WHITESPACE}
+_SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
+# Of the rows have one length where the file is a table with odd lines.
+_MOST_ROWS = 0.5
 _NUMBER = re.compile(r"\s*[+-]?\d")
 # A number or a day, whole.
 _VALUE = re.compile(r"\s*([+-]?\d+(\.\d*)?([eE][+-]?\d+)?|\d{4}-\d\d-\d\d.*)\s*")
@@ -40,24 +65,44 @@ class Dialect:
     Attributes
     ----------
     delimiter : str
+        One character, ``::``, or ``whitespace`` for runs of blanks and tabs.
     names : list of str
-        From the first row, or ``column 0``, ``column 1``, ... where it is data.
+        From the header, or ``column 0``, ``column 1``, ... where there is none.
     n_skipped : int
-        Rows before the first data row, blank ones counted.
+        Lines before the first data row: comments, header, blank lines.
+    has_header : bool
+    rows : list of list of str
+        The first data rows.
+    pads_quotes : bool
+        Whether blanks stand before opening quotes.
     """
 
     delimiter: str
     names: list[str]
     n_skipped: int
+    has_header: bool
+    rows: list[list[str]]
+    pads_quotes: bool = False
 
     @property
     def n_columns(self) -> int:
         """Fields in a row."""
         return len(self.names)
 
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the first rows have different numbers of fields."""
+        return any(len(row) != self.n_columns for row in self.rows)
+
+    @property
+    def text(self) -> str:
+        """In words, such as ``comma, header``."""
+        name = DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
+        return f"{name}, {'header' if self.has_header else 'no header'}"
+
 
 def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
-    """Work out the dialect from the configuration, the file's name and its first rows.
+    """Work out the dialect from the configuration and the first lines.
 
     Parameters
     ----------
@@ -69,49 +114,86 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     Raises
     ------
     InputError
-        There are fewer columns, the delimiter is not one ASCII character, or nothing tells a header from data.
+        There are fewer columns, the delimiter cannot be used, or nothing tells the delimiter, or a header from data.
     """
-    with open_bytes(path) as stream:
-        head = stream.read(_SAMPLE_BYTES)
-    text = _decoded(head, path)
-    whole = len(head) < _SAMPLE_BYTES
-    delimiter = _delimiter(path, config, text, whole)
-    rows = sample_rows(text, delimiter, whole=whole)
+    sample = read_sample(path, config)
+    lines = sample.lines
+    n_lead, separator = _lead(lines, config)
+    body = "\n".join(lines[n_lead:])
+    if not body.strip():
+        found = "no rows" if not any(line.strip() for line in lines) else "no rows below the comment lines"
+        raise InputError.at(path, found=found, expected="one edge a row", remedy="check that the file is complete")
+    delimiter = separator_of(path, config) or separator or _delimiter(path, body, n_lead)
+    rows = split_rows(body, delimiter)
     filled = [index for index, row in enumerate(rows) if row]
-    if not filled:
-        raise InputError.at(path, found="no rows", expected="one edge a row", remedy="check that the file is complete")
-    first = rows[filled[0]]
-    if len(first) < fewest:
-        raise _one_column(path, delimiter, text, filled[0] + 1)
-    header = config.header if config.header is not None else _is_header(path, config, rows, filled)
-    if header:
-        return Dialect(delimiter, first, filled[0] + 1)
-    return Dialect(delimiter, [f"column {i}" for i in range(len(first))], 0)
+    data = [rows[index] for index in filled]
+    line = n_lead + _lines_before(body, delimiter, filled[0]) + 1
+    if fewest > 1 and len({len(row) for row in data}) > 1:
+        # Refused by the reader, which names the first odd row: no question before that.
+        most, share = agreeing(body, delimiter)
+        width = most if share >= _MOST_ROWS else len(data[0])
+        return Dialect(delimiter, _numbered(max(width, fewest)), n_lead, has_header=False, rows=data)
+    if len(data[0]) < fewest:
+        raise _one_column(path, delimiter, body, line)
+    padded = delimiter not in (" ", WHITESPACE) and re.search(re.escape(delimiter) + ' +"', body) is not None
+    named = _names_in_comment(path, lines[:n_lead], delimiter, data, config)
+    if config.header if config.header is not None else named is None and _is_header(path, config, data, line):
+        last = n_lead + _lines_before(body, delimiter, filled[0] + 1)
+        names = [cell.strip() for cell in data[0]]
+        return Dialect(delimiter, names, last, has_header=True, rows=data[1:], pads_quotes=padded)
+    names = named or _numbered(len(data[0]))
+    return Dialect(delimiter, names, n_lead, has_header=named is not None, rows=data, pads_quotes=padded)
 
 
-def sample_rows(text: str, delimiter: str, *, whole: bool) -> list[list[str]]:
-    """The rows of the beginning of a file; its last row is left out where it may be cut off (unless `whole`)."""
+def separator_of(path: Path, config: InputConfig) -> str | None:
+    """The delimiter that is configured.
+
+    Raises
+    ------
+    InputError
+        It cannot be one.
+    """
+    if config.delimiter is None:
+        return None
+    delimiter = _SPELLED.get(config.delimiter, config.delimiter)
+    if delimiter not in DELIMITER_NAMES and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise InputError.at(
+            path,
+            found=f"{setting('input.delimiter')} {config.delimiter!r}",
+            expected="one ASCII character, '::', or tab, space, whitespace, comma, semicolon, pipe",
+            remedy=f"set {setting('input.delimiter')}, for example to ';'",
+        )
+    return delimiter
+
+
+def split_rows(text: str, delimiter: str) -> list[list[str]]:
+    """The rows of a text; a blank line is an empty row."""
+    if delimiter in (WHITESPACE, "::"):
+        return [
+            line.split(None if delimiter == WHITESPACE else delimiter) if line.strip() else []
+            for line in lines_of(text)
+        ]
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         # A field longer than the module's limit: the first lines are enough to see the dialect.
-        rows = [line.split(delimiter) for line in text.splitlines()]
-    return rows if whole or len(rows) < 2 else rows[:-1]
+        return [line.split(delimiter) if line else [] for line in lines_of(text)]
 
 
-def splitting_delimiter(text: str, *, whole: bool) -> str | None:
-    """The delimiter that splits the sample's rows into equally many fields, at least two; None where none does."""
-    best, most = None, 0
-    for delimiter in DELIMITERS:
-        rows = [row for row in sample_rows(text, delimiter, whole=whole) if row]
-        agreeing = sum(len(row) == len(rows[0]) for row in rows) if rows and len(rows[0]) > 1 else 0
-        if agreeing > most:
-            best, most = delimiter, agreeing
-    return best
+def uniform_delimiters(text: str) -> list[str]:
+    """The delimiters that split every row into equally many fields, at least two.
+
+    Of those, a tab decides, then any of the others before blanks, which may stand within keys.
+    """
+    found = [delimiter for delimiter in DELIMITER_NAMES if agreeing(text, delimiter)[1] == 1.0]
+    if "\t" in found:
+        return ["\t"]
+    strong = [delimiter for delimiter in found if delimiter not in (" ", WHITESPACE)]
+    return strong or found[:1]
 
 
-def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row that is not blank with the line it begins on, read strictly; slow, for the way to an error.
+def rows_of(path: Path, config: InputConfig, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Each data row with the line it begins on, read strictly; slow, for odd dialects and for the way to an error.
 
     Raises
     ------
@@ -120,9 +202,15 @@ def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """
     limit = csv.field_size_limit(2**31 - 1)
     try:
-        with open_bytes(path) as stream:
+        with open_text(path, config, blank=dialect.n_skipped) as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-            reader = csv.reader(text, delimiter=delimiter, strict=True)
+            if dialect.delimiter in (WHITESPACE, "::"):
+                split = None if dialect.delimiter == WHITESPACE else dialect.delimiter
+                stripped = (line.rstrip("\r\n") for line in text)
+                yield from ((n, line.split(split)) for n, line in enumerate(stripped, start=1) if line.strip())
+                return
+            # A quote behind blanks is one that opens a field where the sample has such fields.
+            reader = csv.reader(text, delimiter=dialect.delimiter, strict=True, skipinitialspace=dialect.pads_quotes)
             line = 1
             for row in reader:
                 if row:
@@ -132,53 +220,141 @@ def rows_of(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(limit)
 
 
-def _decoded(head: bytes, path: Path) -> str:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError.at(path, line=1, found="UTF-16", expected="UTF-8", remedy="convert the file to UTF-8")
-    return head.decode("utf-8-sig", errors="replace")
+def _pads_quotes(row: list[str]) -> bool:
+    return any(cell[:1] == " " and cell.lstrip().startswith('"') for cell in row)
 
 
-def _delimiter(path: Path, config: InputConfig, text: str, whole: bool) -> str:
-    if config.delimiter is not None:
-        delimiter = _SPELLED.get(config.delimiter, config.delimiter)
-        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-            raise InputError.at(
-                path,
-                found=f"{setting('input.delimiter')} {config.delimiter!r}",
-                expected="one ASCII character, or tab, space, comma, semicolon, pipe",
-                remedy=f"set {setting('input.delimiter')}, for example to ';'",
-            )
-        return delimiter
-    if plain_name(path).endswith((".tsv", ".tab")):
-        return "\t"
-    return splitting_delimiter(text, whole=whole) or ","
+def _numbered(n: int) -> list[str]:
+    return [f"column {i}" for i in range(n)]
+
+
+def joined(row: list[str]) -> str:
+    """A row as one would read it."""
+    return ", ".join(row)
+
+
+def _lead(lines: list[str], config: InputConfig) -> tuple[int, str | None]:
+    """How many lines stand above the table, and the delimiter that Excel's line ``sep=;`` names there."""
+    comments = ("#", "%") if config.comment is None else ()
+    separator = None
+    n = 0
+    for line in lines:
+        match = _SEPARATOR_LINE.fullmatch(line)
+        if match and separator is None and any(match[1] in below for below in lines[n + 1 :][:1]):
+            separator = match[1]
+        elif line.strip() and not (comments and line.lstrip().startswith(comments)):
+            break
+        n += 1
+    if n == len(lines) and not any(line.strip() and not line.startswith("%") for line in lines):
+        return n, separator
+    # Where every line begins so, these are keys.
+    return (0, None) if n == len(lines) else (n, separator)
+
+
+def _delimiter(path: Path, body: str, n_lead: int) -> str:
+    found = uniform_delimiters(body)
+    if len(found) > 1:
+        names = " or ".join(DELIMITER_NAMES[each] for each in found)
+        raise InputError.at(
+            path,
+            line=n_lead + 1,
+            found=f"{shortened(lines_of(body.lstrip())[0])}, which {names} may split",
+            expected="lines that only one delimiter splits into equally many fields",
+            remedy=f"set {setting('input.delimiter')} to {names}",
+            settings=[{"input.delimiter": each} for each in found],
+        )
+    if found:
+        return _whitespace_or_blank(body) if found[0] in (" ", WHITESPACE) else found[0]
+    best = max(DELIMITER_NAMES, key=lambda each: agreeing(body, each)[1])
+    return best if agreeing(body, best)[1] else ","
+
+
+def _whitespace_or_blank(body: str) -> str:
+    return " " if '"' in body and agreeing(body, " ")[1] == 1.0 else WHITESPACE
+
+
+def agreeing(text: str, delimiter: str) -> tuple[int, float]:
+    """Fields of the most common row, and the share of rows that have so many; 0 where that is one field."""
+    lengths = [len(row) for row in split_rows(text, delimiter) if row]
+    if not lengths:
+        return 0, 0.0
+    most = max(set(lengths), key=lengths.count)
+    return most, lengths.count(most) / len(lengths) if most > 1 else 0.0
+
+
+def _lines_before(body: str, delimiter: str, n_rows: int) -> int:
+    """Lines of the first rows; quoted fields may span several."""
+    if delimiter in (WHITESPACE, "::"):
+        return n_rows
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+    try:
+        for _ in itertools.islice(reader, n_rows):
+            pass
+    except csv.Error:
+        return n_rows
+    return reader.line_num
 
 
 def _one_column(path: Path, delimiter: str, text: str, line: int) -> InputError:
-    first = next((row for row in text.splitlines() if row), "")
-    other = splitting_delimiter(text, whole=False)
-    remedy = (
-        f"set {setting('input.delimiter')}: {other!r} splits it"
-        if other
-        else f"set {setting('input.delimiter')}, or {setting('input.format')}"
-    )
+    first = next((row for row in lines_of(text) if row.strip()), "")
+    others = [each for each in uniform_delimiters(text) if each != delimiter]
+    if others:
+        names = " or ".join(DELIMITER_NAMES[each] for each in others)
+        remedy = f"set {setting('input.delimiter')} to {names}, which splits it"
+    else:
+        remedy = f"set {setting('input.delimiter')}, or {setting('input.format')} to fimi if each line is a transaction"
     return InputError.at(
         path,
         line=line,
         found=f"one column with the delimiter {delimiter!r}: {shortened(first)}",
         expected="at least two columns",
         remedy=remedy,
+        settings=[{"input.delimiter": each} for each in others] or [{"input.format": "fimi"}],
     )
 
 
-def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: list[int]) -> bool:
+def _names_in_comment(
+    path: Path, lead: list[str], delimiter: str, data: list[list[str]], config: InputConfig
+) -> list[str] | None:
+    """The names of the columns, where the last comment line above the table is a header; refuses to guess."""
+    comments = [(n, line.strip()) for n, line in enumerate(lead, start=1) if line.lstrip().startswith(("#", "%"))]
+    if not comments or config.header is not None or config.comment is not None:
+        return None
+    line, text = comments[-1]
+    later = next((row for row in data if row[0].lstrip()[:1] == text[0]), None)
+    if later is not None:
+        raise _may_be_comment(path, None, joined(later), text[0])
+    bare = text.lstrip("#%")
+    cells = next(iter(split_rows(bare.strip(), delimiter)), [])
+    if len(cells) != len(data[0]):
+        return None
+    if _told_by([(cell, _column(data, i)) for i, cell in enumerate(cells)]):
+        return [cell.strip() for cell in cells]
+    if bare[:1].isspace():
+        return None
+    raise _may_be_comment(path, line, text, text[0])
+
+
+def _may_be_comment(path: Path, line: int | None, text: str, mark: str) -> InputError:
+    return InputError.at(
+        path,
+        line=line,
+        found=f"{shortened(text)}, which may be a comment, or a row whose first key begins with {mark!r}",
+        expected="to be told which",
+        remedy=f"set {setting('input.comment')} to {mark!r}, or to '' where there are no comments",
+        settings=[{"input.comment": mark}, {"input.comment": ""}, {"input.comment": "", "input.header": False}],
+    )
+
+
+def _is_header(path: Path, config: InputConfig, data: list[list[str]], line: int) -> bool:
     """Whether the first row names the columns; refuses to guess where nothing tells.
 
     The chosen columns speak first; where they do not tell, the others do, unless they contradict each other.
     """
-    first, below = rows[filled[0]], [rows[index] for index in filled[1:]]
+    first, below = data[0], data[1:]
     chosen = [key for key in (config.left, *config.right_columns, config.weight, config.timestamp) if key is not None]
-    if any(isinstance(key, str) and not key.isdecimal() and key in first for key in chosen):
+    stripped = [cell.strip() for cell in first]
+    if any(isinstance(key, str) and not key.isdecimal() and key in stripped for key in chosen):
         return True
     positions = [int(key) for key in chosen if str(key).isdecimal() and int(key) < len(first)]
     if not positions:
@@ -196,10 +372,11 @@ def _is_header(path: Path, config: InputConfig, rows: list[list[str]], filled: l
         return verdicts == {True}
     raise InputError.at(
         path,
-        line=filled[0] + 1,
+        line=line,
         found=f"{shortened(joined(first))}, which may be a header or an edge",
         expected="a first line that tells, or to be told",
         remedy=f"say which with {switch('input.header')}",
+        settings=[{"input.header": True}, {"input.header": False}],
     )
 
 
@@ -212,15 +389,21 @@ def _told_by(columns: list[tuple[str, list[str]]]) -> bool | None:
     """Whether the first row is a header by cells of it and what stands below each; None where they do not tell."""
     if any(_NUMBER.match(cell) for cell, _ in columns):
         return False
-    for cell, below in columns:
-        if below and all(_VALUE.fullmatch(value) for value in below):
-            return True
-        if cell in below:
-            return False
-    words = {word for cell, _ in columns for word in re.split(r"[^a-z]+", cell.lower())}
-    return True if words & _HEADER_WORDS else None
+    verdicts = {_verdict(cell, below) for cell, below in columns} - {None}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def joined(row: list[str]) -> str:
-    """A row as one would read it."""
-    return ", ".join(row)
+def _verdict(cell: str, below: list[str]) -> bool | None:
+    if below and all(_VALUE.fullmatch(value) for value in below):
+        return True
+    has_digits = any(character.isdigit() for character in cell)
+    alike = sum(_shape(value) == _shape(cell) for value in below) if has_digits else 0
+    if cell in below or alike * 2 > len(below):
+        return False
+    words = set(re.split(r"[^a-z]+", cell.lower()))
+    return True if words & _HEADER_WORDS and not has_digits else None
+
+
+def _shape(text: str) -> str:
+    """A text with each number replaced: keys such as ``user_17`` are of one shape."""
+    return re.sub(r"\d+", "0", text)

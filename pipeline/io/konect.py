@@ -14,6 +14,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import open_konect
 from pipeline.io.raw import RawEdges, refuse_two_sets
+from pipeline.io.text import open_text
 from pipeline.io.whitespace import read_fields
 
 __all__ = ["read"]
@@ -35,7 +36,9 @@ def read(path: Path, config: InputConfig) -> RawEdges:
             path,
             kind[1].decode(),
         )
-    return read_fields(functools.partial(open_konect, path), str(path), "konect", b"%", config)
+    return read_fields(
+        functools.partial(open_text, path, config, opener=open_konect), str(path), "konect", b"%", config
+    )
 
 
 def _member(directory: Path) -> Path:

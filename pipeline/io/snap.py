@@ -6,8 +6,8 @@ import functools
 from pathlib import Path
 
 from pipeline.config import InputConfig
-from pipeline.io.compression import open_bytes
 from pipeline.io.raw import RawEdges
+from pipeline.io.text import open_text
 from pipeline.io.whitespace import read_fields
 
 __all__ = ["read"]
@@ -15,4 +15,4 @@ __all__ = ["read"]
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read a SNAP edge list."""
-    return read_fields(functools.partial(open_bytes, path), str(path), "snap", b"#", config)
+    return read_fields(functools.partial(open_text, path, config), str(path), "snap", b"#", config)

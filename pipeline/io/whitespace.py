@@ -19,10 +19,11 @@ from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.arrow_csv import read_csv
+from pipeline.io.counts import refuse_count_line
 from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, shortened
 from pipeline.naming import setting
 
-__all__ = ["PARSE", "IteratorStream", "line_blocks", "read_fields", "read_strings"]
+__all__ = ["PARSE", "IteratorStream", "line_blocks", "one_blank", "read_fields", "read_strings"]
 
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 64 << 20
@@ -49,7 +50,7 @@ def read_fields(open_source: Open, source: str, format_name: str, comment: bytes
         Lines have different numbers of fields, bytes are not UTF-8, or there is no data line at all.
     """
     with open_source() as stream:
-        blocks = (_one_blank(block, comment) for block in line_blocks(stream, source))
+        blocks = (one_blank(block, comment) for block in line_blocks(stream, source))
         first = next((block for block in blocks if block.strip()), None)
         if first is None:
             raise InputError.at(
@@ -65,8 +66,11 @@ def read_fields(open_source: Open, source: str, format_name: str, comment: bytes
         except pa.ArrowException as error:
             lack_of_memory.pass_on(error)
             raise _malformed(open_source, source, comment, n_fields, error) from None
+    table = pa.table(dict(zip(columns, read, strict=True)))
+    number, line = next(_data_lines(open_source, comment))
+    refuse_count_line(source, config, [line.decode(errors="replace").split()], number - 1, table)
     return RawEdges(
-        table=pa.table(dict(zip(columns, read, strict=True))),
+        table=table,
         source=source,
         format=format_name,
         names={role: available[i] for role, i in columns.items()},
@@ -144,13 +148,13 @@ def _unix_lines(block: bytes, source: str) -> bytes:
     return block
 
 
-def _one_blank(block: bytes, comment: bytes) -> bytes:
+def one_blank(block: bytes, comment: bytes = b"") -> bytes:
     """Fields separated by one blank, no blanks at either end of a line, no comment lines."""
     block = block.translate(_BLANKS)
     if b"  " in block:
         block = re.sub(rb"  +", b" ", block)
     block = block.replace(b" \n", b"\n").replace(b"\n ", b"\n").removeprefix(b" ")
-    if comment in block:
+    if comment and comment in block:
         block = re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n", b"", block)
     return block
 

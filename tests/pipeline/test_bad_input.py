@@ -55,11 +55,10 @@ TEXTS = {
         "e.csv",
         "1;2\n3;4\n",
         {"delimiter": ","},
-        ["line 1: one column with the delimiter ',': '1;2'", "at least two columns", "';' splits it"],
+        ["line 1: one column with the delimiter ',': '1;2'", "at least two columns", "input.delimiter to semicolon"],
     ),
-    "tsv with commas": ("e.tsv", "1,2\n3,4\n", {}, ["line 1: one column", "','", "input.delimiter"]),
     "csv: one column": ("e.csv", "alice\nbob\n", {}, ["line 1: one column", "'alice'", "input.format"]),
-    "csv: long delimiter": ("e.csv", "1::2\n", {"delimiter": "::"}, ["input.delimiter '::'", "one ASCII character"]),
+    "csv: long delimiter": ("e.csv", "1:-2\n", {"delimiter": ":-"}, ["input.delimiter ':-'", "one ASCII character"]),
     "csv: missing column": (
         "e.csv",
         "user,item\n1,2\n",
@@ -108,7 +107,6 @@ TEXTS = {
         {},
         ["line 3: bytes that are not UTF-8", "'2, ", "convert the file to UTF-8"],
     ),
-    "csv: UTF-16": ("e.csv", "user,item\n1,2\n".encode("utf-16"), {}, ["line 1: UTF-16", "UTF-8"]),
     "csv: not an integer": (
         "e.csv",
         "user,item\n1,2\n3,x4\n5,6\n",
@@ -165,9 +163,14 @@ TEXTS = {
         "e.txt",
         "# c\n1\t2\n3 4 5\n",
         {},
-        ["line 3: 3 fields in the line '3 4 5'", "2 fields", "separated by blanks"],
+        ["line 3: 3 fields in the line '3 4 5'", "2 fields", "input.format to fimi"],
     ),
-    "snap: commas": ("e.txt", "# c\n1,2\n", {}, ["line 2: one field in the line '1,2'", "input.format"]),
+    "snap: commas": (
+        "e.txt",
+        "# c\n1,2\n",
+        {"format": "snap"},
+        ["line 2: one field in the line '1,2'", "input.format"],
+    ),
     "snap: beyond int64": (
         "e.txt",
         "# c\n1\t2\n18446744073709551616\t3\n",
@@ -176,11 +179,21 @@ TEXTS = {
     ),
     "snap: fraction": ("e.txt", "# c\n1 2\n1.5 2\n", {}, ["line 3", "'1.5'", "an integer"]),
     "snap: not UTF-8": ("e.txt", b"# c\n1 2\n3 \xff\n", {}, ["line 3: bytes that are not UTF-8", "UTF-8"]),
-    "snap: old line ends": ("e.txt", b"# c\r1 2\r3 4\r", {}, ["carriage return", "convert the line ends"]),
-    "fimi: not an integer": ("e.fimi", "1 2\n\n3 milk\n", {}, ["line 3", "column 'item'", "'milk'", "'3 milk'"]),
-    "fimi: not UTF-8": ("e.fimi", b"1 2\n\xff\n", {}, ["line 2: bytes that are not UTF-8"]),
+    "snap: old line ends": ("e.txt", b"# c\r1 2\n3 4\r", {}, ["carriage return", "convert the line ends"]),
+    "fimi: not an integer": (
+        "e.fimi",
+        "1 2\n\n3 milk\n",
+        {"format": "fimi"},
+        ["line 3", "column 'item'", "'milk'", "'3 milk'"],
+    ),
+    "fimi: not UTF-8": ("e.fimi", b"1 2\n\xff\n", {"format": "fimi"}, ["line 2: bytes that are not UTF-8"]),
     "fimi: nothing": ("e.fimi", "\n\n", {}, ["no items"]),
-    "fimi: no weights": ("e.fimi", "1 2\n", {"weight": 2}, ["no column at position 2", "0 'transaction', 1 'item'"]),
+    "fimi: no weights": (
+        "e.fimi",
+        "1 2\n",
+        {"format": "fimi", "weight": 4},
+        ["no column at position 4", "0 'transaction', 1 'item'"],
+    ),
     "mtx: malformed": (
         "e.mtx",
         "%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 1\n2 x 1\n",
@@ -453,7 +466,7 @@ def test_endless_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.io.whitespace._LONGEST_LINE", 1 << 20)
     monkeypatch.setattr("pipeline.io.whitespace._BLOCK_BYTES", 1 << 19)
     path = written(tmp_path, "e.txt", b"# c\n" + b"1" * (3 << 20))
-    assert "a line of more than 1 MiB" in refusal(path)
+    assert "a line of more than 1 MiB" in refusal(path, format="snap")
 
 
 @pytest.mark.parametrize("format_name", ["csv", "konect", "snap", "fimi", "npz", "matrix_market", "parquet"])

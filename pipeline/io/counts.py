@@ -1,0 +1,65 @@
+"""A first line of counts above an edge list, such as ``4 5 7`` above seven edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.config import InputConfig
+from pipeline.errors import InputError
+from pipeline.io.raw import shortened
+from pipeline.naming import setting
+
+__all__ = ["refuse_count_line"]
+
+
+def refuse_count_line(
+    path: object, config: InputConfig, first: Sequence[Sequence[str]], n_above: int, table: pa.Table
+) -> None:
+    """Refuse a first line of counts, such as ``4 5 7`` above seven edges; `skip_lines` says what it is.
+
+    Parameters
+    ----------
+    path : path
+    config : InputConfig
+    first : sequence
+        The fields of the first row, or nothing.
+    n_above : int
+        Lines above that row.
+    table : pa.Table
+        All rows, with the column `left`.
+
+    Raises
+    ------
+    InputError
+    """
+    if config.skip_lines is not None or not first or len(first[0]) < 2 or table.num_rows < 3:
+        return
+    fields = [field.strip() for field in first[0][:3]]
+    if not all(field.isdecimal() for field in fields) or str(table.num_rows - 1) not in fields[1:]:
+        return
+    most_left = int(fields[0])
+    most_right = most_left + (int(fields[1]) if len(fields) > 2 else 0)
+    if _largest(table, "left") > most_left or _largest(table, "right") > most_right:
+        # There are more vertices than the line would say.
+        return
+    raise InputError.at(
+        path,
+        line=n_above + 1,
+        found=f"{shortened(' '.join(first[0]))}, which may be counts: {table.num_rows - 1} lines follow",
+        expected="to be told whether this is an edge",
+        remedy=f"set {setting('input.skip_lines')} to {n_above + 1} if it is none, to 0 if it is one",
+        settings=[{"input.skip_lines": n_above + 1}, {"input.skip_lines": 0}],
+    )
+
+
+def _largest(table: pa.Table, role: str) -> int:
+    """The largest key below the first row; 0 where keys are no integers."""
+    if role not in table.column_names:
+        return 0
+    below = pc.utf8_trim_whitespace(table.column(role).slice(1))
+    if not pc.all(pc.match_substring_regex(below, r"^\d{1,18}$")).as_py():
+        return 0
+    return int(pc.max(below.cast(pa.int64())).as_py())
