@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mbe_stage.errors import (
     ClusterLost,
@@ -41,6 +42,7 @@ __all__ = [
     "VerificationError",
     "exit_code",
     "interruption",
+    "with_settings",
 ]
 
 INTERRUPTED = 130
@@ -90,6 +92,13 @@ class InputError(PipelineError):
         error = cls(f"{where}: {found}; expected {expected}; {remedy}")
         error.settings = tuple(settings)
         return error
+
+
+def with_settings(error: Any, *settings: dict[str, object]) -> Any:
+    """The same error, with these settings as its remedy if it is an `InputError`."""
+    if isinstance(error, InputError):
+        error.settings = settings
+    return error
 
 
 class ConfigError(PipelineError):

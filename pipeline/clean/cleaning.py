@@ -18,7 +18,7 @@ from pipeline.clean.time_buckets import number_buckets
 from pipeline.clean.undirected import clean_undirected
 from pipeline.clean.window import in_window
 from pipeline.config import InputConfig
-from pipeline.errors import InputError
+from pipeline.errors import InputError, with_settings
 from pipeline.naming import setting
 
 __all__ = ["clean"]
@@ -181,13 +181,14 @@ def _first_null(rows: Rows, masks: dict[str, Any]) -> InputError | HostNeeded:
     n_nulls = rows.n_rows - int(masks[role].sum())
     every = f"all {n_nulls} values are null or empty: nothing is on this side"
     some = f"no value ({n_nulls} of {rows.n_rows} are null or empty)"
-    return rows.refusal(
+    refused = rows.refusal(
         first[role],
         role,
         found=every if n_nulls == rows.n_rows and is_key(role) else some,
         expected=A_VALUE,
         remedy=f"fill them in, or set {setting('input.nulls')} to drop",
     )
+    return with_settings(refused, {"input.nulls": "drop"})
 
 
 def _no_edges(rows: Rows, kept: KeptRows, config: InputConfig) -> InputError | HostNeeded:

@@ -140,14 +140,10 @@ def _key_column(
     values = {str(value).strip().lower() for value in _plain(columns[0]).to_pylist()}
     if has_names and not names[0]:
         return 0
-    if values <= FLAGS:
-        return None
-    is_number = all(_as_number(value) is not None for value in values)
-    if not is_number:
+    if any(_as_number(value) is None for value in values):
         return 0
-    if not has_names:
-        return None
-    if len(values) < len(columns[0]):
+    is_value = not has_names or len(values) < len(columns[0]) or (values <= FLAGS and not values <= {"0", "1"})
+    if is_value:
         return None
     raise InputError.at(
         source,

@@ -12,7 +12,7 @@ from pipeline.errors import InputError
 from pipeline.io.raw import shortened
 from pipeline.naming import setting
 
-__all__ = ["refuse_count_line"]
+__all__ = ["may_be_counts", "refuse_count_line"]
 
 
 def refuse_count_line(
@@ -35,11 +35,9 @@ def refuse_count_line(
     ------
     InputError
     """
-    if config.skip_lines is not None or not first or len(first[0]) < 2 or table.num_rows < 3:
+    if config.skip_lines is not None or not may_be_counts(first, table.num_rows):
         return
     fields = [field.strip() for field in first[0][:3]]
-    if not all(field.isdecimal() for field in fields) or str(table.num_rows - 1) not in fields[1:]:
-        return
     most_left = int(fields[0])
     most_right = most_left + (int(fields[1]) if len(fields) > 2 else 0)
     if _largest(table, "left") > most_left or _largest(table, "right") > most_right:
@@ -52,6 +50,14 @@ def refuse_count_line(
         expected="to be told whether this is an edge",
         remedy=f"set {setting('input.skip_lines')} to {n_above + 1} if it is none, to 0 if it is one",
         settings=[{"input.skip_lines": n_above + 1}, {"input.skip_lines": 0}],
+    )
+
+
+def may_be_counts(first: Sequence[Sequence[str]], n_rows: int) -> bool:
+    """Whether the first row's second or third number is that of the rows that follow."""
+    fields = [field.strip() for field in first[0][:3]] if first else []
+    return (
+        n_rows > 1 and len(fields) > 1 and all(field.isdecimal() for field in fields) and str(n_rows - 1) in fields[1:]
     )
 
 

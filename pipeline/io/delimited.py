@@ -59,7 +59,7 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
     )
     if choose is None:
         refuse_count_line(path, config, dialect.rows[:1], dialect.n_skipped, raw.table)
-    return without_padding(raw, config)
+    return without_padding(raw, config) if dialect.may_pad or config.trim else raw
 
 
 def read_columns(path: Path, config: InputConfig, dialect: Dialect, wanted: list[int]) -> list[pa.ChunkedArray]:

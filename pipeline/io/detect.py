@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io import compression, parquet
-from pipeline.io.dialect import WHITESPACE, agreeing, uniform_delimiters
+from pipeline.io.dialect import SEPARATOR_LINE, WHITESPACE, agreeing, uniform_delimiters
 from pipeline.io.json_text import is_json
 from pipeline.io.layout import rising
 from pipeline.io.raw import shortened
@@ -61,7 +61,8 @@ def detect_format(path: Path, config: InputConfig | None = None) -> str:
     name = _BY_SUFFIX.get(Path(compression.plain_name(path)).suffix)
     if name in ("parquet", "matrix_market", "npz") or (head.startswith(b"PK") and _is_numpy(head)):
         return name or "npz"
-    _refuse_binary(path, head, config)
+    if name is None:
+        _refuse_binary(path, head, config)
     return _by_text(path, read_sample(path, config), config)
 
 
@@ -104,8 +105,8 @@ def _by_text(path: Path, sample: Sample, config: InputConfig) -> str:
     marks = ("#", "%") if config.comment is None else ()
     body = [line for line in lines if not (marks and line.lstrip().startswith(marks))]
     if not body:
-        return "konect" if lines and lines[0].startswith("%") else "snap" if lines else by_name or "csv"
-    if config.delimiter is not None:
+        return "konect" if lines and lines[0].startswith("%") else by_name or "csv"
+    if config.delimiter is not None or SEPARATOR_LINE.fullmatch(lines[0]):
         return "csv"
     rows = [line.split() for line in body]
     if any('"' in line for line in body) or not all(_is_number(field) for row in rows for field in row[:2]):

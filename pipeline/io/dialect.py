@@ -10,7 +10,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.config import InputConfig
@@ -21,6 +21,8 @@ from pipeline.naming import setting, switch
 
 __all__ = [
     "DELIMITER_NAMES",
+    "SEPARATOR_LINE",
+    "WHITESPACE",
     "Dialect",
     "agreeing",
     "find_dialect",
@@ -42,7 +44,7 @@ DELIMITER_NAMES = {
     WHITESPACE: "blanks",
 }
 _SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|", WHITESPACE: WHITESPACE}
-_SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
+SEPARATOR_LINE = re.compile(r'\s*"?sep=(.)"?\s*')
 # Of the rows have one length where the file is a table with odd lines.
 _MOST_ROWS = 0.5
 _NUMBER = re.compile(r"\s*[+-]?\d")
@@ -75,14 +77,17 @@ class Dialect:
         The first data rows.
     pads_quotes : bool
         Whether blanks stand before opening quotes.
+    may_pad : bool
+        Whether blanks around fields may be padding: some stand outside quotes, or there are no quotes.
     """
 
     delimiter: str
     names: list[str]
     n_skipped: int
-    has_header: bool
-    rows: list[list[str]]
+    has_header: bool = False
+    rows: list[list[str]] = field(default_factory=list)
     pads_quotes: bool = False
+    may_pad: bool = True
 
     @property
     def n_columns(self) -> int:
@@ -121,6 +126,9 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
     n_lead, separator = _lead(lines, config)
     body = "\n".join(lines[n_lead:])
     if not body.strip():
+        first_key = next((n for n, line in enumerate(lines) if re.match(r"\s*[#%]\S", line)), None)
+        if first_key is not None and config.comment is None:
+            raise _may_be_comment(path, first_key + 1, lines[first_key].strip())
         found = "no rows" if not any(line.strip() for line in lines) else "no rows below the comment lines"
         raise InputError.at(path, found=found, expected="one edge a row", remedy="check that the file is complete")
     delimiter = separator_of(path, config) or separator or _delimiter(path, body, n_lead)
@@ -132,17 +140,20 @@ def find_dialect(path: Path, config: InputConfig, fewest: int = 2) -> Dialect:
         # Refused by the reader, which names the first odd row: no question before that.
         most, share = agreeing(body, delimiter)
         width = most if share >= _MOST_ROWS else len(data[0])
-        return Dialect(delimiter, _numbered(max(width, fewest)), n_lead, has_header=False, rows=data)
+        return Dialect(delimiter, _numbered(max(width, fewest)), n_lead, rows=data)
     if len(data[0]) < fewest:
         raise _one_column(path, delimiter, body, line)
     padded = delimiter not in (" ", WHITESPACE) and re.search(re.escape(delimiter) + ' +"', body) is not None
+    may_pad = '"' not in body or _pads_unquoted(body, delimiter)
     named = _names_in_comment(path, lines[:n_lead], delimiter, data, config)
     if config.header if config.header is not None else named is None and _is_header(path, config, data, line):
         last = n_lead + _lines_before(body, delimiter, filled[0] + 1)
         names = [cell.strip() for cell in data[0]]
-        return Dialect(delimiter, names, last, has_header=True, rows=data[1:], pads_quotes=padded)
+        return Dialect(delimiter, names, last, has_header=True, rows=data[1:], pads_quotes=padded, may_pad=may_pad)
     names = named or _numbered(len(data[0]))
-    return Dialect(delimiter, names, n_lead, has_header=named is not None, rows=data, pads_quotes=padded)
+    return Dialect(
+        delimiter, names, n_lead, has_header=named is not None, rows=data, pads_quotes=padded, may_pad=may_pad
+    )
 
 
 def separator_of(path: Path, config: InputConfig) -> str | None:
@@ -224,6 +235,11 @@ def _pads_quotes(row: list[str]) -> bool:
     return any(cell[:1] == " " and cell.lstrip().startswith('"') for cell in row)
 
 
+def _pads_unquoted(body: str, delimiter: str) -> bool:
+    fields = (field for line in lines_of(body) for field in line.split(delimiter) if '"' not in field and field.strip())
+    return any(field != field.strip(" \t") for field in fields)
+
+
 def _numbered(n: int) -> list[str]:
     return [f"column {i}" for i in range(n)]
 
@@ -239,16 +255,13 @@ def _lead(lines: list[str], config: InputConfig) -> tuple[int, str | None]:
     separator = None
     n = 0
     for line in lines:
-        match = _SEPARATOR_LINE.fullmatch(line)
+        match = SEPARATOR_LINE.fullmatch(line)
         if match and separator is None and any(match[1] in below for below in lines[n + 1 :][:1]):
             separator = match[1]
         elif line.strip() and not (comments and line.lstrip().startswith(comments)):
             break
         n += 1
-    if n == len(lines) and not any(line.strip() and not line.startswith("%") for line in lines):
-        return n, separator
-    # Where every line begins so, these are keys.
-    return (0, None) if n == len(lines) else (n, separator)
+    return n, separator
 
 
 def _delimiter(path: Path, body: str, n_lead: int) -> str:
@@ -263,14 +276,27 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
             remedy=f"set {setting('input.delimiter')} to {names}",
             settings=[{"input.delimiter": each} for each in found],
         )
+    if found and found[0] not in (" ", WHITESPACE):
+        return found[0]
     if found:
-        return _whitespace_or_blank(body) if found[0] in (" ", WHITESPACE) else found[0]
+        marks = [mark for mark in ("\t", ",", ";", "|") if mark in body]
+        if '"' in body or not marks or marks == ["\t"]:
+            return " " if '"' in body and agreeing(body, " ")[1] == 1.0 else WHITESPACE
+        raise InputError.at(
+            path,
+            line=n_lead + 1,
+            found=f"{shortened(lines_of(body.lstrip())[0])}, which blanks split, or "
+            + " or ".join(DELIMITER_NAMES[mark] for mark in marks),
+            expected="to be told the delimiter",
+            remedy=f"set {setting('input.delimiter')} to whitespace for edges, or {setting('input.format')} to fimi "
+            "for transactions",
+            settings=[
+                {"input.delimiter": WHITESPACE},
+                *({"input.format": "fimi", "input.delimiter": mark} for mark in marks),
+            ],
+        )
     best = max(DELIMITER_NAMES, key=lambda each: agreeing(body, each)[1])
     return best if agreeing(body, best)[1] else ","
-
-
-def _whitespace_or_blank(body: str) -> str:
-    return " " if '"' in body and agreeing(body, " ")[1] == 1.0 else WHITESPACE
 
 
 def agreeing(text: str, delimiter: str) -> tuple[int, float]:
@@ -323,7 +349,7 @@ def _names_in_comment(
     line, text = comments[-1]
     later = next((row for row in data if row[0].lstrip()[:1] == text[0]), None)
     if later is not None:
-        raise _may_be_comment(path, None, joined(later), text[0])
+        raise _may_be_comment(path, line + 1, joined(later), text[0])
     bare = text.lstrip("#%")
     cells = next(iter(split_rows(bare.strip(), delimiter)), [])
     if len(cells) != len(data[0]):
@@ -332,17 +358,21 @@ def _names_in_comment(
         return [cell.strip() for cell in cells]
     if bare[:1].isspace():
         return None
-    raise _may_be_comment(path, line, text, text[0])
+    raise _may_be_comment(path, line, text)
 
 
-def _may_be_comment(path: Path, line: int | None, text: str, mark: str) -> InputError:
+def _may_be_comment(path: Path, line: int, text: str, mark: str = "") -> InputError:
+    mark = mark or text[0]
+    no_comments: dict[str, object] = {"input.comment": ""}
+    below = {"input.skip_lines": line - 1, **no_comments}
     return InputError.at(
         path,
         line=line,
         found=f"{shortened(text)}, which may be a comment, or a row whose first key begins with {mark!r}",
         expected="to be told which",
-        remedy=f"set {setting('input.comment')} to {mark!r}, or to '' where there are no comments",
-        settings=[{"input.comment": mark}, {"input.comment": ""}, {"input.comment": "", "input.header": False}],
+        remedy=f"set {setting('input.comment')} to {mark!r}, or to '' where this is a row, and "
+        f"{setting('input.skip_lines')} to {line - 1} then",
+        settings=[{"input.comment": mark}, below, {**below, "input.header": False}],
     )
 
 

@@ -27,7 +27,7 @@ from pipeline.io.layout import counts_items
 from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant, refuse_several, refuse_two_sets, shortened
 from pipeline.io.text import not_in_encoding, open_text, read_sample
 from pipeline.io.whitespace import line_blocks, read_strings
-from pipeline.naming import setting
+from pipeline.naming import setting, switch
 
 __all__ = ["read"]
 
@@ -43,11 +43,15 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     refuse_two_sets(config, str(path), "transactions of items, which are two kinds of vertices")
     chosen = choose_columns(_NAMES, config, str(path))
     lines = read_sample(path, config).lines
+    if not any(map(str.strip, lines)):
+        raise _no_items(path)
     delimiter = separator_of(path, config) or _delimiter(path, lines)
     rows = [row for row in split_rows("\n".join(lines), delimiter) if any(map(str.strip, row))]
     if not rows:
-        raise InputError.at(path, found="no items", expected="lines of items", remedy="check that the file is complete")
-    has_header = config.header if config.header is not None else _numbers_columns(rows[0])
+        raise _no_items(path)
+    has_header = config.header or False
+    if config.header is None:
+        _ask_for_header(path, rows)
     rows = rows[1:] if has_header and len(rows) > 1 else rows
     if config.left == 0:
         _ask_for_first_field(path, rows)
@@ -103,6 +107,24 @@ def _numbers_columns(first: list[str]) -> bool:
     return False
 
 
+def _ask_for_header(path: Path, rows: list[list[str]]) -> None:
+    """Ask where the first row may count columns.
+
+    Raises
+    ------
+    InputError
+    """
+    below = {cell for row in rows[1:] for cell in row}
+    if len(rows) > 1 and _numbers_columns(rows[0]) and below.isdisjoint(rows[0]):
+        raise InputError.at(
+            path,
+            found=f"{shortened(joined(rows[0]))}, which may be a header or a transaction",
+            expected="to be told which",
+            remedy=f"say which with {switch('input.header')}",
+            settings=[{"input.header": True}, {"input.header": False}],
+        )
+
+
 def _ask_for_first_field(path: Path, rows: list[list[str]]) -> None:
     """Ask what the first field of each row is, where it may count the items or name the transaction.
 
@@ -150,7 +172,7 @@ def _read_rows(
     path: Path, config: InputConfig, delimiter: str, *, has_header: bool
 ) -> tuple[np.ndarray, pa.ChunkedArray]:
     """The line and the text of each item between delimiters, which quotes may enclose."""
-    dialect = Dialect(delimiter, [], config.skip_lines or 0, has_header=False, rows=[])
+    dialect = Dialect(delimiter, [], config.skip_lines or 0)
     rows = rows_of(path, config, dialect)
     try:
         found = [
@@ -165,9 +187,13 @@ def _read_rows(
         if not item.isascii() and any("\udc80" <= character <= "\udcff" for character in item):
             raise not_in_encoding(path, line, "")
     if not found:
-        raise InputError.at(path, found="no items", expected="lines of items", remedy="check that the file is complete")
+        raise _no_items(path)
     lines, items = zip(*found, strict=True)
     return np.array(lines), pa.chunked_array([pa.array(items, pa.string())])
+
+
+def _no_items(path: Path) -> InputError:
+    return InputError.at(path, found="no items", expected="lines of items", remedy="check that the file is complete")
 
 
 def _without_first(

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.dialect import Dialect, joined
@@ -18,7 +20,7 @@ from pipeline.io.raw import shortened
 from pipeline.naming import setting
 
 __all__ = ["EMPTY", "FLAGS", "are_edges", "counts_items", "is_matrix", "refuse_matrix"]
-__all__ += ["refuse_other_layout", "rising"]
+__all__ += ["refuse_matrix_table", "refuse_other_layout", "rising"]
 
 EMPTY = frozenset({"", "0", "0.0", "false", "f", "no", "n", "-", ".", "nan", "na", "none", "null"})
 """How a cell of a matrix says that there is no edge, in small letters."""
@@ -28,6 +30,7 @@ FLAGS = EMPTY | {"1", "1.0", "true", "t", "yes", "y", "x", "+", "*"}
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WIDE = 3
 _ITEMS = 5
+_SAMPLE = 1000
 _ZEROS = 0.2
 _SHARED = 0.25
 
@@ -74,6 +77,23 @@ def refuse_matrix(source: object, found: str) -> InputError:
         f"{setting('input.left')} and {setting('input.right')}",
         settings=[{"input.format": "biadjacency"}, are_edges()],
     )
+
+
+def refuse_matrix_table(table: pa.Table, source: object, config: InputConfig, rows: pa.Array | None = None) -> None:
+    """Ask where a typed table may be a biadjacency matrix, with names of its rows or without.
+
+    Raises
+    ------
+    InputError
+    """
+    columns = [*([] if rows is None else [rows]), *table.columns]
+    if config.names_columns or len(columns) < _WIDE or not table.num_rows:
+        return
+    if any(pa.types.is_nested(column.type) or pa.types.is_temporal(column.type) for column in columns[1:]):
+        return
+    texts = [["" if value is None else str(value) for value in column[:_SAMPLE].to_pylist()] for column in columns]
+    if is_matrix(texts, has_names=True):
+        raise refuse_matrix(source, f"columns {', '.join(map(repr, table.column_names[:4]))} of 0s and other values")
 
 
 def is_matrix(columns: Sequence[Sequence[str]], *, has_names: bool) -> bool:

@@ -13,6 +13,8 @@ from mbe_stage.graphs.given import are_edges
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
+from pipeline.io.biadjacency import matrix_of_table
+from pipeline.io.layout import refuse_matrix, refuse_matrix_table
 from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
 from pipeline.io.sparse import matrix_edges
 
@@ -32,7 +34,8 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
         timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph
         whose nodes have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is
         then the side of its first node). Where an undirected graph is asked for: any networkx graph, and a cuGraph
-        graph; of both the vertices without an edge too.
+        graph; of both the vertices without an edge too. With the format `biadjacency`, frames and 2-D arrays are
+        matrices: a row is a left vertex (pandas: by its index, if that has names), a column a right vertex.
 
     Raises
     ------
@@ -57,9 +60,15 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
 
         return _of_graph(read_cugraph(source, config), "cugraph", config)
     if "pandas" in modules and hasattr(source, "columns"):
-        return _table(_from_pandas(source), "pandas", config)
+        table = _from_pandas(source)
+        return _table(table, "pandas", config, rows=_row_names(source))
     if "cudf" in modules and hasattr(source, "to_arrow"):
         return _table(source.to_arrow(preserve_index=False), "cudf", config)
+    if isinstance(source, np.ndarray) and source.ndim == 2:
+        if config.format == "biadjacency":
+            return matrix_edges(source, "memory:numpy", "memory", config.model_copy(update={"left": 0}), first=0)
+        if not config.names_columns and _is_binary(source):
+            raise refuse_matrix("memory:numpy", f"an array of 0 and 1 of shape {source.shape}")
     if isinstance(source, tuple | np.ndarray):
         return _table(_from_arrays(source), "numpy", config)
     if hasattr(source, "__arrow_c_stream__"):
@@ -73,8 +82,17 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     )
 
 
-def _table(table: pa.Table, kind: str, config: InputConfig) -> RawEdges:
+def _table(table: pa.Table, kind: str, config: InputConfig, rows: pa.Array | None = None) -> RawEdges:
+    """Edges, or with the format `biadjacency` a matrix whose rows have these names."""
     source = f"memory:{kind}"
+    is_frame = kind not in ("numpy", "networkx", "cugraph")
+    if is_frame and config.format == "biadjacency":
+        names, columns = table.column_names, table.columns
+        if rows is not None:
+            names, columns = ["", *names], [rows, *columns]
+        return matrix_of_table(names, columns, config, source, first=0, has_names=True, format_name="memory")
+    if is_frame:
+        refuse_matrix_table(table, source, config, rows)
     chosen = choose_columns(table.column_names, config, source)
     return RawEdges(
         table=pa.table({role: table.column(position) for role, position in chosen.items()}),
@@ -85,6 +103,17 @@ def _table(table: pa.Table, kind: str, config: InputConfig) -> RawEdges:
         # Arrays have none of their own.
         input_columns=columns_meant(table.column_names, config, source, are_named=kind != "numpy"),
     )
+
+
+def _row_names(frame: Any) -> pa.Array | None:
+    """What a pandas frame calls its rows; None where it only counts them."""
+    index = frame.index
+    counts = index.name is None and list(index[:1]) == [0] and type(index).__name__ == "RangeIndex"
+    return None if counts or type(index).__name__ == "MultiIndex" else _array(index, "pandas", "index", pandas=True)
+
+
+def _is_binary(matrix: np.ndarray) -> bool:
+    return matrix.dtype == bool or (matrix.shape[1] > 2 and bool(np.isin(matrix, (0, 1)).all()))
 
 
 def _of_graph(read: tuple[pa.Table, int], kind: str, config: InputConfig) -> RawEdges:

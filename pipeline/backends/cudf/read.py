@@ -23,7 +23,9 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io import RawEdges, find_input, is_object, read_edges, reading
 from pipeline.io.compression import open_bytes, read_all
-from pipeline.io.dialect import find_dialect
+from pipeline.io.counts import may_be_counts
+from pipeline.io.dialect import DELIMITER_NAMES, Dialect, find_dialect
+from pipeline.io.layout import refuse_other_layout
 from pipeline.io.parquet import ParquetPlan, plan_reading
 from pipeline.io.raw import choose_columns, columns_meant
 from pipeline.naming import setting
@@ -61,7 +63,8 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     if isinstance(source, cudf.DataFrame):
         return partial(_of_frame, source, config), partial(read_edges, config, source)
     found = None if is_object(source) else find_input(config, source)
-    if found is not None and found.format in _DEVICE_READERS:
+    reads_as_written = config.decimal == "." and config.date_format is None
+    if found is not None and found.format in _DEVICE_READERS and reads_as_written:
         return partial(_of_path, found.path, found.format, config), partial(read_edges, config, source)
     raw = read_edges(config, source)
     return partial(_copied, raw), lambda: raw
@@ -190,7 +193,11 @@ def _is_taken(kind: pa.DataType) -> bool:
 
 def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
     dialect = find_dialect(path, config)
+    if dialect.is_ragged:
+        raise HostNeeded("rows of unequal length")
     chosen = choose_columns(dialect.names, config, str(path))
+    refuse_other_layout(path, config, dialect)
+    _check_plain(dialect, config)
     with open_bytes(path) as stream:
         n_rows = count_rows(stream, dialect) - (1 if dialect.n_skipped else 0)
     _refuse_too_many(n_rows, str(path))
@@ -214,6 +221,9 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         )
     except _CUDF_REFUSES as error:
         raise _refused_by_cudf(error) from error
+    _check_padding(frame)
+    if may_be_counts(dialect.rows[:1], n_rows):
+        raise HostNeeded("a first line that may be counts")
     if len(frame) != n_rows:
         raise HostNeeded(f"{len(frame)} rows read by cuDF, where {n_rows} were counted")
     return DeviceRows(
@@ -223,8 +233,22 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         format="csv",
         reader="cudf.read_csv",
         keys="inferred",
-        input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.n_skipped > 0),
+        input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.has_header),
     )
+
+
+def _check_plain(dialect: Dialect, config: InputConfig) -> None:
+    """The device reads the bytes as they are, but for one header line."""
+    if len(dialect.delimiter) > 1:
+        raise HostNeeded(f"{DELIMITER_NAMES[dialect.delimiter]} between fields")
+    if dialect.n_skipped > dialect.has_header or config.comment or config.encoding or dialect.pads_quotes:
+        raise HostNeeded("lines that are no rows, or text that is not plain UTF-8")
+
+
+def _check_padding(frame: cudf.DataFrame) -> None:
+    for name in frame.columns:
+        if bool((frame[name].str.strip(" \t") != frame[name]).any()):
+            raise HostNeeded("blanks around fields")
 
 
 def _plain_content(path: Path) -> str | io.BytesIO:
