@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -61,11 +62,12 @@ def may_be_counts(first: Sequence[Sequence[str]], n_rows: int) -> bool:
     )
 
 
-def _largest(table: pa.Table, role: str) -> int:
-    """The largest key below the first row; 0 where keys are no integers."""
+def _largest(table: pa.Table, role: str) -> float:
+    """The largest key below the first row, infinite if one is negative; 0 where keys are no integers."""
     if role not in table.column_names:
         return 0
     below = pc.utf8_trim_whitespace(table.column(role).slice(1))
-    if not pc.all(pc.match_substring_regex(below, r"^\d{1,18}$")).as_py():
+    if not pc.all(pc.match_substring_regex(below, r"^-?\d{1,18}$")).as_py():
         return 0
-    return int(pc.max(below.cast(pa.int64())).as_py())
+    bounds = pc.min_max(below.cast(pa.int64())).as_py()
+    return bounds["max"] if bounds["min"] >= 0 else math.inf

@@ -240,7 +240,7 @@ def _items(blocks: Iterator[bytes], numbers: list[np.ndarray]) -> Iterator[bytes
 
 def _place(path: Path, config: InputConfig, line: int) -> Place:
     with open_text(path, config) as stream:
-        text = next(itertools.islice(stream, line - 1, None))
+        text = next(itertools.islice(stream, line - 1, None), b"")
     return Place(f"{path}, line {line}", text.strip().decode(errors="replace"))
 
 
