@@ -82,7 +82,7 @@ def matrix_of_table(
     key = _key_column(names, columns, config, source, has_names=has_names)
     body = [i for i in range(len(names)) if i != key]
     keys = pa.array(range(first, len(columns[0]) + first)) if key is None else _plain(columns[key])
-    right = [names[i] for i in body] if has_names else list(range(first, len(body) + first))
+    right: list[Any] = [names[i] for i in body] if has_names else list(range(first, len(body) + first))
     if len(set(right)) < len(right):
         twice = next(name for name in right if right.count(name) > 1)
         raise InputError.at(

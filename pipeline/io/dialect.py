@@ -282,6 +282,7 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
         marks = [mark for mark in ("\t", ",", ";", "|") if mark in body]
         if '"' in body or not marks or marks == ["\t"]:
             return " " if '"' in body and agreeing(body, " ")[1] == 1.0 else WHITESPACE
+        ways: list[dict[str, object]] = [{"input.format": "fimi", "input.delimiter": mark} for mark in marks]
         raise InputError.at(
             path,
             line=n_lead + 1,
@@ -290,10 +291,7 @@ def _delimiter(path: Path, body: str, n_lead: int) -> str:
             expected="to be told the delimiter",
             remedy=f"set {setting('input.delimiter')} to whitespace for edges, or {setting('input.format')} to fimi "
             "for transactions",
-            settings=[
-                {"input.delimiter": WHITESPACE},
-                *({"input.format": "fimi", "input.delimiter": mark} for mark in marks),
-            ],
+            settings=[{"input.delimiter": WHITESPACE}, *ways],
         )
     best = max(DELIMITER_NAMES, key=lambda each: agreeing(body, each)[1])
     return best if agreeing(body, best)[1] else ","

@@ -48,7 +48,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
         values.append(value)
     if not values:
         raise InputError.at(path, found="no values", expected="objects or lists", remedy="check that it is complete")
-    kind = type(values[0])
+    kind: type = type(values[0])
     other = next((i for i, value in enumerate(values) if type(value) is not kind), None)
     if kind not in (dict, list) or other is not None:
         found = values[other or 0]
@@ -77,7 +77,7 @@ def read(path: Path, config: InputConfig) -> RawEdges:
     )
 
 
-_NAMES = {dict: "object", list: "list"}
+_NAMES: dict[type, str] = {dict: "object", list: "list"}
 
 
 def _values(path: Path, config: InputConfig) -> Iterator[tuple[str, Any]]:
