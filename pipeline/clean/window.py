@@ -32,7 +32,7 @@ def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, b
     most = backend.largest(times) if bounds and not moments else 0
     unit = None if moments else unit_of(times, most)
     for name, bound in bounds.items():
-        if not (isinstance(bound, datetime) if moments else _is_comparable(times, most, unit, bound)):
+        if not (isinstance(bound, datetime) if moments else _is_comparable(times, most, unit, bound, backend)):
             column = "moments" if moments else f"numbers up to {most}{_looks_like(unit)}"
             raise _refused(refuse, column, name, bounds, moments, unit)
     inside = backend.xp.ones(len(times), bool)
