@@ -17,6 +17,7 @@ from mbe_stage.bicliques.results import BicliqueBlock
 from mbe_stage.splitmix import finalised
 from pipeline.backends.backend import Backend, Column
 from pipeline.clean.kept import KeptRows
+from pipeline.clean.time_units import unit_of, unit_words
 
 __all__ = ["NO_TIME", "Events", "events_of"]
 
@@ -24,8 +25,6 @@ NO_TIME = -(2**63)
 """In the place of a time that a row has not."""
 
 _SECOND = 1_000_000
-# Seconds since 1970 from 1973 to the year 5138: smaller numbers count something else, larger ones are milliseconds.
-_SECONDS = (10**8, 10**11)
 # Years 1000 to 8999: calendars end at 1 and 9999, where some write a moment that never comes, and parts of a time line
 # reach beyond its ends.
 _MOMENTS = (-30_610_224_000 * _SECOND, 221_845_392_000 * _SECOND)
@@ -102,17 +101,19 @@ def events_of(
     if "timestamp" in columns:
         values, is_there = _still_in(columns["timestamp"], kept, backend)
         largest = float(np.abs(values[is_there]).max(initial=0))
+        unit = unit_of(values[is_there], largest)
         if columns["timestamp"].moments:
             times = _moments(values, is_there)
-        elif are_seconds or _SECONDS[0] <= largest < _SECONDS[1]:
+        elif are_seconds or unit == "seconds":
             # Wide enough before: many columns of seconds have 32 bits.
             is_float = values.dtype.kind == "f"
             seconds = values.astype(np.float64 if is_float else np.int64) * _SECOND
             times = _moments(np.rint(seconds) if is_float else seconds, is_there)
         elif is_there.any():
+            looks = f", which look like {unit_words(unit)}" if unit else ""
             warnings.append(
-                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}; expected seconds "
-                f"since 1970, {_SECONDS[0]:,} to {_SECONDS[1]:,}, or moments; convert the column"
+                f"times of edges are left out: the column of times has numbers up to {largest:,.0f}{looks}; expected "
+                "seconds since 1970 (from 1973), or moments; convert the column"
             )
     left, right = (backend.on_host(side) for side in ids)
     return Events(left, right, weights, times), tuple(warnings)

@@ -10,10 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipeline.backends.backend import Backend, Refusal
-from pipeline.clean.window import LATEST_SECONDS
+from pipeline.clean.time_units import unit_of, unit_words
+from pipeline.errors import InputError
 from pipeline.naming import setting
 
 __all__ = ["number_buckets"]
+
+_LATEST_SECONDS = 10**11
+"""The year 5138: larger numbers are milliseconds or finer."""
 
 _SECOND = 1_000_000
 _FIRST, _LAST = (
@@ -69,13 +73,21 @@ def number_buckets(
 
 def _from_seconds(times: Any, refuse: Refusal, backend: Backend) -> Any:
     most = backend.largest(times)
-    if not most < LATEST_SECONDS:
-        raise refuse(
+    unit = unit_of(times, most)
+    if unit not in (None, "seconds") or not most < _LATEST_SECONDS:
+        looks = f"; they look like {unit_words(unit)}" if unit else ""
+        by_digits = unit is not None and unit.startswith("%")
+        error = refuse(
             None,
-            found=f"numbers up to {most}, which are no seconds since 1970, for {setting('input.time_bucket')}",
+            found=f"numbers up to {most}, which are no seconds since 1970, for {setting('input.time_bucket')}{looks}",
             expected="timestamps, dates, ISO-8601 text or seconds",
-            remedy="convert the column, for example to timestamps",
+            remedy=f"set {setting('input.date_format')} to {unit}"
+            if by_digits
+            else "convert the column, for example to timestamps",
         )
+        if isinstance(error, InputError) and by_digits:
+            error.settings = ({"input.date_format": unit},)
+        raise error
     if times.dtype.kind == "f":
         return backend.xp.floor(times * _SECOND).astype(backend.xp.int64)
     return times.astype(backend.xp.int64) * _SECOND

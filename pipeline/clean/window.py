@@ -1,24 +1,22 @@
 """Which rows lie in the window of time that a run takes.
 
 The window is half open: from <= timestamp < until. Times are numbers, compared as they stand, or moments (timestamps,
-dates, ISO-8601 text); a moment without a zone is UTC. A bound in ISO-8601 against numbers reads them as seconds since
-1970.
+dates, ISO-8601 text); a moment without a zone is UTC. A bound in ISO-8601 against numbers needs seconds since 1970, and
+a number as a bound one of the column's own unit (`pipeline.clean.time_units`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.backends.backend import Backend, Refusal
+from pipeline.backends.backend import Backend, HostNeeded, Refusal
+from pipeline.clean.time_units import AS_DATES, in_unit, moment_in, range_of, unit_of, unit_of_one, unit_words
 from pipeline.config import InputConfig
+from pipeline.errors import InputError
 from pipeline.naming import setting
 
-__all__ = ["LATEST_SECONDS", "in_window"]
-
-LATEST_SECONDS = 10**11
-"""The year 5138: larger numbers are milliseconds or finer."""
+__all__ = ["in_window"]
 
 
 def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, backend: Backend) -> Any:
@@ -27,39 +25,28 @@ def in_window(times: Any, moments: bool, config: InputConfig, refuse: Refusal, b
     Raises
     ------
     InputError, HostNeeded
-        A bound is no ISO-8601 moment, or a number where the column holds moments.
+        A bound is no ISO-8601 moment, or of another unit than the column.
     """
-    first, end = _bounds(config, moments, lambda: backend.largest(times), refuse)
+    given = {name: getattr(config, name) for name in ("time_from", "time_until")}
+    bounds = {name: _read(bound, name, refuse) for name, bound in given.items() if bound is not None}
+    most = backend.largest(times) if bounds and not moments else 0
+    unit = None if moments else unit_of(times, most)
+    for name, bound in bounds.items():
+        if not (isinstance(bound, datetime) if moments else _is_comparable(times, most, unit, bound, backend)):
+            column = "moments" if moments else f"numbers up to {most}{_looks_like(unit)}"
+            raise _refused(refuse, column, name, bounds, moments, unit)
     inside = backend.xp.ones(len(times), bool)
-    if first is not None:
-        inside &= backend.at_least(times, first)
-    if end is not None:
-        inside &= backend.below(times, end)
+    if "time_from" in bounds:
+        inside &= backend.at_least(times, _scaled(bounds["time_from"], moments))
+    if "time_until" in bounds:
+        inside &= backend.below(times, _scaled(bounds["time_until"], moments))
     return inside
 
 
-def _bounds(
-    config: InputConfig, moments: bool, largest: Callable[[], float], refuse: Refusal
-) -> tuple[int | float | None, int | float | None]:
-    """The window's bounds on the scale of the column: its numbers, or microseconds since 1970."""
-    bounds = ((config.time_from, "time_from"), (config.time_until, "time_until"))
-    first, end = (None if given is None else _bound(given, name, moments, largest, refuse) for given, name in bounds)
-    return first, end
-
-
-def _bound(
-    given: int | float | str, name: str, moments: bool, largest: Callable[[], float], refuse: Refusal
-) -> int | float:
+def _read(given: int | float | str, name: str, refuse: Refusal) -> int | float | datetime:
     number = _number(given)
-    if number is not None and not moments:
-        return number
     if number is not None:
-        raise refuse(
-            None,
-            found=f"moments, while {setting(f'input.{name}')} is the number {given}",
-            expected="a moment as the bound",
-            remedy=f"write {setting(f'input.{name}')} as ISO-8601, for example 2024-01-31T12:00:00",
-        )
+        return number
     try:
         moment = datetime.fromisoformat(str(given).strip())
     except ValueError:
@@ -69,21 +56,59 @@ def _bound(
             expected="a number or an ISO-8601 moment",
             remedy=f"write {setting(f'input.{name}')} for example as 2024-01-31T12:00:00",
         ) from None
-    zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    delta = zoned - datetime(1970, 1, 1, tzinfo=UTC)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _is_comparable(times: Any, most: float, unit: str | None, bound: int | float | datetime, backend: Backend) -> bool:
+    """Whether a bound is on the scale of a column of numbers: an unknown unit is not held against a number."""
+    if isinstance(bound, datetime):
+        return unit == "seconds" or (unit is None and max(most, abs(_scaled(bound, False))) < range_of("seconds")[0])
+    of_bound = unit_of_one(bound)
+    if unit is None or of_bound in (None, unit):
+        return True
+    least, end = range_of(of_bound)
+    # One number of a larger unit, such as a time that never comes, does not make all others of it.
+    return unit not in AS_DATES.values() and bool((backend.at_least(times, least) & backend.below(times, end)).any())
+
+
+def _refused(
+    refuse: Refusal, column: str, name: str, bounds: dict[str, Any], moments: bool, unit: str | None
+) -> InputError | HostNeeded:
+    """The refusal; its settings have every bound on the scale of the column, if that is known."""
+    settings: dict[str, object] = {}
+    for each, bound in bounds.items():
+        of_bound = None if isinstance(bound, datetime) else unit_of_one(bound)
+        moment = bound if isinstance(bound, datetime) else of_bound and moment_in(bound, of_bound)
+        if moment and (moments or unit):
+            settings[f"input.{each}"] = moment.isoformat() if moments else in_unit(moment, str(unit))
+    bound = bounds[name]
+    if isinstance(bound, datetime):
+        column, expected = f"{column} and no seconds since 1970", "seconds where a bound is ISO-8601"
+        given = bound.isoformat()
+    else:
+        given = f"the number {bound}{_looks_like(unit_of_one(bound))}"
+        expected = "a moment as the bound, in ISO-8601" if moments else "a bound in the column's own unit"
+    instead = ", ".join(f"{setting(key)} as {value}" for key, value in settings.items())
+    remedy = f"write {instead or setting(f'input.{name}') + ' in the unit of the column'}"
+    error = refuse(
+        None, found=f"{column}, while {setting(f'input.{name}')} is {given}", expected=expected, remedy=remedy
+    )
+    if isinstance(error, InputError) and len(settings) == len(bounds):
+        error.settings = (settings,)
+    return error
+
+
+def _looks_like(unit: str | None) -> str:
+    return f", which look like {unit_words(unit)}" if unit else ""
+
+
+def _scaled(bound: int | float | datetime, moments: bool) -> int | float:
+    """The bound in microseconds against moments, in seconds against numbers; a number stays as it is."""
+    if not isinstance(bound, datetime):
+        return bound
+    delta = bound - datetime(1970, 1, 1, tzinfo=UTC)
     microseconds = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-    if moments:
-        return microseconds
-    most = largest()
-    if most >= LATEST_SECONDS:
-        raise refuse(
-            None,
-            found=f"numbers up to {most}, which are no seconds since 1970, while {setting(f'input.{name}')} "
-            f"is {given!r}",
-            expected="seconds where a bound is ISO-8601",
-            remedy=f"write {setting(f'input.{name}')} as a number in the column's own unit",
-        )
-    return microseconds / 1_000_000
+    return microseconds if moments else microseconds / 1_000_000
 
 
 def _number(given: int | float | str) -> int | float | None:

@@ -3,6 +3,9 @@
 Keys are row and column numbers as the file writes them, from 1. An entry whose value is 0 is no edge: a matrix means
 the same whether it is stored dense or sparse. Symmetric storage, where the file has one of the entries (i, j) and
 (j, i), is expanded; where edges have no direction its entries are the edges, and each is read once.
+
+SciPy reads `0.5` as 0 in a matrix of integers, `1e-400` as 0, `0,5` as 0 and `1D5` as 1, and refuses integers beyond
+64 bits. If no weight is asked for, such values only have to be zero or not; if one is, they are refused.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
+import scipy.sparse
 from scipy import io as scipy_io
 
 from pipeline.config import InputConfig
@@ -21,21 +26,73 @@ from pipeline.io.sparse import matrix_edges
 
 __all__ = ["read"]
 
+# SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
+_UNREADABLE = (ValueError, OverflowError, TypeError, MemoryError, IndexError)
+_REAL = rb"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,%d})?|[iI][nN][fF]|[nN][aA][nN])"
+_ZERO = re.compile(rb"(?:[-+]?(?:0+\.?0*|\.0+)(?:[eEdD][-+]?\d+)?[ \t]*)+")
+
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read a Matrix Market file."""
     with open_bytes(path) as stream:
         text = stream.read()
     content = _safe(path, text)
+    weights = config.weight is not None and (config.min_weight is not None or config.keeps_events)
+    if weights and (odd := _odd_line(content.getvalue(), most_exponent=9)):
+        raise _unreadable(path, content, f"Line {odd}: a value that is no number of the kind that line 1 names")
+    cause = ""
     try:
         matrix = scipy_io.mmread(content)
-    # SciPy's reader says ValueError or OverflowError for bad text; a size line that lies ends in MemoryError.
-    except (ValueError, OverflowError, TypeError, MemoryError, IndexError) as error:
-        raise _unreadable(path, content, error) from None
-    content.seek(0)
-    stands_for_two = content.readline().split()[-1].lower() != b"general"
+        is_certain = weights or bool(np.all(matrix.data if scipy.sparse.issparse(matrix) else matrix))
+        is_certain = is_certain or not _odd_line(content.getvalue(), most_exponent=2)
+    except _UNREADABLE as error:
+        matrix, is_certain, cause = None, weights, str(error) or type(error).__name__
+    if not is_certain:
+        try:
+            matrix = scipy_io.mmread(io.BytesIO(_with_flags(content.getvalue())))
+        except _UNREADABLE as error:
+            matrix, cause = None, cause or str(error)
+    if matrix is None:
+        raise _unreadable(path, content, cause)
+    stands_for_two = text.partition(b"\n")[0].split()[-1].lower() != b"general"
     one_of_two = stands_for_two and config.is_undirected
     return matrix_edges(matrix, str(path), "matrix_market", config, first=1, one_of_two=one_of_two)
+
+
+def _odd_line(text: bytes, *, most_exponent: int) -> int | None:
+    """Number of the first line whose value SciPy may read as another; exponents may have that many digits."""
+    is_array, field, start = _header(text)
+    value = {
+        b"real": _REAL % most_exponent,
+        b"complex": _REAL % most_exponent + rb"[ \t]+" + _REAL % most_exponent,
+    }.get(field, b"" if field == b"pattern" else rb"[-+]?\d+")
+    entry = value if is_array else rb"\d+[ \t]+\d+" + (rb"[ \t]+" + value if value else b"")
+    odd = re.compile(rb"^(?![ \t]*(?:%.*|" + entry + rb")?[ \t]*\r?$)", re.MULTILINE).search(text, start)
+    return None if odd is None else text.count(b"\n", 0, odd.start()) + 1
+
+
+def _with_flags(text: bytes) -> bytes:
+    """The same matrix with the value 1 in the place of each that is not zero."""
+    is_array, field, start = _header(text)
+    if field not in (b"real", b"complex", b"integer", b"unsigned-integer"):
+        return text
+    place = b"()" if is_array else rb"(\d+[ \t]+\d+)[ \t]+"
+    value = rb"(\S+[ \t]+\S+)" if field == b"complex" else rb"(\S+)"
+    entry = re.compile(rb"^[ \t]*" + place + value + rb"[ \t]*\r?$", re.MULTILINE)
+    body = entry.sub(lambda found: found[1] + (b" 0" if _ZERO.fullmatch(found[2]) else b" 1"), text[start:])
+    first, end, others = text[:start].partition(b"\n")
+    banner, words = (
+        first.split()[0],
+        first.lower().replace(field, b"integer").replace(b"hermitian", b"symmetric").split(),
+    )
+    return b" ".join([banner, *words[1:]]) + end + others + body
+
+
+def _header(text: bytes) -> tuple[bool, bytes, int]:
+    """Whether zeros are stored too, the field of the entries, and where the first entry begins."""
+    words = [*text.partition(b"\n")[0].lower().split(), b"", b"", b"", b""]
+    size = re.compile(rb"^[ \t]*[^%\s].*\n", re.MULTILINE).search(text)
+    return words[2] == b"array", words[3], size.end() if size else len(text)
 
 
 def _safe(path: Path, text: bytes) -> io.BytesIO:
@@ -56,8 +113,8 @@ def _safe(path: Path, text: bytes) -> io.BytesIO:
     return io.BytesIO(text if text.endswith(b"\n") else text + b"\n")
 
 
-def _unreadable(path: Path, content: io.BytesIO, error: Exception) -> InputError:
-    cause = " ".join(str(error).split()) or type(error).__name__
+def _unreadable(path: Path, content: io.BytesIO, cause: str) -> InputError:
+    cause = " ".join(cause.split())
     number, line = None, ""
     if place := re.match(r"Line (\d+): ", cause):
         number, cause = int(place[1]), cause[place.end() :]

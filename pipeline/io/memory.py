@@ -30,12 +30,12 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
     ----------
     source
         pyarrow Table, RecordBatch or RecordBatchReader; pandas or cuDF DataFrame (its index is not read); any object
-        with ``__arrow_c_stream__`` (Polars, DuckDB); a tuple of two to four flat arrays: left, right, weight,
-        timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0); networkx graph
-        whose nodes have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and bipartite (left is
-        then the side of its first node). Where an undirected graph is asked for: any networkx graph, and a cuGraph
-        graph; of both the vertices without an edge too. With the format `biadjacency`, frames and 2-D arrays are
-        matrices: a row is a left vertex (pandas: by its index, if that has names), a column a right vertex.
+        with ``__arrow_c_stream__`` (DuckDB); polars DataFrame or LazyFrame; a tuple of two to four flat arrays: left,
+        right, weight, timestamp; a NumPy array of shape (n, 2); SciPy sparse array or matrix (rows are left, from 0);
+        networkx graph whose nodes have the attribute `bipartite` 0 (left) or 1 (right), or that is connected and
+        bipartite (left is then the side of its first node). Where an undirected graph is asked for: any networkx
+        graph, and a cuGraph graph; of both the vertices without an edge too. With the format `biadjacency`, frames and
+        2-D arrays are matrices: a row is a left vertex (pandas: by its index, if that has names), a column a right one.
 
     Raises
     ------
@@ -69,6 +69,10 @@ def read_object(source: Any, config: InputConfig) -> RawEdges:
             return matrix_edges(source, "memory:numpy", "memory", config.model_copy(update={"left": 0}), first=0)
         if not config.names_columns and _is_binary(source):
             raise refuse_matrix("memory:numpy", f"an array of 0 and 1 of shape {source.shape}")
+    if "polars" in modules and hasattr(source, "collect_schema"):
+        from pipeline.io.polars_frame import as_table
+
+        return _table(as_table(source, config), "polars", config)
     if isinstance(source, tuple | np.ndarray):
         return _table(_from_arrays(source), "numpy", config)
     if hasattr(source, "__arrow_c_stream__"):
@@ -134,6 +138,13 @@ def _from_arrays(source: Any) -> pa.Table:
                 found=f"an array of shape {source.shape}",
                 expected="shape (n, 2), one edge a row",
                 remedy="pass a tuple (u, v), or a SciPy sparse matrix for an adjacency matrix",
+            )
+        if source.shape in ((2, 3), (2, 4)):
+            raise InputError.at(
+                "memory:numpy",
+                found=f"an array of shape {source.shape}: two edges a row each, or two columns",
+                expected="shape (n, 2), one edge a row, or a tuple (u, v) of columns",
+                remedy="pass array.T if its rows are u and v, or tuple(array.T) if each row is an edge",
             )
         source = tuple(source.T)
     elif are_edges(source):

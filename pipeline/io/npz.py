@@ -2,15 +2,17 @@
 
 Columns of a pair are `u`, `v` and then every other flat array of their length, by name; other names than `u` and `v`
 have to be given, since nothing says which array is which side. A sparse matrix has rows (left) and columns (right)
-from 0. Of an undirected graph the pair may be called `src` and `dst`.
+from 0. Of an undirected graph the pair may be called `src` and `dst`. Only the arrays that are chosen are read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tokenize
 import zipfile
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ import scipy.sparse
 from pipeline import lack_of_memory
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
-from pipeline.io.compression import open_bytes
+from pipeline.io.compression import read_all
 from pipeline.io.raw import Place, RawEdges, choose_columns, columns_meant
 from pipeline.io.sparse import matrix_edges
 from pipeline.naming import setting
@@ -49,20 +51,19 @@ _DAMAGED = (
 
 def read(path: Path, config: InputConfig) -> RawEdges:
     """Read an `.npz` archive."""
-    with open_bytes(path) as stream:
-        content = stream.read()
-    if not zipfile.is_zipfile(io.BytesIO(content)):
+    content = read_all(path)
+    opened = partial(Path, path) if content is None else partial(io.BytesIO, content)
+    if not zipfile.is_zipfile(opened()):
         raise _damaged(path, "no zip archive, or one that is cut off")
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        with np.load(opened(), allow_pickle=False) as archive:
             if "format" in archive.files and "shape" in archive.files:
-                return matrix_edges(_sparse(content), str(path), "npz", config, first=0)
-            arrays = {name: archive[name] for name in archive.files}
+                return matrix_edges(scipy.sparse.load_npz(opened()), str(path), "npz", config, first=0)
+            return _pair(path, archive, config)
     except InputError:
         raise
     except _DAMAGED as error:
         raise _damaged(path, " ".join(str(error).split()) or type(error).__name__) from None
-    return _pair(path, arrays, config)
 
 
 def _damaged(path: Path, cause: str) -> InputError:
@@ -74,17 +75,26 @@ def _damaged(path: Path, cause: str) -> InputError:
     )
 
 
-def _sparse(content: bytes) -> scipy.sparse.sparray:
-    return scipy.sparse.load_npz(io.BytesIO(content))
+def _shapes(archive: np.lib.npyio.NpzFile) -> dict[str, tuple[int, ...]]:
+    """The shape of each array by its name; no array is read, and members that are none are passed over."""
+    shapes = {}
+    for member in archive.zip.namelist():
+        with archive.zip.open(member) as stream, contextlib.suppress(ValueError):
+            layout = np.lib.format
+            version = layout.read_magic(stream)
+            read_header = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
+            shapes[member.removesuffix(".npy")] = read_header(stream)[0]
+    return shapes
 
 
-def _default_pair(arrays: dict[str, np.ndarray], config: InputConfig) -> tuple[str, str]:
+def _default_pair(arrays: dict[str, tuple[int, ...]], config: InputConfig) -> tuple[str, str]:
     """The two arrays that are meant where none are named."""
     has_ends = {"src", "dst"} <= arrays.keys() and not {"u", "v"} <= arrays.keys()
     return ("src", "dst") if config.is_undirected and has_ends else ("u", "v")
 
 
-def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> RawEdges:
+def _pair(path: Path, archive: np.lib.npyio.NpzFile, config: InputConfig) -> RawEdges:
+    arrays = _shapes(archive)
     pair = _default_pair(arrays, config)
     if not set(pair) <= arrays.keys() and not all(
         isinstance(name, str) for name in (config.left, *config.right_columns)
@@ -95,9 +105,9 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
             expected="u (left) and v (right), or a SciPy sparse matrix",
             remedy=f"name the two arrays with {setting('input.left')} and {setting('input.right')}",
         )
-    flat = [name for name in arrays if arrays[name].ndim == 1]
+    flat = [name for name in arrays if len(arrays[name]) == 1]
     if not flat:
-        shapes = ", ".join(f"{name!r} {array.shape}" for name, array in arrays.items())
+        shapes = ", ".join(f"{name!r} {shape}" for name, shape in arrays.items())
         raise InputError.at(
             path,
             found=f"no one-dimensional array ({shapes})",
@@ -106,18 +116,18 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
         )
     names = [name for name in pair if name in flat] + [name for name in flat if name not in pair]
     chosen = choose_columns(names, config, str(path))
-    picked = {role: arrays[names[position]] for role, position in chosen.items()}
-    for role, array in picked.items():
-        if array.size != picked["left"].size:
+    sizes = {role: arrays[names[position]][0] for role, position in chosen.items()}
+    for role, size in sizes.items():
+        if size != sizes["left"]:
             raise InputError.at(
                 path,
                 column=names[chosen[role]],
-                found=f"{array.size} entries",
-                expected=f"{picked['left'].size}, as in {names[chosen['left']]!r}",
+                found=f"{size} entries",
+                expected=f"{sizes['left']}, as in {names[chosen['left']]!r}",
                 remedy="store one entry per edge",
             )
     try:
-        columns = {role: pa.array(array) for role, array in picked.items()}
+        columns = {role: pa.array(archive[names[position]]) for role, position in chosen.items()}
     except pa.ArrowException as error:
         lack_of_memory.pass_on(error)
         raise InputError.at(

@@ -1,20 +1,24 @@
 """Parquet: one file, or a directory of files, Hive partitions (`day=2024-01-01/`) included as columns.
 
+Values of partitions are text as the directories' names have it. They are integers only if each is written as an
+integer would be, so `acct=007` and `acct=7` stay two keys.
+
 Page checksums are verified where the writer left them; a file without them may be damaged unnoticed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
-from pyarrow import dataset, fs
 from pyarrow import parquet as pq
 
 from pipeline import lack_of_memory
+from pipeline.clean.facts import written_integer
 from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import read_all
@@ -24,6 +28,7 @@ from pipeline.naming import setting
 __all__ = ["SUFFIXES", "ParquetPlan", "data_files", "plan_reading", "read", "unreadable"]
 
 SUFFIXES = (".parquet", ".parq", ".pq")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,8 @@ class ParquetPlan:
     n_rows : int
     chosen : dict of str to int
         Position in `schema` of the column of each role.
-    in_paths : frozenset of str
-        Columns that stand in directory names (``day=2024-01-01/``).
+    in_paths : tuple of dict
+        For each file, the values of the columns that stand in directory names (``day=2024-01-01/``).
     """
 
     path: Path
@@ -53,12 +58,17 @@ class ParquetPlan:
     schema: pa.Schema
     n_rows: int
     chosen: dict[str, int]
-    in_paths: frozenset[str] = frozenset()
+    in_paths: tuple[dict[str, str | int | None], ...] = ()
 
     @property
     def names(self) -> dict[str, str]:
         """The name of the column of each role."""
         return {role: self.schema.names[position] for role, position in self.chosen.items()}
+
+    @property
+    def n_in_files(self) -> int:
+        """Number of columns that the files hold; those of directory names come after them."""
+        return len(self.schema) - len(self.in_paths[0] if self.in_paths else ())
 
     def footers(self) -> list[pq.FileMetaData]:
         """The footer of each file, read again."""
@@ -79,19 +89,13 @@ class ParquetPlan:
 def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEdges:
     """Read a Parquet file or directory; `choose` says which columns, by default those of edges."""
     plan = plan_reading(path, config, choose)
-    names = list(plan.names.values())
     try:
-        if path.is_dir():
-            table = _dataset(plan).to_table(columns=names)
-            columns = dict(zip(plan.chosen, table.columns, strict=True))
-        else:
-            with pq.ParquetFile(_opened(path, plan.content), page_checksum_verification=True) as file:
-                table = file.read(names)
-            # Of a nested column the reader returns what it finds under the name; the order is the file's.
-            columns = {role: table.column(name) for role, name in plan.names.items()}
+        parts = [_columns(plan, at) for at in range(len(plan.files))]
     except (pa.ArrowException, OSError) as error:
         lack_of_memory.pass_on(error)
         raise unreadable(path, error) from None
+    kinds = {role: plan.schema.field(position).type for role, position in plan.chosen.items()}
+    columns = {role: pa.chunked_array([c for part in parts for c in part[role].chunks], kinds[role]) for role in kinds}
     # Whoever can say where a row stood must not keep the decompressed file.
     locate = replace(plan, content=None).place
     return RawEdges(
@@ -110,21 +114,14 @@ def plan_reading(path: Path, config: InputConfig, choose: Choose | None = None) 
     Raises
     ------
     InputError
-        A file is no Parquet, the files have no common schema, or a column is not there or there twice.
+        A file is no Parquet, the files have no common type of a column, or a column is not in all of them.
     """
     choose = choose or partial(_of_edges, config)
     if path.is_dir():
         return _plan_directory(path, choose)
     content = read_all(path)
-    try:
-        with pq.ParquetFile(_opened(path, content)) as file:
-            schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        lack_of_memory.pass_on(error)
-        raise unreadable(path, error) from None
-    chosen = choose(schema.names, str(path))
-    _refuse_repeated(schema.names, chosen, path)
-    return ParquetPlan(path, content, [path], schema, n_rows, chosen)
+    schema, n_rows = _footer(path, content)
+    return ParquetPlan(path, content, [path], schema, n_rows, choose(schema.names, str(path)))
 
 
 def data_files(directory: Path) -> list[Path]:
@@ -161,83 +158,134 @@ def _plan_directory(directory: Path, choose: Choose) -> ParquetPlan:
             expected="Parquet files in it or below it",
             remedy="give the directory that holds them, or one file",
         )
-    schema = _common_schema(files)
-    try:
-        inspected = _factory(directory, files).inspect(promote_options="permissive")
-    except (pa.ArrowException, OSError) as error:
-        lack_of_memory.pass_on(error)
-        raise unreadable(directory, error) from None
-    # What the paths add (the partitions) comes after what the files hold.
-    in_paths = [field for field in inspected if field.name not in schema.names]
-    schema = pa.schema([*schema, *in_paths])
-    chosen = choose(schema.names, str(directory))
-    _refuse_repeated(schema.names, chosen, directory)
-    plan = ParquetPlan(
+    footers = [_footer(path) for path in files]
+    in_files: dict[tuple[str, int], list[pa.DataType]] = {}
+    for schema, _ in footers:
+        for position, field in enumerate(schema):
+            in_files.setdefault((field.name, schema.names[:position].count(field.name)), []).append(field.type)
+    in_paths = _in_paths(directory, files)
+    names = [*(name for name, _ in in_files), *in_paths[0]]
+    chosen = choose(names, str(directory))
+    fields = [(name, kinds[0]) for (name, _), kinds in in_files.items()]
+    fields += [(name, _type_of(values[name] for values in in_paths)) for name in in_paths[0]]
+    for position in set(chosen.values()):
+        if position < len(in_files):
+            name, nth = list(in_files)[position]
+            _refuse_missing(files, [schema.names for schema, _ in footers], name)
+            fields[position] = name, _common_type(files, name, in_files[name, nth])
+    return ParquetPlan(
         path=directory,
         content=None,
         files=files,
-        schema=schema,
-        n_rows=sum(pq.read_metadata(path).num_rows for path in files),
+        schema=pa.schema(fields),
+        n_rows=sum(n_rows for _, n_rows in footers),
         chosen=chosen,
-        in_paths=frozenset(field.name for field in in_paths),
+        in_paths=in_paths,
     )
-    _refuse_missing(files, [name for name in plan.names.values() if name not in plan.in_paths])
-    return plan
 
 
-def _dataset(plan: ParquetPlan) -> dataset.Dataset:
-    return _factory(plan.path, plan.files).finish(plan.schema)
+def _columns(plan: ParquetPlan, at: int) -> dict[str, pa.ChunkedArray]:
+    """The columns of each role in the file at this place."""
+    names, n_in_files = plan.schema.names, plan.n_in_files
+    with pq.ParquetFile(_opened(plan.files[at], plan.content), page_checksum_verification=True) as file:
+        table = file.read([names[position] for position in plan.chosen.values() if position < n_in_files])
+        n_rows = file.metadata.num_rows
+    columns = {}
+    for role, position in plan.chosen.items():
+        kind = plan.schema.field(position).type
+        if position < n_in_files:
+            # Of a nested column the reader returns what it finds under the name; the order is the file's.
+            nth = names[:position].count(names[position])
+            same_name = [i for i, name in enumerate(table.column_names) if name == names[position]]
+            columns[role] = _as_type(table.column(same_name[nth]), kind)
+        else:
+            columns[role] = pa.chunked_array([pa.repeat(pa.scalar(plan.in_paths[at][names[position]], kind), n_rows)])
+    return columns
 
 
-def _factory(directory: Path, files: list[Path]) -> dataset.FileSystemDatasetFactory:
-    return dataset.FileSystemDatasetFactory(
-        fs.LocalFileSystem(),
-        [str(path) for path in files],
-        dataset.ParquetFileFormat(
-            default_fragment_scan_options=dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
-        ),
-        dataset.FileSystemFactoryOptions(
-            partition_base_dir=str(directory), partitioning=dataset.HivePartitioning.discover()
-        ),
-    )
+def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(kind)
+
+
+def _in_paths(directory: Path, files: list[Path]) -> tuple[dict[str, str | int | None], ...]:
+    """The columns in the names of the directories above each file; None where a directory says that it has no value."""
+    texts: list[dict[str, str | None]] = []
+    for path in files:
+        pairs = [part.partition("=") for part in path.relative_to(directory).parts[:-1]]
+        texts.append({unquote(name): unquote(value) for name, equals, value in pairs if equals})
+    names = list(dict.fromkeys(name for values in texts for name in values))
+    columns: dict[str, list[str | int | None]] = {}
+    for name in names:
+        values = [None if values.get(name) in ("", _NO_VALUE) else values.get(name) for values in texts]
+        integers = [None if value is None else written_integer(value) for value in values]
+        whole = all((value is None) == (integer is None) for value, integer in zip(values, integers, strict=True))
+        columns[name] = [*integers] if whole else [*values]
+    return tuple({name: columns[name][at] for name in names} for at in range(len(files)))
+
+
+def _type_of(values: Iterable[str | int | None]) -> pa.DataType:
+    return pa.int64() if any(isinstance(value, int) for value in values) else pa.large_string()
 
 
 def _opened(path: Path, content: pa.Buffer | None) -> Path | pa.BufferReader:
     return path if content is None else pa.BufferReader(content)
 
 
-def _common_schema(files: list[Path]) -> pa.Schema:
-    """One schema for all files: integer and float widths may differ, kinds may not."""
-    common = None
-    for path in files:
-        try:
-            schema = pq.read_schema(path).remove_metadata()
-            common = schema if common is None else pa.unify_schemas([common, schema], promote_options="permissive")
-        except (pa.ArrowException, OSError) as error:
-            lack_of_memory.pass_on(error)
-            raise unreadable(path, error) from None
+def _footer(path: Path, content: pa.Buffer | None = None) -> tuple[pa.Schema, int]:
+    """Columns and number of rows."""
+    try:
+        with pq.ParquetFile(_opened(path, content)) as file:
+            return file.schema_arrow, file.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        lack_of_memory.pass_on(error)
+        if isinstance(error, pa.ArrowNotImplementedError) and "64 bits" in str(error):
+            raise _too_wide(path) from None
+        raise unreadable(path, error) from None
+
+
+def _common_type(files: list[Path], name: str, kinds: list[pa.DataType]) -> pa.DataType:
+    """One type for a column of all files: widths, dictionaries and offsets may differ, kinds may not."""
+    common = kinds[0]
+    for path, kind in zip(files, kinds, strict=True):
+        if kind != common:
+            schemas = [pa.schema([(name, _plain(each))]) for each in (common, kind)]
+            try:
+                common = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+            except pa.ArrowException as error:
+                raise unreadable(path, error) from None
     return common
 
 
-def _refuse_missing(files: list[Path], columns: list[str]) -> None:
-    for path in files:
-        names = pq.read_schema(path).names
-        for column in columns:
-            if column not in names:
-                raise InputError.at(
-                    path,
-                    found=f"no column {column!r}",
-                    expected=f"the columns of the other files; this one has {', '.join(map(repr, names))}",
-                    remedy="move the file away, or write it again with that column",
-                )
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) else kind
 
 
-def _refuse_repeated(names: list[str], chosen: dict[str, int], path: Path) -> None:
-    for position in chosen.values():
-        if names.count(names[position]) > 1:
+def _too_wide(path: Path) -> InputError:
+    return InputError.at(
+        path,
+        found="integers of 128 bits, which pyarrow does not read",
+        expected="integers of at most 64 bits, decimals or text",
+        remedy=f"write them as text: polars.read_parquet({str(path)!r}).with_columns(polars.col(polars.Int128, "
+        "polars.UInt128).cast(polars.String)).write_parquet('edges.parquet')",
+    )
+
+
+def _refuse_missing(files: list[Path], columns: list[list[str]], name: str) -> None:
+    """Refuse files that do not have the column, or not as many columns of that name as the others."""
+    most = max(names.count(name) for names in columns)
+    for path, names in zip(files, columns, strict=True):
+        if (n_found := names.count(name)) < most:
             raise InputError.at(
                 path,
-                found=f"{names.count(names[position])} columns are named {names[position]!r}",
-                expected="distinct names",
-                remedy="write the file again with distinct names",
+                found=f"{n_found} columns named {name!r}" if name in names else f"no column {name!r}",
+                expected=f"the columns of the other files; this one has {', '.join(map(repr, names))}",
+                remedy="move the file away, or write it again with that column",
             )

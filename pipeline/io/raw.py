@@ -165,7 +165,7 @@ def _positions(available: Sequence[str], config: InputConfig, source: str) -> di
         wanted["weight"] = config.weight
     if config.timestamp is not None:
         wanted["timestamp"] = config.timestamp
-    return {role: _position(available, key, role.partition(" ")[0], source) for role, key in wanted.items()}
+    return {role: _position(available, key, role, source) for role, key in wanted.items()}
 
 
 def _refuse_one_twice(
@@ -188,7 +188,8 @@ def _refuse_one_twice(
     )
 
 
-def _position(available: Sequence[str], key: int | str, role: str, source: str) -> int:
+def _position(available: Sequence[str], key: int | str, full_role: str, source: str) -> int:
+    role = full_role.partition(" ")[0]
     if isinstance(key, str):
         matches = [position for position, name in enumerate(available) if name == key]
         if len(matches) == 1:
@@ -199,6 +200,7 @@ def _position(available: Sequence[str], key: int | str, role: str, source: str) 
                 found=f"{len(matches)} columns are named {key!r}",
                 expected="one",
                 remedy=f"set {setting(f'input.{role}')} to a position from 0: {matches[0]} is the first of them",
+                settings=[{f"input.{role}": position} for position in matches if role == full_role],
             )
     if (isinstance(key, int) or key.isdecimal()) and 0 <= int(key) < len(available):
         return int(key)

@@ -179,10 +179,10 @@ def _offence(found: pa.Schema, expected: pa.Schema) -> str | None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without what does not change the values: dictionaries, wide offsets, names inside lists."""
+    """The type without what does not change the values: dictionaries, wide offsets, views, names inside lists."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
-    if pa.types.is_large_string(kind):
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(kind.value_type)

@@ -170,7 +170,9 @@ def check_members(run: Path, expected: MemberSums) -> str:
     for part in table_parts(run, "members"):
         for batch in pq.ParquetFile(part).iter_batches(1 << 20):
             side = batch.column("side")
-            side = side.dictionary_decode() if isinstance(side, pa.DictionaryArray) else side
+            if isinstance(side, pa.DictionaryArray):
+                side = side.dictionary.cast(pa.string()).take(side.indices)
+            side = side.cast(pa.string())
             is_right = pc.equal(side, "right").to_numpy(zero_copy_only=False)
             is_left = pc.equal(side, "left").to_numpy(zero_copy_only=False)
             if (wrong := np.flatnonzero(~(is_right | is_left))).size:

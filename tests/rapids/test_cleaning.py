@@ -15,6 +15,7 @@ from pipeline.backends.backend import HostNeeded
 from pipeline.clean.cleaning import clean
 from pipeline.config import InputConfig
 from pipeline.ingest import ingest
+from tests.pipeline.test_time_units import UNITS, column
 from tests.rapids.agreement import assert_agree, outcome
 from tests.rapids.on_arrow import cudf_backend
 
@@ -121,6 +122,25 @@ def test_moments(backend: Any, unit: str) -> None:
     found = agreed(backend, config, table(left=[1, 2, 3, 4], right=[1, 2, 3, 4], time=times.cast(pa.timestamp(unit))))
     assert isinstance(found, dict)
     assert (found["rows_dropped_null"], found["rows_dropped_time"], found["left_keys"]) == (1, 2, [1])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"time_from": "2023-12-31", "time_until": "2024-01-02"},
+        {"time_from": 20231231},
+        {"time_from": 1_704_000_000},
+        {"time_from": 1_704_000_000_000_000_000},
+        {"time_bucket": "1d"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("unit", UNITS)
+def test_numbers_that_are_times(backend: Any, unit: str, asked: dict[str, object]) -> None:
+    config = InputConfig(timestamp="time", **asked)  # type: ignore[arg-type]
+    found = agreed(backend, config, table(left=[1, 2, 3, 4, 5], right=[1, 1, 1, 1, 1], time=column(unit)))
+    plain = unit == "seconds" and asked.get("time_from") in (None, "2023-12-31", 1_704_000_000)
+    assert isinstance(found, dict) or not plain
 
 
 def test_weights_in_text(backend: Any) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from mbe_stage.bicliques.keys import hash_integers, hash_text, vertex_hashes
+from pipeline.backends.arrow.keys import decoded
 
 __all__ = ["key_hashes"]
 
@@ -33,7 +34,7 @@ def key_hashes(keys: pa.Array | pa.ChunkedArray, side: str) -> np.ndarray:
         parts = [key_hashes(chunk, side) for chunk in keys.chunks]
         return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
     if pa.types.is_dictionary(keys.type):
-        keys = keys.dictionary_decode()
+        keys = decoded(keys)
     if len(keys) == 0:
         return np.zeros(0, np.uint64)
     if pa.types.is_integer(keys.type):

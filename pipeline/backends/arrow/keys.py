@@ -22,6 +22,7 @@ __all__ = [
     "as_keys",
     "as_plain",
     "as_utf8",
+    "decoded",
     "factorised",
     "first_true",
     "joined",
@@ -155,19 +156,45 @@ def first_true(mask: pa.Array) -> int | None:
 
 
 def as_plain(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array of its values' own type: dictionaries decoded, text as large_string."""
+    """A column as one array of its values' own type: dictionaries decoded, text as large_string.
+
+    UUIDs become text as they are usually written, other bytes of a fixed length hexadecimal text.
+    """
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array(map(decoded, column.chunks), _without_views(column.type.value_type))
     kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
+    is_uuid = isinstance(kind, pa.UuidType)
+    if isinstance(kind, pa.BaseExtensionType) and (is_uuid or _is_text(_without_views(kind.storage_type))):
         column, kind = column.cast(kind.storage_type), kind.storage_type
-    if pa.types.is_dictionary(kind):
-        column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], kind.value_type)
-        kind = kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
-        # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
-        column = column.cast(pa.large_string())
-    elif pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
-        column = column.cast(pa.large_binary())
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
+        column = pa.chunked_array([_hexadecimal(chunk, is_uuid) for chunk in column.chunks], pa.large_string())
+    # Before the chunks are joined: together they may be beyond the 2 GiB of plain strings.
+    column = column.cast(_without_views(column.type))
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def decoded(keys: pa.DictionaryArray) -> pa.Array:
+    """The values that a dictionary stands for; Arrow takes none out of a dictionary of views."""
+    values = keys.dictionary.cast(_without_views(keys.type.value_type))
+    return pa.DictionaryArray.from_arrays(keys.indices, values).dictionary_decode()
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type that text or bytes have behind `as_plain`; other types as they are."""
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) else kind
+
+
+def _hexadecimal(values: pa.Array, is_uuid: bool) -> pa.Array:
+    width, (_, data) = values.type.byte_width, values.buffers()
+    numbers = np.frombuffer(data, np.uint8, len(values) * width, values.offset * width)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[np.stack([numbers >> 4, numbers & 15], axis=1)]
+    texts = pa.array(digits.reshape(-1).view(f"S{2 * width}"), mask=values.is_null().to_numpy(zero_copy_only=False))
+    texts = texts.cast(pa.large_string())
+    return pc.replace_substring_regex(texts, "^(.{8})(.{4})(.{4})(.{4})", r"\1-\2-\3-\4-") if is_uuid else texts
 
 
 def _joined(*parts: pa.Array | str) -> pa.Array:

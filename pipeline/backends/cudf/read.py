@@ -149,10 +149,12 @@ def _unverified(plan: ParquetPlan) -> tuple[str, ...]:
 
 def _check_plan(plan: ParquetPlan) -> None:
     schemas = [pq.read_schema(file) for file in plan.files] if len(plan.files) > 1 else []
-    for name in plan.names.values():
-        if name in plan.in_paths:
+    for position in plan.chosen.values():
+        name, kind = plan.schema.names[position], plan.schema.field(position).type
+        if position >= plan.n_in_files:
             raise HostNeeded(f"column {name!r}, which stands in directory names")
-        kind = plan.schema.field(name).type
+        if plan.schema.names.count(name) > 1:
+            raise HostNeeded(f"several columns of the name {name!r}")
         if not _is_taken(kind):
             raise HostNeeded(f"column {name!r} of type {kind}")
         if any(schema.field(name).type != kind for schema in schemas):

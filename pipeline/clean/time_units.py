@@ -1,0 +1,97 @@
+"""One rule for the unit of numbers that are times: seconds since 1970, finer ones, or dates in digits such as 20240131.
+
+The window, the buckets and the times of groups ask it. Epochs before 1973 are too small to tell from a count.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+__all__ = ["AS_DATES", "in_unit", "moment_in", "range_of", "unit_of", "unit_of_one", "unit_words"]
+
+AS_DATES = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""Dates in digits by their number of digits; the units of other numbers are called as `_TICKS` has them."""
+
+# Each from 1973 on, ticks a second beside it.
+_TICKS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_FIRST, _ERA = 10**8, 10**3
+_YEARS = (1900, 2100)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def unit_of(times: Any, largest: float) -> str | None:
+    """The unit of a column of numbers; None if nothing tells it.
+
+    Parameters
+    ----------
+    times : (n,) int64 or float64
+        NumPy's or CuPy's.
+    largest : float
+        The largest magnitude among them.
+
+    Returns
+    -------
+    str or None
+        ``seconds``, ``milliseconds`` and so on, or a value of `AS_DATES`.
+    """
+    if not math.isfinite(largest):
+        return None
+    n_digits = len(str(int(largest)))
+    if n_digits in AS_DATES:
+        year, *parts = (times // 10**at % (10**4 if at == n_digits - 4 else 100) for at in range(n_digits - 4, -1, -2))
+        are_dates = (year >= _YEARS[0]) & (year <= _YEARS[1])
+        for part, (least, most) in zip(parts, ((1, 12), (1, 31), (0, 23), (0, 59), (0, 59)), strict=False):
+            are_dates &= (part >= least) & (part <= most)
+        # Some rows may have a zero, or a date that never comes.
+        if 2 * int(are_dates.sum()) > len(times):
+            return AS_DATES[n_digits]
+    return next((unit for unit in _TICKS if range_of(unit)[0] <= largest < range_of(unit)[1]), None)
+
+
+def unit_of_one(number: int | float) -> str | None:
+    """The unit of one number, such as a bound."""
+    if not math.isfinite(number):
+        return None
+    unit = unit_of(np.array([number]), abs(number)) if abs(number) < 2**63 else None
+    if unit in AS_DATES.values():
+        try:
+            moment_in(number, str(unit))
+        except ValueError:
+            return None
+    return unit
+
+
+def range_of(unit: str) -> tuple[int, int]:
+    """The magnitudes that numbers of a unit have, from the first to before the second."""
+    if unit in _TICKS:
+        return _FIRST * _TICKS[unit], _FIRST * _ERA * _TICKS[unit]
+    digits = next(digits for digits, form in AS_DATES.items() if form == unit)
+    return _YEARS[0] * 10 ** (digits - 4), (_YEARS[1] + 1) * 10 ** (digits - 4)
+
+
+def unit_words(unit: str) -> str:
+    """How a message calls the unit."""
+    if unit in _TICKS:
+        return f"{unit} since 1970"
+    names = {"%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "hh", "%M": "mm", "%S": "ss"}
+    return "dates written as " + "".join(names[f"%{letter}"] for letter in unit.split("%")[1:])
+
+
+def moment_in(number: int | float, unit: str) -> datetime:
+    """The moment that a number of the unit stands for."""
+    if unit in _TICKS:
+        return _EPOCH + timedelta(microseconds=math.ceil(number * 10**6 / _TICKS[unit]))
+    return datetime.strptime(str(int(number)), unit).replace(tzinfo=UTC)
+
+
+def in_unit(moment: datetime, unit: str) -> int:
+    """The smallest number of the unit that is not before the moment."""
+    if unit in _TICKS:
+        return -((_EPOCH - moment) // _MICROSECOND * _TICKS[unit] // 10**6)
+    number = int(moment.astimezone(UTC).strftime(unit))
+    return number + (moment_in(number, unit) < moment)
