@@ -19,6 +19,7 @@ from pipeline.config import InputConfig
 from pipeline.errors import InputError
 from pipeline.io.compression import check_path
 from pipeline.io.raw import Place, RawEdges
+from pipeline.io.sources import are_places, files_of, joined_names, one_format, one_table
 from pipeline.naming import setting
 
 __all__ = ["FORMATS", "READERS", "FoundInput", "Place", "RawEdges", "find_input", "is_object", "read_edges", "reading"]
@@ -38,10 +39,23 @@ _DIRECTORY_FORMATS = ("parquet", "konect")
 
 @dataclass(frozen=True, slots=True)
 class FoundInput:
-    """A path that leads to something, and the format it is in."""
+    """A path that leads to something, and the format it is in.
+
+    Attributes
+    ----------
+    path : Path
+        Of several files the first.
+    format : str
+    files : tuple of Path
+        Several files that are one table; empty for a single path.
+    name : str
+        What the user calls them.
+    """
 
     path: Path
     format: str
+    files: tuple[Path, ...] = ()
+    name: str = ""
 
 
 def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
@@ -51,7 +65,8 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
     ----------
     config : InputConfig
     source : object, optional
-        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), or a path.
+        Read instead of `config.path`: an object in memory (see `pipeline.io.memory.read_object`), a path, or a list of
+        paths.
 
     Raises
     ------
@@ -64,8 +79,12 @@ def read_edges(config: InputConfig, source: object | None = None) -> RawEdges:
         return read_object(source, config)
     found = find_input(config, source)
     reader = cast(Callable[[Path, InputConfig], RawEdges], importlib.import_module(READERS[found.format]).read)
-    with reading(found.path):
-        return reader(found.path, config)
+
+    def read(path: Path) -> RawEdges:
+        with reading(path):
+            return reader(path, config)
+
+    return one_table(found.name, found.files, read) if found.files else read(found.path)
 
 
 def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
@@ -74,9 +93,9 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
     Raises
     ------
     InputError
-        Nothing is there, or nothing tells the format.
+        Nothing is there, nothing tells the format, or several files are not in one.
     """
-    given = config.path if source is None else os.fspath(cast(Any, source))
+    given = config.path if source is None else cast(Any, source)
     if not given:
         raise InputError.at(
             setting("input.path"),
@@ -84,15 +103,21 @@ def find_input(config: InputConfig, source: object | None = None) -> FoundInput:
             expected="a file or directory of edges",
             remedy=f"set {setting('input.path')}",
         )
-    # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
-    path = Path(os.path.expanduser(given))
-    with reading(path):
-        return FoundInput(path, _format(path, config))
+    found = []
+    for place in given if isinstance(given, list | tuple) else [given]:
+        # Path.expanduser raises for a user who is not there; this leaves the name as it is, to be reported as missing.
+        path = Path(os.path.expanduser(place))
+        with reading(path):
+            found += [(each, _format(each, config)) for each in files_of(path, config.format)]
+    if len(found) == 1:
+        return FoundInput(*found[0])
+    files = tuple(path for path, _ in found)
+    return FoundInput(files[0], one_format(found), files, joined_names(given))
 
 
 def is_object(source: object | None) -> bool:
-    """Whether a source is an object in memory, not a path."""
-    return source is not None and not isinstance(source, str | os.PathLike)
+    """Whether a source is an object in memory, not a path or a list of paths."""
+    return source is not None and not isinstance(source, str | os.PathLike) and not are_places(source)
 
 
 @contextmanager

@@ -71,6 +71,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         locate=lambda row: _nth(path, dialect, row),
         keys="inferred",
         input_columns=meant,
+        n_columns=dialect.n_columns,
+        header=tuple(dialect.names) if has_names else (),
     )
 
 

@@ -133,4 +133,6 @@ def _pair(path: Path, arrays: dict[str, np.ndarray], config: InputConfig) -> Raw
         names={role: names[position] for role, position in chosen.items()},
         locate=lambda row: Place(f"{path}, row {row + 1}"),
         input_columns=columns_meant(names, config, str(path)),
+        n_columns=len(names),
+        header=tuple(names),
     )

@@ -101,6 +101,8 @@ def read(path: Path, config: InputConfig, choose: Choose | None = None) -> RawEd
         names=plan.names,
         locate=locate,
         input_columns=() if choose else columns_meant(plan.schema.names, config, str(path)),
+        n_columns=len(plan.schema.names),
+        header=tuple(plan.schema.names),
     )
 
 

@@ -61,7 +61,7 @@ def readers(config: InputConfig, source: object | None = None) -> Readers:
     if isinstance(source, cudf.DataFrame):
         return partial(_of_frame, source, config), partial(read_edges, config, source)
     found = None if is_object(source) else find_input(config, source)
-    if found is not None and found.format in _DEVICE_READERS:
+    if found is not None and not found.files and found.format in _DEVICE_READERS:
         return partial(_of_path, found.path, found.format, config), partial(read_edges, config, source)
     raw = read_edges(config, source)
     return partial(_copied, raw), lambda: raw
@@ -81,7 +81,7 @@ def _of_frame(frame: cudf.DataFrame, config: InputConfig) -> DeviceRows:
         if isinstance(column.dtype, cudf.CategoricalDtype):
             columns[role] = column.astype(column.cat.categories.dtype)
     meant = columns_meant(names, config, source)
-    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant)
+    return DeviceRows(columns, len(frame), source, "memory", "cuDF", input_columns=meant, n_columns=len(names))
 
 
 def _copied(raw: RawEdges) -> DeviceRows:
@@ -99,6 +99,8 @@ def _copied(raw: RawEdges) -> DeviceRows:
         keys=raw.keys,
         input_columns=raw.input_columns,
         n_lone=raw.n_lone,
+        dialect=raw.dialect,
+        n_columns=raw.n_columns,
     )
 
 
@@ -130,6 +132,7 @@ def _read_parquet(path: Path, config: InputConfig) -> DeviceRows:
         reader="cudf.read_parquet",
         warnings=_unverified(plan),
         input_columns=columns_meant(plan.schema.names, config, str(path)),
+        n_columns=len(plan.schema.names),
     )
 
 
@@ -224,6 +227,7 @@ def _read_csv(path: Path, config: InputConfig) -> DeviceRows:
         reader="cudf.read_csv",
         keys="inferred",
         input_columns=columns_meant(dialect.names, config, str(path), are_named=dialect.n_skipped > 0),
+        n_columns=dialect.n_columns,
     )
 
 

@@ -38,6 +38,10 @@ class DeviceRows:
         As `InputFacts.columns`.
     n_lone : int
         As in `Rows`.
+    dialect : str
+        As in `InputFacts`.
+    n_columns : int or None
+        As in `InputFacts`.
     """
 
     columns: dict[str, cudf.Series]
@@ -49,6 +53,8 @@ class DeviceRows:
     warnings: tuple[str, ...] = ()
     input_columns: tuple[InputColumn, ...] = ()
     n_lone: int = 0
+    dialect: str = ""
+    n_columns: int | None = None
 
     @property
     def roles(self) -> list[str]:
