@@ -41,15 +41,7 @@ _DIRECTORY_FORMATS = ("parquet", "konect")
 class FoundInput:
     """A path that leads to something, and the format it is in.
 
-    Attributes
-    ----------
-    path : Path
-        Of several files the first.
-    format : str
-    files : tuple of Path
-        Several files that are one table; empty for a single path.
-    name : str
-        What the user calls them.
+    Several files that are one table are in `files`, and the user calls them `name`; `path` is then the first.
     """
 
     path: Path

@@ -38,9 +38,7 @@ class DeviceRows:
         As `InputFacts.columns`.
     n_lone : int
         As in `Rows`.
-    dialect : str
-        As in `InputFacts`.
-    n_columns : int or None
+    dialect, n_columns
         As in `InputFacts`.
     """
 
