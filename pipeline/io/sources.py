@@ -156,7 +156,7 @@ def one_format(files: Sequence[tuple[Path, str]]) -> str:
 def one_table(name: str, files: Sequence[Path], read: Callable[[Path], RawEdges]) -> RawEdges:
     """Read files as one table of that name, in their order; refuses the first that has other columns."""
     parts: list[RawEdges] = []
-    table, ends = pa.table({}), []
+    table, ends = pa.table({}), list[int]()
     for path in files:
         part = read(path)
         if part.format in _NUMBERED and all(column.name is None for column in part.input_columns):
